@@ -96,6 +96,10 @@ mutations! {
     TargetOnlyRises = "target-only-rises",
     /// What a mapping has of a page stays there when the page is changed by a call.
     MappedCopyIsKept = "mapped-copy-is-kept",
+    /// A page that a thread writes in a mapping is dirty, and the core is not told.
+    OpenedPageIsUnknown = "opened-page-is-unknown",
+    /// What is stored in a mapping behind the end of its file stays there.
+    MappedTailIsKept = "mapped-tail-is-kept",
 }
 
 /// Whether this process shall make the mistake.

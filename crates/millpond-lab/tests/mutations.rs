@@ -135,6 +135,14 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
             "millpond",
             "sys::mapped_tests::what_a_call_changes_is_touched_at_once",
         )],
+        M::OpenedPageIsUnknown => &[(
+            "millpond",
+            "sys::mapped_tests::written::what_is_stored_is_read_by_calls_at_once_and_on_the_device_after_a_sync",
+        )],
+        M::MappedTailIsKept => &[(
+            "millpond",
+            "sys::mapped_tests::written::what_is_stored_behind_the_end_of_a_file_is_never_the_file_s",
+        )],
     }
 }
 

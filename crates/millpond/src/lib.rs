@@ -101,7 +101,7 @@ pub use api::cache::PageCache;
 pub use api::cursor::FileCursor;
 pub use api::file::{Advice, CloseError, File, OpenOptions};
 pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
-pub use api::mapping::{MapAdvice, Mapping};
+pub use api::mapping::{MapAdvice, MapCloseError, Mapping};
 pub use api::options::{Options, Preset};
 pub use api::region::{Region, RegionAdvice};
 pub use control::follow::MemoryInForce;

@@ -7,12 +7,14 @@ use crate::engine::in_thread;
 use crate::error::{Error, Result};
 use crate::memory::mapped::{MAPPED_PAGE_BYTES, MappedFile};
 use crate::memory::{MapOptions, Regions, buffers};
-use crate::sys::addresses::{MappedBytes, RegionBytes};
+use crate::sys::addresses::{MappedBytes, RegionMemory};
 use crate::sys::arena::pinned;
 use crate::sys::uffd::Touch;
+use std::fmt;
 use std::io;
 use std::ops::{Bound, Deref, Range, RangeBounds};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// How a part of a mapping will be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,16 +28,20 @@ pub enum MapAdvice {
     DontNeed,
 }
 
-/// A part of a file at addresses that stay, for reading: as with `mmap`, but what of it is in memory is within the cache's
-/// budget, beside the pages that other calls use, and leaves by the cache's rules.
+/// A part of a file at addresses that stay: as with `mmap`, but what of it is in memory is within the cache's budget, beside
+/// the pages that other calls use, and leaves by the cache's rules.
 ///
-/// It shows what the cache has: a [`File::write_at`], [`File::punch`] or [`File::set_len`] that has returned is seen at once. It
-/// keeps its file open. Made by [`File::map`].
+/// It shows what the cache has: a [`File::write_at`], [`File::punch`] or [`File::set_len`] that has returned is seen at once. So
+/// does the file what is stored in the mapping, if it is [writable](MapOptions::writable): a [`File::read_at`] gives it, and the
+/// cache writes it in the background. It keeps its file open. Made by [`File::map`].
+///
+/// A thread that makes a page dirty by a store waits there while too much is dirty, as a [`File::write_at`] does, and while more
+/// of the file can't be written than the option `dirty.failed` allows. A store has no error: [`Mapping::sync`] has.
 ///
 /// A page that can't be read is `SIGBUS` for the thread that touches it, after a [`Warning`](crate::Warning) that says why; the
 /// next touch asks the device again. So is a page behind the end of the file, as with `mmap`. [`Mapping::try_read`] gives an
 /// error instead. A forked child does not have the memory. A thread that holds a [`PageMut`](crate::PageMut) of a page and
-/// touches it here waits for itself.
+/// touches it here waits for itself, as does one that stores to a page of which it holds a [`PageRef`](crate::PageRef).
 ///
 /// ```
 /// # use millpond::{MapOptions, OpenOptions, PageCache};
@@ -54,13 +60,14 @@ pub struct Mapping {
     bytes: MappedBytes,
     /// Where it begins in the file.
     start: u64,
+    is_writable: bool,
     mapped: Arc<MappedFile>,
     // Last: the file may be closed with it.
     file: File,
 }
 
 impl File {
-    /// Maps the bytes `range` of the file for reading: they are at addresses that stay as long as the [`Mapping`]. It may begin
+    /// Maps the bytes `range` of the file: they are at addresses that stay as long as the [`Mapping`]. It may begin
     /// and end anywhere, behind the end of the file too: what is there can be touched when the file has become longer.
     /// All mappings of a file show it at the same addresses.
     ///
@@ -68,7 +75,8 @@ impl File {
     ///
     /// # Errors
     /// [`Error::Setup`] if the cache was made without [`Builder::mappings`](crate::Builder::mappings), if the process may not
-    /// have so many addresses, or if the file is mapped with other options;
+    /// have so many addresses, if the file is mapped with other options, or if the kernel can't write-protect pages, which a
+    /// writable mapping needs; [`Error::ReadOnly`] if it is to be writable and the handle is not;
     /// [`Error::OutOfRange`] if there are no bytes in the range, or it ends behind [`MapOptions::room`] of the mapping that is
     /// there already; [`Error::BudgetTooSmall`]; [`Error::Poisoned`].
     pub fn map(&self, range: impl RangeBounds<u64>, options: &MapOptions) -> Result<Mapping> {
@@ -78,6 +86,9 @@ impl File {
             let why = "the cache was made without Builder::mappings";
             return Err(setup(io::Error::new(io::ErrorKind::Unsupported, why)));
         };
+        if options.is_writable() {
+            self.check_writable()?;
+        }
         let Range { start, end } = bounds(range, self.len());
         if start >= end {
             return Err(self.no_such_map("begin of a mapping", start, end.checked_sub(1)));
@@ -87,13 +98,26 @@ impl File {
             Some(mapped) => self.mapped_before(mapped, end, options)?,
             None => self.map_first(regions, end, options)?,
         };
+        if options.is_writable() {
+            let made = self.let_write(regions, &mapped);
+            made.inspect_err(|_| self.give_up_map(&mapped))?;
+        }
         regions.mapped.add(&mapped);
         Ok(Mapping {
             bytes: MappedBytes::new(&mapped.space.memory, start as usize..end as usize),
             start,
+            is_writable: options.is_writable(),
             mapped,
             file: self.clone(),
         })
+    }
+
+    fn let_write(&self, regions: &Regions, mapped: &MappedFile) -> Result<()> {
+        if !regions.exchange.can_write_protect() {
+            let why = "this kernel can't write-protect single pages, so that changes are not seen";
+            return Err(setup(io::Error::new(io::ErrorKind::Unsupported, why)));
+        }
+        mapped.space.memory.let_write().map_err(setup)
     }
 
     fn mapped_before(
@@ -124,7 +148,7 @@ impl File {
             in_thread::prepare().map_err(setup)?;
         }
         let bytes = options.addresses(self.len(), end);
-        let memory = RegionBytes::only_read(bytes as usize, options.touch()).map_err(setup)?;
+        let memory = RegionMemory::of_file(bytes as usize, options.touch()).map_err(setup)?;
         regions.exchange.add_region(&memory).map_err(setup)?;
         let pages = self.len().max(end).div_ceil(engine.page_size.bytes());
         let mapped = MappedFile::new(self.inner.clone(), memory, pages * MAPPED_PAGE_BYTES).map_err(setup)?;
@@ -135,6 +159,15 @@ impl File {
         }
         buffers::enter(&mapped.space.memory);
         Ok(mapped)
+    }
+
+    /// A mapping of the file could not be made after all. If it is the first, it is forgotten.
+    fn give_up_map(&self, mapped: &Arc<MappedFile>) {
+        if self.cache.engine.mapped_of(&self.inner).is_none() {
+            in_thread::remove_mapped(mapped);
+            buffers::remove(&mapped.space.memory);
+            let _ = self.cache.set_aside_for_regions(-(mapped.set_aside as i64));
+        }
     }
 
     fn no_such_map(&self, what: &'static str, given: u64, max: Option<u64>) -> Error {
@@ -197,6 +230,98 @@ impl Mapping {
     pub fn copy_to(&self, buf: &mut [u8], offset: usize) -> Result<usize> {
         let most = self.len().saturating_sub(offset).min(buf.len());
         self.file.read_at(&mut buf[..most], self.start + offset as u64)
+    }
+
+    /// Writes all of `bytes` at `offset`, counted from the begin of the mapping. Safe while others read and write, as it is
+    /// [`File::write_at`]. Dirty limits, pauses and errors are those, too.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] of a mapping that is not writable; [`Error::OutOfRange`] behind the end of the mapping or of the
+    /// file, and nothing is written then; as [`File::write_at`].
+    pub fn copy_from(&self, bytes: &[u8], offset: usize) -> Result<()> {
+        self.check_writable()?;
+        let end = offset.saturating_add(bytes.len());
+        self.part(offset..end)?;
+        let (to, len) = (self.start + end as u64, self.file.len());
+        if to > len {
+            return Err(self.file.no_such_map("end of bytes", to, Some(len)));
+        }
+        self.file.write_at(bytes, self.start + offset as u64)
+    }
+
+    /// Makes the bytes `range` durable, as they were stored by any thread and changed by any call before: all of the file with
+    /// them. What is stored meanwhile may be part of it.
+    ///
+    /// # Errors
+    /// As [`File::sync_data`]: what could not be written stays in memory, and the next sync says so again until it is written.
+    /// [`Error::Write`] with `EBUSY` if pages can't be written because a device has been writing into them for as long as a call
+    /// waits at most (the option `alloc_timeout`); [`Error::OutOfRange`] behind the end of the mapping.
+    pub fn sync(&self, range: impl RangeBounds<usize>) -> Result<()> {
+        self.part(range)?;
+        self.file.sync_data()
+    }
+
+    /// Makes what was stored in it durable and drops the mapping, saying whether that went well; dropping it alone can't say. One
+    /// for reading only is dropped and nothing else.
+    ///
+    /// # Errors
+    /// As [`Mapping::sync`], with the mapping: what could not be written is still there.
+    pub fn close(self) -> std::result::Result<(), MapCloseError> {
+        let synced = if self.is_writable { self.sync(..) } else { Ok(()) };
+        synced.map_err(|error| MapCloseError {
+            error,
+            mapping: Box::new(self),
+        })
+    }
+
+    /// Whether it was made [writable](MapOptions::writable).
+    pub fn is_writable(&self) -> bool {
+        self.is_writable
+    }
+
+    /// Where it begins, to write there: what is stored is the file's at once. A store behind the end of the file is `SIGBUS`, or
+    /// of no effect in its last page.
+    ///
+    /// # Panics
+    /// If the mapping is not writable.
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        assert!(self.is_writable, "{self:?} was made without MapOptions::writable");
+        self.bytes.start_mut()
+    }
+
+    /// The mapping as words that any threads may read and store at any time, as many as fit: a view of memory that others change
+    /// needs no promise if each access is atomic.
+    ///
+    /// # Panics
+    /// If the mapping is not writable, or does not begin at a multiple of 8.
+    ///
+    /// ```
+    /// # use millpond::{MapOptions, OpenOptions, PageCache};
+    /// use std::sync::atomic::Ordering;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// # std::fs::write(&path, [0; 100_000])?;
+    /// # let built = PageCache::builder().memory(8 << 20).mappings(true).build();
+    /// # let Ok(cache) = built else { return Ok(()) }; // no userfaultfd here
+    /// let file = cache.open(&path, OpenOptions::new().write(true))?;
+    /// let mapping = file.map(.., &MapOptions::new().writable(true))?;
+    /// mapping.words()[1000].fetch_add(7, Ordering::Relaxed);
+    /// mapping.sync(..)?;
+    /// # let bytes = std::fs::read(&path)?;
+    /// # assert_eq!(bytes[8000], 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn words(&self) -> &[AtomicU64] {
+        assert!(self.is_writable, "{self:?} was made without MapOptions::writable");
+        self.bytes.words()
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.is_writable {
+            return Ok(());
+        }
+        let path = self.file.inner.path.clone();
+        Err(Error::ReadOnly { path })
     }
 
     /// Whether the whole page that holds byte `offset` of the mapping is in memory at this moment, so that a touch of it reads
@@ -287,8 +412,8 @@ impl Deref for Mapping {
     }
 }
 
-impl std::fmt::Debug for Mapping {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.file.path().display();
         write!(
             f,
@@ -318,5 +443,40 @@ impl Drop for Mapping {
         buffers::remove(&self.mapped.space.memory);
         // More frames than before: that can fail only for want of memory, and then the pool stays as it is.
         let _ = cache.set_aside_for_regions(-(self.mapped.set_aside as i64));
+    }
+}
+
+/// A mapping that could not be closed, because what was stored in it is not all durable.
+///
+/// As an [`Error`], or an [`io::Error`], which `?` makes of it, it has dropped the mapping.
+#[derive(Debug)]
+pub struct MapCloseError {
+    /// Why.
+    pub error: Error,
+    /// The mapping.
+    pub mapping: Box<Mapping>,
+}
+
+impl fmt::Display for MapCloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for MapCloseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}
+
+impl From<MapCloseError> for Error {
+    fn from(failed: MapCloseError) -> Error {
+        failed.error
+    }
+}
+
+impl From<MapCloseError> for io::Error {
+    fn from(failed: MapCloseError) -> io::Error {
+        failed.error.into()
     }
 }

@@ -73,7 +73,7 @@ fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
         for (n, (address, access)) in touched.enumerate() {
             let Some((region, page)) = regions.at(address) else {
                 match regions.mapped.at(address) {
-                    Some((mapped, page)) => mapped_ones.serve(engine, mapped, page),
+                    Some((mapped, page)) => mapped_ones.serve(engine, mapped, page, access),
                     None => regions.exchange.fill_at(address),
                 }
                 continue;
@@ -114,25 +114,25 @@ fn again(engine: &Engine, fault: &Waiting, pause: &mut Duration) -> bool {
 /// What a handler still has to do about faults of mapped files.
 #[derive(Default)]
 struct Mapped {
-    /// Pages that threads are changing.
-    later: Vec<(Arc<MappedFile>, u64)>,
+    /// Pages that threads are changing, or that may not be written now.
+    later: Vec<(Arc<MappedFile>, u64, Access)>,
     /// Pages of which a touch is `SIGBUS`, and since when.
     marked: Vec<(Arc<MappedFile>, u64, Instant)>,
 }
 
 impl Mapped {
-    fn serve(&mut self, engine: &Engine, mapped: Arc<MappedFile>, page: u64) {
-        match engine.mapped_fault(&mapped, page, false) {
+    fn serve(&mut self, engine: &Engine, mapped: Arc<MappedFile>, page: u64, access: Access) {
+        match engine.mapped_fault(&mapped, page, access, false) {
             MappedFault::Served => {}
-            MappedFault::Later => self.later.push((mapped, page)),
+            MappedFault::Later => self.later.push((mapped, page, access)),
             MappedFault::Refused => self.marked.push((mapped, page, Instant::now())),
         }
     }
 
     /// Does what is due, and says after how long to come again.
     fn again(&mut self, engine: &Engine) -> Option<Duration> {
-        for (mapped, page) in std::mem::take(&mut self.later) {
-            self.serve(engine, mapped, page);
+        for (mapped, page, access) in std::mem::take(&mut self.later) {
+            self.serve(engine, mapped, page, access);
         }
         self.marked.retain(|(mapped, page, since)| {
             let is_due = since.elapsed() >= MARKED;

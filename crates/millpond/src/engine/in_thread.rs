@@ -78,13 +78,13 @@ fn serve(address: usize, access: Access) -> bool {
         Some((served.region.clone(), served.engine.upgrade()?, page))
     });
     let Some((region, engine, page)) = found else {
-        return serve_file(address);
+        return serve_file(address, access);
     };
     let _poisons = engine.poison_on_panic("fault in a thread");
     engine.region_touched(&region, page, access)
 }
 
-fn serve_file(address: usize) -> bool {
+fn serve_file(address: usize, access: Access) -> bool {
     let found = SERVED_FILES.read().iter().find_map(|served| {
         let page = served.mapped.space.memory.page_at(address)?;
         Some((served.mapped.clone(), served.engine.upgrade()?, page))
@@ -93,5 +93,5 @@ fn serve_file(address: usize) -> bool {
         return false;
     };
     let _poisons = engine.poison_on_panic("fault in a thread");
-    engine.mapped_touched(&mapped, page)
+    engine.mapped_touched(&mapped, page, access)
 }

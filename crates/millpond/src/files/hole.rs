@@ -23,11 +23,16 @@ impl Hole {
     /// stays, so it must not keep the content that is to go. If it was changed before, that content is out
     /// already or will be taken out.
     pub(crate) fn takes(&self, page: u64, pin: &mut ExclusivePin<&Table<Arena>>) -> bool {
-        let is_in = self.first.load(Ordering::SeqCst) <= page && page < self.end.load(Ordering::SeqCst);
+        let is_in = self.has(page);
         if is_in && pin.first_dirty() {
             pin.fill(0);
         }
         is_in
+    }
+
+    /// Whether the page is, of which the caller has seen to it that no other thread uses it.
+    pub(crate) fn has(&self, page: u64) -> bool {
+        self.first.load(Ordering::SeqCst) <= page && page < self.end.load(Ordering::SeqCst)
     }
 
     pub(crate) fn make(&self, pages: &Range<u64>) -> Making<'_> {

@@ -138,6 +138,10 @@ pub(crate) enum Step {
     Unmap,
     /// The mapping's is to be the only one: as `Claim`, of a page that is clean and that no thread waits for.
     Alone,
+    /// The mapping's copy may be written from now on, once no hazard names the page: then `Own`, as of a claim.
+    Open,
+    /// What was written in the mapping is in the frame again, and nowhere else.
+    Shut,
     /// The page that a mapping has alone leaves with its content.
     Vacate,
     /// No thread but the caller may pin it from now on. Dirty pages only if they are given up.
@@ -249,6 +253,12 @@ impl Word {
         self.0 & (EXCLUSIVE | MAPPED) == EXCLUSIVE | MAPPED
     }
 
+    /// Whether threads may write the page in its mapping: the frame has nothing, or what was there before.
+    #[inline]
+    pub(crate) fn is_open(self) -> bool {
+        self.0 & (EXCLUSIVE | MAPPED | DIRTY) == EXCLUSIVE | MAPPED | DIRTY
+    }
+
     /// Whether hazard pins may exist.
     #[inline]
     pub(crate) fn has_hazards(self) -> bool {
@@ -345,7 +355,6 @@ impl Word {
             (Resident, Step::Unclaim) if self.has(EXCLUSIVE) && self.has(HAZARDS) => {
                 Ok(self.without(EXCLUSIVE))
             }
-            (Resident, Step::Own { change: true }) if self.has(MAPPED) => refused(Refusal::Illegal),
             (Resident, Step::Own { change }) if self.has(EXCLUSIVE) => {
                 Ok(self.without(HAZARDS).with(if change { DIRTY } else { 0 }))
             }
@@ -359,7 +368,13 @@ impl Word {
             (Resident, Step::Alone) if self.has(DIRTY | WRITEBACK) => refused(Refusal::Dirty),
             (Resident, Step::Alone) if self.has(WANTED) => refused(Refusal::Wanted),
             (Resident, Step::Alone) => Ok(self.with(EXCLUSIVE).without(BIASED | HEAT)),
-            (Resident, Step::Vacate) if self.is_mapped_alone() => {
+            (Resident, Step::Open) if !self.has(MAPPED) => refused(Refusal::Illegal),
+            (Resident, Step::Open) if self.pins() > 0 => refused(Refusal::Pinned),
+            (Resident, Step::Open) => Ok(self.with(EXCLUSIVE).without(BIASED | WANTED | HEAT)),
+            (Resident, Step::Shut) if self.is_open() && !self.has(WRITEBACK) => {
+                Ok(self.without(EXCLUSIVE | MAPPED))
+            }
+            (Resident, Step::Vacate) if self.is_mapped_alone() && !self.has(WRITEBACK) => {
                 Ok(self.without(EXCLUSIVE | MAPPED).to(Leaving))
             }
 

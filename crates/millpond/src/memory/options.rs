@@ -61,6 +61,7 @@ impl Faults {
 pub struct MapOptions {
     faults: Faults,
     room: u64,
+    writable: bool,
 }
 
 impl MapOptions {
@@ -76,6 +77,13 @@ impl MapOptions {
         self
     }
 
+    /// Whether the mapping may be written: what is stored there is in the file at once, for all calls and mappings, and durable
+    /// after a [`Mapping::sync`](crate::Mapping::sync). Takes a file that was opened for writing. Default: only read.
+    pub fn writable(mut self, writable: bool) -> MapOptions {
+        self.writable = writable;
+        self
+    }
+
     /// How many bytes of the file later mappings of it can have while this one is there: they are parts of the same
     /// addresses, which are reserved by the first. Costs addresses only. Default: twice the file, and 1 GiB at least.
     pub fn room(mut self, bytes: u64) -> MapOptions {
@@ -85,6 +93,10 @@ impl MapOptions {
 
     pub(crate) fn touch(&self) -> Touch {
         self.faults.touch()
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// Bytes of addresses for a file of `len` bytes of which the first `end` are mapped.

@@ -9,15 +9,53 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// The addresses of a region, for the exchange of pages: nothing is read or written there through this.
 pub(crate) struct RegionMemory {
     pub(super) mapping: Mapping,
     pub(super) touch: Touch,
+    /// They show a file: what the program has the kernel drop is read again.
+    pub(super) is_of_file: bool,
     _listed: Listed,
 }
 
 impl RegionMemory {
+    fn new(len: usize, touch: Touch, is_of_file: bool) -> io::Result<RegionMemory> {
+        let mapping = Mapping::new(len, true)?;
+        let all = 0..mapping.len();
+        // Pages come and go one by one. A forked child would read zeros, and a page that it shares can't be
+        // moved.
+        mapping.advise(all.clone(), Advice::SmallPages)?;
+        mapping.advise(all.clone(), Advice::DoNotFork)?;
+        mapping.advise(all, Advice::DoNotDump)?;
+        let start = mapping.start().addr().get();
+        Ok(RegionMemory {
+            touch,
+            is_of_file,
+            _listed: Listed::new(start..start + mapping.len()),
+            mapping,
+        })
+    }
+
+    /// Addresses of a file, which the program may only read.
+    ///
+    /// # Errors
+    /// As [`RegionBytes::new`].
+    pub(crate) fn of_file(len: usize, touch: Touch) -> io::Result<Arc<RegionMemory>> {
+        let memory = RegionMemory::new(len, touch, true)?;
+        memory.mapping.only_read()?;
+        Ok(Arc::new(memory))
+    }
+
+    /// From now on the program may write it as well; pages that are write-protected stay so.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn let_write(&self) -> io::Result<()> {
+        self.mapping.protect(0..self.mapping.len(), true)
+    }
+
     /// The address of a page.
     ///
     /// # Panics
@@ -73,30 +111,8 @@ impl RegionBytes {
     /// # Errors
     /// If the process may not have that many addresses.
     pub(crate) fn new(len: usize, touch: Touch) -> io::Result<RegionBytes> {
-        let mapping = Mapping::new(len, true)?;
-        let all = 0..mapping.len();
-        // Pages come and go one by one. A forked child would read zeros, and a page that it shares can't be
-        // moved.
-        mapping.advise(all.clone(), Advice::SmallPages)?;
-        mapping.advise(all.clone(), Advice::DoNotFork)?;
-        mapping.advise(all, Advice::DoNotDump)?;
-        let start = mapping.start().addr().get();
-        let memory = Arc::new(RegionMemory {
-            touch,
-            _listed: Listed::new(start..start + mapping.len()),
-            mapping,
-        });
+        let memory = Arc::new(RegionMemory::new(len, touch, false)?);
         Ok(RegionBytes { memory, len })
-    }
-
-    /// The same for memory that the program only reads.
-    ///
-    /// # Errors
-    /// As [`RegionBytes::new`].
-    pub(crate) fn only_read(len: usize, touch: Touch) -> io::Result<Arc<RegionMemory>> {
-        let bytes = RegionBytes::new(len, touch)?;
-        bytes.memory.mapping.only_read()?;
-        Ok(bytes.memory)
     }
 
     /// Its addresses.
@@ -153,6 +169,11 @@ impl MappedBytes {
             .wrapping_add(self.bytes.start)
     }
 
+    /// The same, to write there: [`Mapping::as_mut_ptr`](crate::Mapping::as_mut_ptr) has checked that it may be.
+    pub(crate) fn start_mut(&self) -> *mut u8 {
+        self.as_ptr().cast_mut()
+    }
+
     /// How many bytes were mapped.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -175,6 +196,35 @@ impl MappedBytes {
         // SAFETY: the mapping is readable, that long (`new`), and lives as long as `self`; a page that is not there comes
         // when it is touched. The caller promises that no byte changes.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
+    }
+
+    /// All of it, to change: of a mapping that is [writable](crate::MapOptions::writable). A store of a thread that makes a page
+    /// dirty may have to wait; none has an error.
+    ///
+    /// # Safety
+    /// As of [`MappedBytes::as_slice`], and as long as the slice is used nothing else reads these bytes as a slice either, and
+    /// no thread has another slice of them.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "the memory is no part of `self`, and the caller answers for it"
+    )]
+    pub unsafe fn as_mut_slice(&self) -> &mut [u8] {
+        // SAFETY: as in `as_slice`; a store where the memory is not writable is a signal. The caller promises that it is the
+        // only slice.
+        unsafe { std::slice::from_raw_parts_mut(self.start_mut(), self.len()) }
+    }
+
+    /// The same as words, as many as fit, of memory that may be written.
+    ///
+    /// # Panics
+    /// If it does not begin at a multiple of 8.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        let start = self.as_ptr().cast::<AtomicU64>();
+        assert!(start.is_aligned(), "words of {self:?}");
+        // SAFETY: readable and writable, aligned, and that long for as long as `self` lives. While it is shared, other threads
+        // that use it do so atomically, as the slices of `as_slice` and `as_mut_slice` exclude each other and this; and a page
+        // that leaves comes again as it was.
+        unsafe { std::slice::from_raw_parts(start, self.len() / size_of::<AtomicU64>()) }
     }
 
     /// The same as `T`s, as many as fit: of any type that any bytes are a value of.

@@ -14,6 +14,8 @@ const FRAME: FrameNo = FrameNo(0);
 struct Copy {
     content: Option<u64>,
     is_alone: bool,
+    /// Threads may write it: what the frame has is old.
+    is_open: bool,
 }
 
 struct World {
@@ -46,7 +48,7 @@ impl World {
     fn part(&self) {
         let table = &self.cache.table;
         let mut hand = self.hand.lock().unwrap();
-        if hand.content.is_none() || hand.is_alone {
+        if hand.content.is_none() || hand.is_alone || hand.is_open {
             return;
         }
         assert_eq!(Some(self.content()), hand.content, "T8: the copy is old");
@@ -57,11 +59,35 @@ impl World {
         }
     }
 
+    /// A thread writes the page in the mapping, if that has it and it may.
+    fn store(&self) {
+        let table = &self.cache.table;
+        let mut hand = self.hand.lock().unwrap();
+        let Some(content) = hand.content else { return };
+        if !hand.is_open {
+            if table.open(FRAME, || true).is_none() {
+                return;
+            }
+            let old = table.memory().0[0].content.swap(u64::MAX, Relaxed);
+            let was = if hand.is_alone { u64::MAX } else { content };
+            assert_eq!(old, was, "T8: the copy is old");
+            (hand.is_open, hand.is_alone) = (true, false);
+        }
+        hand.content = Some(content + 1);
+    }
+
     /// The frame has the page again, and if `all` the mapping has it no more.
     fn call_back(&self, all: bool) {
         let table = &self.cache.table;
         let mut hand = self.hand.lock().unwrap();
         let Some(content) = hand.content else { return };
+        if hand.is_open {
+            let gone = table.memory().0[0].content.swap(content, Relaxed);
+            assert_eq!(gone, u64::MAX, "T8: written while the mapping was");
+            table.shut(FRAME);
+            *hand = Copy::default();
+            return;
+        }
         if hand.is_alone {
             let gone = table.memory().0[0].content.swap(content, Relaxed);
             assert_eq!(gone, u64::MAX, "T8: written while the mapping had it alone");
@@ -78,7 +104,7 @@ impl World {
     fn read(&self) {
         loop {
             match self.cache.table.pin(key(0), None) {
-                Lookup::Found(pin) => return assert!(look(&pin, 0) <= 2),
+                Lookup::Found(pin) => return assert!(look(&pin, 0) <= 4),
                 Lookup::Busy(_) => self.call_back(false),
                 Lookup::Loading(_) | Lookup::Absent => return,
             }
@@ -131,5 +157,28 @@ fn a_page_that_a_mapping_has_does_not_leave_and_one_that_it_has_alone_is_read_wh
             }
         };
         beside(&[World::read, World::read, evict, World::write]);
+    });
+}
+
+#[test]
+fn a_page_that_is_written_in_a_mapping_is_read_and_written_when_it_is_shut_and_stays_until_then() {
+    explore(|| {
+        let store: fn(&World) = |world| {
+            world.store();
+            world.store();
+        };
+        let evict: fn(&World) = |world| {
+            if world.cache.evict(0..1) > 0 {
+                assert!(world.hand.lock().unwrap().content.is_none(), "T8: it has left");
+            }
+        };
+        beside(&[store, World::read, evict]);
+    });
+    explore(|| {
+        let store: fn(&World) = |world| {
+            world.fault();
+            world.store();
+        };
+        beside(&[store, World::write, World::read]);
     });
 }

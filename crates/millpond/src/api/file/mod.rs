@@ -157,7 +157,7 @@ impl File {
             let page = key.index().0;
             let watched = |slow: Slow<'_>| self.engine().table.pin(key, slow);
             match self.engine().watched(&self.inner, page, watched) {
-                Lookup::Busy(_) => self.engine().call_back(&self.inner, page..page + 1, false),
+                Lookup::Busy(_) => self.engine().call_one_back(&self.inner, page, false),
                 other => break other,
             }
         };
@@ -176,7 +176,7 @@ impl File {
                     );
                     match self.engine().watched(&self.inner, page, watched) {
                         Lookup::Busy(frame) if self.engine().table.word(frame).is_mapped() => {
-                            self.engine().call_back(&self.inner, page..page + 1, true);
+                            self.engine().call_one_back(&self.inner, page, true);
                         }
                         other => break other,
                     }
@@ -328,7 +328,7 @@ impl File {
             .check_guards(&self.inner, first..u64::MAX, Waits::ForAll)
     }
 
-    fn check_writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self) -> Result<()> {
         if self.writable {
             Ok(())
         } else {

@@ -46,6 +46,7 @@ impl File {
             return self.cut(len);
         }
         self.check_length(len)?;
+        self.shut_last();
         self.resize_device(len)?;
         self.inner.len.store(len, Ordering::SeqCst);
         self.resized(len);
@@ -131,8 +132,17 @@ impl File {
         }
         self.check_elastic(end)?;
         self.check_length(end)?;
+        self.shut_last();
         let made = self.inner.make_room_ahead(&self.engine().device, end);
         made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
+    }
+
+    /// Before the file becomes longer: what was stored in a mapping behind its end is not the file's.
+    fn shut_last(&self) {
+        let (len, size) = (self.len(), self.engine().page_size.bytes());
+        if !len.is_multiple_of(size) {
+            self.engine().shut_page(&self.inner, len / size);
+        }
     }
 
     /// What was to make the file longer has failed: the file on the device becomes as long as it is for users again.

@@ -31,7 +31,7 @@ impl Engine {
         let key = PageKey::new(file.id, PageIndex(page));
         self.watched(file, page, |slow| self.table.wait_unused(frame, key, slow));
         if self.table.word(frame).is_mapped() {
-            self.call_back(file, page..page + 1, true);
+            self.call_one_back(file, page, true);
         }
     }
 
@@ -70,11 +70,21 @@ impl Engine {
         self.each_held(file, 0..pages, |held| {
             is_so &= held.iter().all(|&(key, frame)| {
                 let word = self.table.word(frame);
-                let is_left = || word.is_exclusive() || self.core().manager.has_failed(file.id, key.index());
+                let is_left = || {
+                    word.is_exclusive()
+                        || word.is_open()
+                        || self.core().manager.has_failed(file.id, key.index())
+                };
                 !word.is_writeback() && (!word.is_dirty() || is_left())
             });
             Ok(())
         })?;
         Ok(is_so)
+    }
+
+    /// Whether all of the file was written, except pages of a mapping into which a device writes.
+    pub(super) fn is_stuck_in_mapping(&self, file: &FileInner) -> Result<bool> {
+        let is_mapped = self.mapped_of(file).is_some();
+        Ok(is_mapped && self.page_in_change(file).is_none() && self.has_written_all_but_changed(file)?)
     }
 }

@@ -33,7 +33,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const FORGET_BATCH: u64 = 1024;
 
 /// Pages that are moved out with one system call at most.
-const RUN_MAX: usize = 64;
+pub(super) const RUN_MAX: usize = 64;
 
 /// A page of a region that is to leave.
 pub(super) struct Leaving {
@@ -59,7 +59,7 @@ pub(super) struct Lists {
 }
 
 /// The pages of a run, `RUN_MAX` at most, the last of them again and again behind it.
-fn in_hands<'a, T>(run: &'a [T], in_hand: impl Fn(&'a T) -> InHand<'a>) -> [InHand<'a>; RUN_MAX] {
+pub(super) fn in_hands<'a, T>(run: &'a [T], in_hand: impl Fn(&'a T) -> InHand<'a>) -> [InHand<'a>; RUN_MAX] {
     std::array::from_fn(|n| in_hand(&run[n.min(run.len() - 1)]))
 }
 

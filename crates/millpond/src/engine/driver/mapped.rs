@@ -5,8 +5,8 @@
 //!     ▲ read, if it is missing                                         └─ else: the mapping's goes, and its next use is seen
 //! ```
 //!
-//! What is waited for is waited for with nothing in hand. How pages leave is in `unmap.rs`, why no store and no thread is
-//! lost in decision 0016.
+//! What is waited for is waited for with nothing in hand. What is written is in `open.rs`, how pages leave in `unmap.rs`, why
+//! no store and no thread is lost in decision 0016.
 
 use super::{Engine, Missing};
 use crate::device::Warning;
@@ -18,6 +18,7 @@ use crate::memory::mapped::MappedFile;
 use crate::memory::{At, Residence};
 use crate::sys::arena::Arena;
 use crate::sys::arena::exchange::InHand;
+use crate::sys::uffd::Access;
 use millpond_core::event::Event;
 use millpond_core::units::{PageIndex, PageKey};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ const STANDS_BACK: u32 = 4;
 pub(crate) enum MappedFault {
     /// The page is there, or another thread brings it.
     Served,
-    /// A thread has the page for changing: again in a while.
+    /// A thread has the page, or it may not be written now: again in a while.
     Later,
     /// The page can't be had: `SIGBUS`.
     Refused,
@@ -50,10 +51,21 @@ enum Wanted<'a> {
     Outside,
 }
 
-/// What has become of one try to bring a page.
-enum Try {
+/// What has become of one try to bring a page, or to open it.
+pub(super) enum Try {
     Over(MappedFault),
     Again,
+}
+
+/// What has become of a page that was to be copied into a mapping.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// It is there, to be read.
+    Protected,
+    /// And to be written.
+    Open,
+    /// The system has no memory for it.
+    Not,
 }
 
 impl Engine {
@@ -64,18 +76,37 @@ impl Engine {
 
     /// A thread has touched a page of a mapping that is not there. `may_wait`: the calling thread may wait for others that
     /// change the page, for it is the one that has touched it.
-    pub(crate) fn mapped_fault(&self, mapped: &MappedFile, page: u64, may_wait: bool) -> MappedFault {
+    pub(crate) fn mapped_fault(
+        &self,
+        mapped: &MappedFile,
+        page: u64,
+        access: Access,
+        may_wait: bool,
+    ) -> MappedFault {
         let _serving = mapped.serving.read();
         let space = &mapped.space;
         for n in 0.. {
             if space.closed.load(Ordering::Relaxed) {
                 return MappedFault::Served;
             }
-            match space.pages.at(page) {
+            let at = space.pages.at(page);
+            let opens = match at {
+                At::Absent => access == Access::Write,
+                At::Mapped => access == Access::Write && space.pages.residence(page).is_protected,
+                _ => false,
+            };
+            if opens && !self.may_open(mapped, may_wait) {
+                match may_wait {
+                    true => continue,
+                    false => return MappedFault::Later,
+                }
+            }
+            match at {
                 At::Mapped => {
-                    if space.pages.take(page, &[At::Mapped]).is_some() {
-                        self.mapped_already(mapped, page);
-                        return MappedFault::Served;
+                    if space.pages.take(page, &[At::Mapped]).is_some()
+                        && let Try::Over(fault) = self.mapped_already(mapped, page, access, may_wait)
+                    {
+                        return fault;
                     }
                 }
                 At::Poisoned => {
@@ -87,7 +118,7 @@ impl Engine {
                         return MappedFault::Served;
                     }
                 }
-                At::Absent => match self.map_page(mapped, page, may_wait, n < STANDS_BACK) {
+                At::Absent => match self.map_page(mapped, page, access, (may_wait, n < STANDS_BACK)) {
                     Try::Over(fault) => return fault,
                     Try::Again => yield_now(),
                 },
@@ -98,7 +129,7 @@ impl Engine {
     }
 
     /// A thread serves its own touch. `false`: the page can't be had.
-    pub(crate) fn mapped_touched(&self, mapped: &MappedFile, page: u64) -> bool {
+    pub(crate) fn mapped_touched(&self, mapped: &MappedFile, page: u64, access: Access) -> bool {
         let space = &mapped.space;
         loop {
             let settled = space.settled.count();
@@ -108,7 +139,7 @@ impl Engine {
                 }
                 continue;
             }
-            match self.mapped_fault(mapped, page, true) {
+            match self.mapped_fault(mapped, page, access, true) {
                 MappedFault::Served => return true,
                 MappedFault::Refused => return false,
                 MappedFault::Later => yield_now(),
@@ -116,23 +147,45 @@ impl Engine {
         }
     }
 
-    /// The page, which we hold, came meanwhile; or the program has had the kernel drop it behind our back, and it comes anew.
-    fn mapped_already(&self, mapped: &MappedFile, page: u64) {
-        let space = &mapped.space;
+    /// The page, which we hold, is write-protected, or it came meanwhile; or the program has had the kernel drop it behind our
+    /// back, and it comes anew.
+    fn mapped_already(&self, mapped: &MappedFile, page: u64, access: Access, may_wait: bool) -> Try {
+        let (space, exchange) = (&mapped.space, &self.regions().exchange);
+        let Residence {
+            is_double,
+            is_protected,
+        } = space.pages.residence(page);
+        if access == Access::Write && is_protected {
+            return self.open_page(mapped, page, may_wait);
+        }
         let mut to = At::Mapped;
         if !space.memory.has(page) {
             let frame = self.frame_of(space, page);
-            match space.pages.residence(page).is_double {
-                true => self.table.unmap(frame),
+            let is_lost = match is_double && is_protected {
+                true => {
+                    self.table.unmap(frame);
+                    true
+                }
                 false => self.lose_copy(mapped, page, frame),
+            };
+            if is_lost {
+                to = At::Absent;
             }
-            to = At::Absent;
+        } else if access == Access::Write {
+            exchange.open(&space.memory, page);
         }
         self.settle(space, page, to);
-        self.regions().exchange.wake(&space.memory, page);
+        exchange.wake(&space.memory, page);
+        Try::Over(MappedFault::Served)
     }
 
-    fn map_page(&self, mapped: &MappedFile, page: u64, may_wait: bool, is_polite: bool) -> Try {
+    fn map_page(
+        &self,
+        mapped: &MappedFile,
+        page: u64,
+        access: Access,
+        (may_wait, is_polite): (bool, bool),
+    ) -> Try {
         let pin = match self.pin_for_mapping(&mapped.file, page, (may_wait, is_polite)) {
             Ok(Wanted::Pinned(pin)) => pin,
             Ok(Wanted::Mapped) => return Try::Again,
@@ -141,15 +194,15 @@ impl Engine {
             Ok(Wanted::Outside) => return self.refuse_touch(mapped, page, None),
             Err(error) => return self.refuse_touch(mapped, page, Some(&error)),
         };
-        let is_in = self.map_pinned(mapped, page, &pin, is_polite);
-        let uses = self.table.word(pin.frame()).uses();
-        drop(pin);
-        match is_in {
+        let frame = pin.frame();
+        let came = self.map_pinned(mapped, page, pin, access, is_polite);
+        let uses = self.table.word(frame).uses();
+        match came {
             None => return Try::Again,
-            Some(false) => self.stays_unmapped(mapped, page),
-            Some(true) => {
+            Some(Came::Not) => self.stays_unmapped(mapped, page),
+            Some(came) => {
                 // A page that is touched once is not worth a memory of its own.
-                self.enqueue_mapped(mapped, page, uses < 2);
+                self.enqueue_mapped(mapped, page, came == Came::Protected && uses < 2);
                 if uses > 0 {
                     self.map_around(mapped, page);
                 }
@@ -158,27 +211,37 @@ impl Engine {
         Try::Over(MappedFault::Served)
     }
 
-    /// Copies a page that is pinned into the mapping. `None`: another thread has it in hand, or a writer goes first.
-    /// `false`: the system has no memory for it.
+    /// Copies a page that is pinned into the mapping, write-protected unless it is to be written and no other thread uses it.
+    /// `None`: another thread has it in hand, or a writer goes first.
     fn map_pinned(
         &self,
         mapped: &MappedFile,
         page: u64,
-        pin: &SharedPin<&Table<Arena>>,
+        pin: SharedPin<&Table<Arena>>,
+        access: Access,
         is_polite: bool,
-    ) -> Option<bool> {
+    ) -> Option<Came> {
         let (space, frame) = (&mapped.space, pin.frame());
         space.pages.take(page, &[At::Absent])?;
         if space.closed.load(Ordering::Relaxed) || !self.table.map(frame, is_polite) {
             self.settle(space, page, At::Absent);
             return None;
         }
+        // From here on no thread changes the page, and it does not leave.
+        drop(pin);
         let memory = &*space.memory;
         let in_hand = InHand { memory, page, frame };
-        let is_in = self.regions().exchange.copy_in(&in_hand, false).is_some();
-        let to = match is_in {
-            true => {
-                let (is_double, is_protected) = (true, true);
+        let is_open = access == Access::Write && self.open_word(mapped, page, frame);
+        let came = match self.regions().exchange.copy_in(&in_hand, !is_open) {
+            None => Came::Not,
+            Some(_) if is_open => Came::Open,
+            Some(_) => Came::Protected,
+        };
+        match came {
+            Came::Not if is_open => self.table.shut(frame),
+            Came::Not => self.table.unmap(frame),
+            Came::Protected | Came::Open => {
+                let (is_double, is_protected) = (true, !is_open);
                 space.pages.note_residence(
                     page,
                     Residence {
@@ -186,15 +249,11 @@ impl Engine {
                         is_protected,
                     },
                 );
-                At::Mapped
             }
-            false => {
-                self.table.unmap(frame);
-                At::Absent
-            }
-        };
+        }
+        let to = if came == Came::Not { At::Absent } else { At::Mapped };
         self.settle(space, page, to);
-        Some(is_in)
+        Some(came)
     }
 
     /// The system has no memory for the page. A thread that waits for it touches it again, and so on until there is some.
@@ -218,9 +277,7 @@ impl Engine {
                 return;
             };
             self.readahead_due(&mapped.file, page);
-            let is_in = self.map_pinned(mapped, page, &pin, true);
-            drop(pin);
-            if is_in == Some(true) {
+            if self.map_pinned(mapped, page, pin, Access::Read, true) == Some(Came::Protected) {
                 self.enqueue_mapped(mapped, page, true);
             }
         }
@@ -279,7 +336,7 @@ impl Engine {
             match self.pin_for_mapping(&mapped.file, page, (true, true))? {
                 Wanted::Pinned(pin) => return Ok(pin),
                 Wanted::Busy => {}
-                Wanted::Mapped => self.call_back(&mapped.file, page..page + 1, false),
+                Wanted::Mapped => self.call_one_back(&mapped.file, page, false),
                 Wanted::Outside => {
                     let pages = mapped.file.len().div_ceil(self.page_size.bytes());
                     return Err(Error::OutOfRange {
@@ -352,6 +409,13 @@ impl Engine {
         };
         let pages = file.len().div_ceil(self.page_size.bytes());
         let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
-        marked.into_iter().for_each(|page| self.unmark(&mapped, page));
+        for page in marked {
+            self.unmark(&mapped, page);
+            // A thread that marks it at this moment has it in hand.
+            while mapped.marked.lock().contains(&page) && mapped.space.pages.at(page) == At::Busy {
+                yield_now();
+                self.unmark(&mapped, page);
+            }
+        }
     }
 }

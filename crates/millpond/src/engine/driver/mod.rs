@@ -31,6 +31,7 @@
 //! | `double_resident` | how they come to a thread, and are in two places for a while |
 //! | `leave` | its pages on their way out |
 //! | `mapped` | faults on mapped files |
+//! | `open` | their pages that are written |
 //! | `unmap` | their pages on their way out |
 
 mod core_lock;
@@ -43,6 +44,7 @@ mod hold;
 mod leave;
 mod mapped;
 mod mempool;
+mod open;
 mod read;
 mod region;
 mod swap_in;

@@ -137,6 +137,10 @@ impl Engine {
                     self.give_up(file.id, ticket);
                     return own.map(|()| Ok(true));
                 }
+                if began.elapsed() > self.patience() && self.is_stuck_in_mapping(file)? {
+                    self.give_up(file.id, ticket);
+                    return Err(file.write_failed(libc::EBUSY));
+                }
                 wait = self.waits_for(file, answer).map(|awaited| {
                     // Not twice at a time.
                     drop(wait.take());

@@ -4,6 +4,7 @@
 //!   twin ─► the mapping's copy is dropped, with others in one call ─► out
 //!   in   ─► copied to the frame ─► twin ─► …
 //!                └─ no memory for that: evicted with both ─► gone
+//!   open ─► moved to the frame ─► out                          (`open.rs`)
 //! ```
 //!
 //! All are held one by one: their states in the mapping are theirs alone who took them, and a thread that touches one
@@ -27,15 +28,18 @@ use std::thread::yield_now;
 /// Pages that are called back at a time: as many as are dropped with one system call.
 const BATCH: u64 = 32;
 
+/// How often a page is called back into which a device writes, before it is taken as it is.
+pub(super) const TRIES: u32 = 1000;
+
 /// A page of a mapping that a thread has in hand, and that the mapping has.
 pub(super) struct Held {
-    mapped: Arc<MappedFile>,
-    page: u64,
-    frame: FrameNo,
+    pub(super) mapped: Arc<MappedFile>,
+    pub(super) page: u64,
+    pub(super) frame: FrameNo,
 }
 
 impl Held {
-    fn in_hand(&self) -> InHand<'_> {
+    pub(super) fn in_hand(&self) -> InHand<'_> {
         InHand {
             memory: &self.mapped.space.memory,
             page: self.page,
@@ -47,8 +51,13 @@ impl Held {
         &self.mapped.space
     }
 
-    fn is_double(&self) -> bool {
+    pub(super) fn is_double(&self) -> bool {
         self.space().pages.residence(self.page).is_double
+    }
+
+    /// Whether threads may write it in the mapping.
+    pub(super) fn is_open(&self) -> bool {
+        !self.space().pages.residence(self.page).is_protected
     }
 
     fn note(&self, is_double: bool) {
@@ -90,7 +99,9 @@ impl Engine {
     /// Pages leave their mappings. `held` keeps those that did, still in hand; gives the others, which have no twin and get
     /// none.
     fn unmap_held(&self, held: &mut Vec<Held>) -> Vec<Held> {
-        let mut stuck = Vec::new();
+        let (open, rest) = held.drain(..).partition(Held::is_open);
+        *held = rest;
+        let (out, mut stuck) = self.shut(open);
         for at in (0..held.len()).rev() {
             if !self.make_twin(&held[at]) {
                 stuck.push(held.swap_remove(at));
@@ -103,21 +114,26 @@ impl Engine {
             }
             held.iter().for_each(|page| self.table.unmap(page.frame));
         }
+        held.extend(out);
         stuck
     }
 
-    fn settle_held(&self, held: &[Held], to: At) {
+    pub(super) fn settle_held(&self, held: &[Held], to: At) {
         held.iter()
             .for_each(|page| self.settle(page.space(), page.page, to));
     }
 
-    /// The only copy of the page, which we hold, is given up: it is clean, and is read again when it is wanted. The caller
-    /// must not have the core lock.
-    pub(super) fn lose_copy(&self, mapped: &MappedFile, page: u64, frame: FrameNo) {
+    /// The only copy of the page, which we hold, is given up: it is read again when it is wanted. `false`: not now, for a
+    /// device reads what is in its frame. The caller must not have the core lock.
+    pub(super) fn lose_copy(&self, mapped: &MappedFile, page: u64, frame: FrameNo) -> bool {
         let mut later = AfterUnlock::default();
         {
             let mut core = self.core();
+            if self.table.word(frame).is_writeback() {
+                return false;
+            }
             self.table.locked(&mut core.token).vacate(frame);
+            mapped.file.writeback_rules.forget(PageIndex(page));
             let space = &mapped.space;
             self.regions()
                 .exchange
@@ -126,6 +142,19 @@ impl Engine {
             self.step(&mut core, Event::Discarded { file, pages }, &mut later);
         }
         self.finish(&mut later);
+        true
+    }
+
+    /// As [`Engine::call_back`] of one page, for a thread that waits for it: also until a device that reads what was in its
+    /// frame has done so.
+    pub(crate) fn call_one_back(&self, file: &FileInner, page: u64, to_change: bool) {
+        self.call_back(file, page..page + 1, to_change);
+        let key = PageKey::new(file.id, PageIndex(page));
+        if let Some(frame) = self.table.frame_of(key)
+            && self.table.word(frame).is_open()
+        {
+            self.table.wait_written(frame, key);
+        }
     }
 
     /// The file's frames have these pages, for a thread that reads them, or to change them: then the mapping has them no
@@ -153,13 +182,18 @@ impl Engine {
     }
 
     fn let_go(&self, held: &mut Vec<Held>, to_change: bool) {
-        let mut stuck = Vec::new();
+        let mut stuck;
         match to_change {
             true => {
                 stuck = self.unmap_held(held);
                 self.settle_held(held, At::Absent);
             }
             false => {
+                let (open, rest) = held.drain(..).partition(Held::is_open);
+                *held = rest;
+                let out;
+                (out, stuck) = self.shut(open);
+                self.settle_held(&out, At::Absent);
                 for page in held.drain(..) {
                     match self.make_twin(&page) {
                         true => {
@@ -174,8 +208,7 @@ impl Engine {
         held.clear();
         for page in stuck {
             let mut to = At::Mapped;
-            if !page.space().memory.has(page.page) {
-                self.lose_copy(&page.mapped, page.page, page.frame);
+            if !page.space().memory.has(page.page) && self.lose_copy(&page.mapped, page.page, page.frame) {
                 to = At::Absent;
             }
             self.settle(page.space(), page.page, to);
@@ -194,7 +227,7 @@ impl Engine {
     /// frame's. One whose frame is in use keeps both for as long as a new one: a thread that has pinned it may be about to
     /// touch it, and would fault again and again. Gives those that are not of mapped files.
     pub(super) fn part_mapped(&self, mut due: Vec<PageKey>, are_new: bool) -> Vec<PageKey> {
-        let (mut go, mut stay, mut later) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut go, mut stay, mut open, mut later) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         due.retain(|key| {
             let Some(mapped) = self.regions().mapped.of(key.file()) else {
                 return true;
@@ -203,6 +236,7 @@ impl Engine {
             if page < mapped.space.pages.len() {
                 match self.hold_mapped(&mapped, page) {
                     Some(held) if !held.is_double() => self.settle_held(&[held], At::Mapped),
+                    Some(held) if held.is_open() => open.push(held),
                     Some(held) if !are_new && self.table.map_alone(held.frame) => stay.push(held),
                     Some(held) if are_new => go.push(held),
                     Some(held) => later.push(held),
@@ -212,6 +246,7 @@ impl Engine {
             }
             false
         });
+        self.part_open(open);
         // All of them are twins.
         let _none = self.unmap_held(&mut go);
         self.settle_held(&go, At::Absent);
@@ -226,6 +261,19 @@ impl Engine {
             self.enqueue_mapped(&page.mapped, page.page, true);
         }
         due
+    }
+
+    /// Open pages give up what their frames have, unless a device reads that.
+    fn part_open(&self, open: Vec<Held>) {
+        let is_written = |page: &Held| self.table.word(page.frame).is_writeback();
+        let (later, open): (Vec<_>, Vec<_>) = open.into_iter().partition(is_written);
+        self.drop_old(open.iter());
+        self.settle_held(&open, At::Mapped);
+        self.settle_held(&later, At::Mapped);
+        for page in later {
+            let key = PageKey::new(page.mapped.file.id, PageIndex(page.page));
+            self.regions().doubles.enqueue_again(key);
+        }
     }
 
     /// The next use of these pages of one file, in order, is to be seen. `false`: the file is not mapped.
@@ -248,10 +296,20 @@ impl Engine {
         mapped.space.closed.store(true, Ordering::Relaxed);
         // Faults that began before.
         drop(mapped.serving.write());
-        let mut at = 0;
+        let (mut at, mut tries) = (0, 0);
         while at < pages.len() {
             match pages.at(at) {
-                At::Mapped => self.call_mapped_back(mapped, at..at + BATCH, true),
+                At::Mapped if tries < TRIES => {
+                    self.call_mapped_back(mapped, at..at + BATCH, true);
+                    tries = if pages.at(at) == At::Mapped { tries + 1 } else { 0 };
+                }
+                At::Mapped => {
+                    tries = 0;
+                    if let Some(held) = self.hold_mapped(mapped, at) {
+                        let is_out = held.is_open() && self.tear_out(&held);
+                        self.settle_held(&[held], if is_out { At::Absent } else { At::Mapped });
+                    }
+                }
                 At::Poisoned => self.unmark(mapped, at),
                 At::Busy => yield_now(),
                 _ => at += 1,
@@ -274,7 +332,7 @@ impl Engine {
         }
     }
 
-    fn hold_found(&self, key: PageKey, frame: FrameNo) -> Option<Held> {
+    pub(super) fn hold_found(&self, key: PageKey, frame: FrameNo) -> Option<Held> {
         if !self.table.word(frame).is_mapped() {
             return None;
         }
@@ -312,7 +370,8 @@ impl Frames<'_> {
         let engine = self.engine;
         let mut held = Vec::new();
         for &frame in frames {
-            if engine.table.word(frame).is_mapped() && !engine.table.was_used(frame) {
+            let word = engine.table.word(frame);
+            if word.is_mapped() && !word.is_dirty() && !engine.table.was_used(frame) {
                 held.extend(engine.hold_found(self.table.key(frame), frame));
             }
         }

@@ -150,6 +150,9 @@ impl FrameTable for Frames<'_> {
         if let Some(begun) = self.begin_swap_out(frame) {
             return begun;
         }
+        if !self.shut_to_write(frame) {
+            return BeginWrite::Busy;
+        }
         let key = self.table.key(frame);
         let file = self.files.get(key.file().0 as usize);
         match file.and_then(Option::as_ref) {

@@ -28,6 +28,7 @@
 //! as pinned: the kernel is told not to merge them.
 
 mod locked;
+mod mapped;
 
 use crate::frames::table::Table;
 use crate::sys::addresses::RegionMemory;
@@ -318,7 +319,7 @@ impl Exchange {
 
     /// Whether pages of the region may be write-protected: where faults in system calls are seen, or are known to fail.
     fn may_write_protect(&self, memory: &RegionMemory) -> bool {
-        let is_seen = memory.touch == Touch::Signals || self.uffd.sees_system_calls();
+        let is_seen = memory.is_of_file || memory.touch == Touch::Signals || self.uffd.sees_system_calls();
         is_seen && self.can_write_protect.load(Ordering::Relaxed)
     }
 
@@ -352,7 +353,7 @@ impl Exchange {
     }
 
     /// Copies a page that can't be moved from its region into its frame, and gives the memory there back. Whether it could.
-    fn copy_away(&self, page: &InHand<'_>) -> bool {
+    pub(crate) fn copy_away(&self, page: &InHand<'_>) -> bool {
         let (uffd, at) = (self.of(page.memory), page.memory.page(page.page));
         if !self.can_write_protect.load(Ordering::Relaxed) || uffd.write_protect(at, kernel_page()).is_err() {
             return false;
@@ -421,7 +422,7 @@ impl Exchange {
                     unsafe { drops.push(to) };
                 }
                 // The program told the kernel, behind our back, to drop it: it reads as zeros.
-                Err(Some(libc::ENOENT)) => {
+                Err(Some(libc::ENOENT)) if !page.memory.is_of_file => {
                     self.fill(page.frame);
                     done += 1;
                 }

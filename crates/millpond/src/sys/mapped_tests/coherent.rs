@@ -25,10 +25,10 @@ struct World<'a> {
     next: Vec<Mutex<u64>>,
 }
 
-struct Draw(u64);
+pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -154,7 +154,7 @@ impl World<'_> {
     }
 }
 
-fn rounds() -> usize {
+pub(super) fn rounds() -> usize {
     let set = std::env::var("MILLPOND_ROUNDS");
     set.map_or(2000, |rounds| rounds.parse().unwrap())
 }

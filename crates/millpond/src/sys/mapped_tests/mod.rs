@@ -7,11 +7,15 @@
 //! | `mod` | what is read, how much is in memory, and how a mapping begins and ends |
 //! | `coherent` | words of many threads: mappings beside reads, writes, guards, cuts, eviction |
 //! | `signals` | pages that can't be had |
+//! | `written` | what is stored in mappings |
+//! | `words` | the same by many threads and devices, beside all that takes pages out |
 //! | `speed` | what a touch costs, for a quiet machine |
 
 mod coherent;
 mod signals;
 mod speed;
+mod words;
+mod written;
 
 use crate::{Builder, Error, Faults, File, MapAdvice, MapOptions, Mapping, OpenOptions, PageCache};
 use millpond_core::frame::FrameTable;
