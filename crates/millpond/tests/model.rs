@@ -64,9 +64,13 @@ fn op() -> impl Strategy<Value = Op> {
         3 => handle().prop_map(|handle| Close { handle }),
         3 => (handle(), at(), len()).prop_map(|(handle, at, len)| Prefetch { handle, at, len }),
         2 => (handle(), any::<u8>()).prop_map(|(handle, advice)| Advise { handle, advice }),
-        3 => handle().prop_map(|handle| Map { handle }),
+        3 => (handle(), any::<bool>()).prop_map(|(handle, write)| Map { handle, write }),
         1 => any::<u8>().prop_map(|mapping| Unmap { mapping }),
         6 => (any::<u8>(), at(), len()).prop_map(|(mapping, at, len)| ReadMapped { mapping, at, len }),
+        10 => (any::<u8>(), at(), len(), any::<u8>())
+            .prop_map(|(mapping, at, len, seed)| Store { mapping, at, len, seed }),
+        1 => any::<u8>().prop_map(|mapping| SyncMapped { mapping }),
+        2 => (any::<u8>(), at(), len()).prop_map(|(mapping, at, len)| DontNeed { mapping, at, len }),
         2 => any::<u8>().prop_map(|eighths| SetMemory { eighths }),
         2 => any::<u8>().prop_map(|preset| SetOptions { preset }),
         1 => (any::<u8>(), any::<u8>(), any::<u8>())

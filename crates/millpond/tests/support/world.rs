@@ -12,13 +12,15 @@
 
 #[path = "world/bytes.rs"]
 mod bytes;
+#[path = "world/mapped.rs"]
+mod mapped;
 #[path = "world/op.rs"]
 mod op;
 
 use crate::support::{Draw, Kind};
 use Op::*;
 use bytes::{content, same};
-use millpond::{Advice, Error, File, MapOptions, Mapping, OpenOptions, PageCache, Preset};
+use millpond::{Advice, Error, File, Mapping, OpenOptions, PageCache, Preset};
 pub(crate) use op::{At, Op};
 use std::path::{Path, PathBuf};
 
@@ -271,37 +273,13 @@ impl World {
                 let all = [Advice::Normal, Advice::Random, Advice::Sequential];
                 self.handles[n].2.advise(all[usize::from(advice) % 3]).unwrap();
             }
-            Map { handle } => {
-                let Some(n) = self.handle(handle) else { return };
-                let (file, _, handle) = &self.handles[n];
-                // A file may have become longer while pages were larger.
-                let end = self.len_max().max(self.len(*file)) + 20_000;
-                match handle.map(..end, &MapOptions::new()) {
-                    Ok(mapping) if self.mappings.len() < 4 => self.mappings.push((*file, mapping)),
-                    Ok(mapping) => drop(mapping),
-                    Err(Error::Setup { .. }) => {}
-                    Err(error) => panic!("{error}"),
-                }
-            }
-            Unmap { mapping } => {
-                let count = self.mappings.len();
-                if count > 0 {
-                    self.mappings.swap_remove(usize::from(mapping) % count);
-                }
-            }
-            ReadMapped { mapping, at, len } => {
-                let Some(n) = usize::from(mapping).checked_rem(self.mappings.len()) else {
-                    return;
-                };
-                let (file, mapping) = &self.mappings[n];
-                let at = self.place(*file, at) as usize;
-                let end = at + (len as usize).clamp(1, 40_000).min(mapping.len() - at);
-                let bytes = &self.files[*file].bytes;
-                match mapping.try_read(at..end, <[u8]>::to_vec) {
-                    Ok(seen) => same(&bytes[at..end], &seen, "the mapped file"),
-                    Err(Error::OutOfRange { .. }) => assert!(end > bytes.len()),
-                    Err(error) => panic!("{error}"),
-                }
+            Map { .. }
+            | Unmap { .. }
+            | ReadMapped { .. }
+            | Store { .. }
+            | SyncMapped { .. }
+            | DontNeed { .. } => {
+                self.apply_mapped(op);
             }
             SetMemory { eighths } => self.cache.set_memory(memory(self.page_size, eighths)).unwrap(),
             SetOptions { preset } => {

@@ -57,14 +57,30 @@ pub(crate) enum Op {
         from: u16,
         seed: u8,
     },
-    /// Maps a file, for reading.
+    /// Maps a file, to be written if the handle is and that is asked for.
     Map {
         handle: u8,
+        write: bool,
     },
     Unmap {
         mapping: u8,
     },
     ReadMapped {
+        mapping: u8,
+        at: At,
+        len: u32,
+    },
+    /// Stores bytes through a mapping, and some behind the end of the file in its last page.
+    Store {
+        mapping: u8,
+        at: At,
+        len: u32,
+        seed: u8,
+    },
+    SyncMapped {
+        mapping: u8,
+    },
+    DontNeed {
         mapping: u8,
         at: At,
         len: u32,
