@@ -4,10 +4,11 @@ use crate::history::{Op, Seen, Sizes, Story, content};
 use crate::images::crashes;
 use crate::support::{Draw, Kind, Place, until};
 use millpond::device::{Access, DeviceFile, FileIdentity};
-use millpond::{File, OpenOptions, PageCache};
+use millpond::{Error, File, MapOptions, Mapping, OpenOptions, PageCache};
 use millpond_testing::{Crashing, Fault, FaultRule, FaultTarget, Faulty};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const MIN_FRAMES: u64 = 64;
 
@@ -15,6 +16,8 @@ pub(crate) struct Pond {
     /// By one of its two names.
     pub(crate) path: PathBuf,
     handles: Vec<File>,
+    /// To be stored to, of all that the file can ever be; some have none.
+    mapping: Option<Mapping>,
     pub(crate) story: Story,
 }
 
@@ -52,13 +55,21 @@ impl World {
         let faulty = Arc::new(Faulty::new(kind.device()?, draw.bits()));
         let device = Arc::new(Crashing::new(faulty.clone(), sector));
         let least = (512 << 10) + MIN_FRAMES * (page + 66);
-        let cache = PageCache::builder()
-            .memory(least + draw.below(3) * 8 * page)
-            .page_size(page)
-            .device(device.clone())
-            .calibrate(false)
-            .build()
-            .unwrap();
+        let memory = least + draw.below(3) * 8 * page;
+        let build = |more, mappings| {
+            PageCache::builder()
+                .memory(memory + more)
+                .page_size(page)
+                .device(device.clone())
+                .calibrate(false)
+                .mappings(mappings)
+                .build()
+        };
+        let cache = match build(32 << 10, page == 4096 && draw.below(2) == 0) {
+            // No userfaultfd here: no file is mapped.
+            Err(Error::Setup { .. }) => build(0, false).unwrap(),
+            built => built.unwrap(),
+        };
         let folder = place.folder();
         let mut world = World {
             device,
@@ -85,6 +96,7 @@ impl World {
             world.ponds.push(Pond {
                 path,
                 handles: Vec::new(),
+                mapping: None,
                 story: Story::new(base),
             });
             world.open(n as usize);
@@ -95,7 +107,16 @@ impl World {
     fn open(&mut self, file: usize) {
         let options = OpenOptions::new().write(true);
         let handle = self.cache.open(&self.ponds[file].path, options).unwrap();
-        self.ponds[file].handles.push(handle);
+        let pond = &mut self.ponds[file];
+        if pond.mapping.is_none() {
+            let options = MapOptions::new().writable(true);
+            let mapped = handle.map(..self.sizes.len_max + 100_000, &options);
+            pond.mapping = match mapped {
+                Err(Error::Setup { .. }) => None,
+                mapped => Some(mapped.unwrap()),
+            };
+        }
+        pond.handles.push(handle);
     }
 
     fn handle(&self, file: usize) -> &File {
@@ -162,6 +183,7 @@ impl World {
                 }
             }
             Op::Drop => {
+                pond.mapping = None;
                 pond.handles.clear();
                 seen.add("call drop", 1);
                 self.open(file);
@@ -213,8 +235,13 @@ impl World {
             times: 1,
             ..FaultRule::always(FaultTarget::Writes, Fault::Hold)
         });
-        let Pond { handles, story, .. } = pond;
-        let handle = &handles[0];
+        let Pond {
+            handles,
+            mapping,
+            story,
+            ..
+        } = pond;
+        let (handle, mapping) = (&handles[0], mapping.as_ref());
         let (position, was_held) = std::thread::scope(|scope| {
             let syncing = scope.spawn(|| {
                 handle.sync_data().unwrap();
@@ -232,7 +259,7 @@ impl World {
                 cutting.join().unwrap();
                 story.end(device.position());
             } else {
-                change(device, handle, story, second, size);
+                change(device, (handle, mapping), story, second, size);
                 faulty.release().unwrap();
             }
             (syncing.join().unwrap(), was_held)
@@ -348,7 +375,10 @@ impl World {
 
     /// Closes everything and looks at every crash that there could have been.
     pub(crate) fn end(mut self) -> Seen {
-        self.ponds.iter_mut().for_each(|pond| pond.handles.clear());
+        for pond in &mut self.ponds {
+            pond.mapping = None;
+            pond.handles.clear();
+        }
         assert!(self.cache.take_lost().is_empty());
         let stats = self.cache.stats();
         self.seen.add(
@@ -379,12 +409,31 @@ impl World {
 impl Pond {
     /// Carries out a change by one of the handles; what it was.
     fn change(&mut self, device: &Crashing, handle: usize, op: Op, page_size: u64) -> &'static str {
-        change(device, &self.handles[handle], &mut self.story, op, page_size)
+        let by = (&self.handles[handle], self.mapping.as_ref());
+        change(device, by, &mut self.story, op, page_size)
     }
 }
 
-fn change(device: &Crashing, handle: &File, story: &mut Story, op: Op, page_size: u64) -> &'static str {
+/// The same of the bytes that are in one word with the first, if there is a mapping: what is stored at once.
+fn as_store(op: Op, mapping: Option<&Mapping>) -> (Op, Option<&Mapping>) {
+    match op {
+        Op::Change { page, from, to, seed } if mapping.is_some() && seed % 2 == 0 => {
+            let to = to.min((from / 8 + 1) * 8);
+            (Op::Change { page, from, to, seed }, mapping)
+        }
+        op => (op, None),
+    }
+}
+
+fn change(
+    device: &Crashing,
+    (handle, mapping): (&File, Option<&Mapping>),
+    story: &mut Story,
+    op: Op,
+    page_size: u64,
+) -> &'static str {
     let before = story.len();
+    let (op, mapping) = as_store(op, mapping);
     let bytes = op.change(story.bytes(), page_size).unwrap();
     let by_write = matches!(op, Op::Write { .. });
     story.begin(device.position(), bytes, by_write);
@@ -393,11 +442,20 @@ fn change(device: &Crashing, handle: &File, story: &mut Story, op: Op, page_size
             handle.write_at(&content(len as usize, seed), at).unwrap();
             "call write"
         }
-        Op::Change { page, from, to, seed } => {
-            let mut guard = handle.page_mut(page).unwrap();
-            guard[from..to].copy_from_slice(&content(to - from, seed));
-            "call change"
-        }
+        Op::Change { page, from, to, seed } => match mapping {
+            Some(mapping) => {
+                let word = &mapping.words()[(page * page_size) as usize / 8 + from / 8];
+                let mut bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+                bytes[from % 8..from % 8 + to - from].copy_from_slice(&content(to - from, seed));
+                word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+                "call store"
+            }
+            None => {
+                let mut guard = handle.page_mut(page).unwrap();
+                guard[from..to].copy_from_slice(&content(to - from, seed));
+                "call change"
+            }
+        },
         Op::SetLen { len } => {
             handle.set_len(len).unwrap();
             if len < before {
