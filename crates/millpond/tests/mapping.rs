@@ -4,10 +4,11 @@
 
 mod support;
 
-use millpond::{Error, MapOptions, OpenOptions, PageCache};
+use millpond::{Error, Faults, File, MapOptions, OpenOptions, PageCache};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::sync::Arc;
-use support::{Kind, skip};
+use std::sync::atomic::{AtomicU64, Ordering};
+use support::{Kind, skip, until};
 
 #[test]
 fn a_read_that_fails_is_an_error_of_try_read_and_copy_to_and_the_next_asks_again() {
@@ -49,4 +50,111 @@ fn a_read_that_fails_is_an_error_of_try_read_and_copy_to_and_the_next_asks_again
         7 * 3 * 4096
     );
     assert_eq!(mapping.copy_to(&mut [0; 10], (1 << 20) - 4).unwrap(), 4);
+}
+
+/// A megabyte that can be written, on a device that can be told to fail; `None`, and said why, where no file can be mapped.
+fn on_faulty(folder: &std::path::Path) -> Option<(Arc<Faulty>, PageCache, File)> {
+    let path = folder.join("data");
+    std::fs::write(&path, [7; 1 << 20]).unwrap();
+    let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
+    let built = PageCache::builder()
+        .memory(2 << 20)
+        .device(device.clone())
+        .mappings(true)
+        .build();
+    let cache = match built {
+        Ok(cache) => cache,
+        Err(why @ Error::Setup { .. }) => {
+            skip(why);
+            return None;
+        }
+        Err(why) => panic!("{why}"),
+    };
+    let file = cache.open(path, OpenOptions::new().write(true)).unwrap();
+    Some((device, cache, file))
+}
+
+const WORDS: usize = 4096 / 8;
+
+#[test]
+fn a_full_disk_is_an_error_of_sync_and_close_and_what_was_stored_stays() {
+    for faults in [Faults::Handlers, Faults::InThread] {
+        for errno in [libc::ENOSPC, libc::EIO] {
+            let folder = tempfile::tempdir().unwrap();
+            let Some((device, cache, file)) = on_faulty(folder.path()) else {
+                return;
+            };
+            let options = MapOptions::new().faults(faults).writable(true);
+            let mapping = file.map(.., &options).unwrap();
+            device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(errno)));
+            let store = |mapping: &millpond::Mapping, more: u64| {
+                (0..5).for_each(|n| mapping.words()[n * WORDS].store(n as u64 + more, Ordering::Relaxed));
+            };
+            store(&mapping, 100);
+            let error = mapping.sync(..).unwrap_err();
+            assert!(
+                matches!(error, Error::Write { .. }) && error.errno() == errno,
+                "{error}"
+            );
+            // Stored again, and read by a call.
+            store(&mapping, 200);
+            assert_eq!(file.page(4).unwrap()[0], 204);
+            let failed = mapping.close().unwrap_err();
+            assert_eq!(failed.error.errno(), errno);
+            let mapping = failed.mapping;
+            assert_eq!(mapping.words()[3 * WORDS].load(Ordering::Relaxed), 203);
+            device.clear();
+            // A write that had begun before may still fail.
+            until("a sync", || mapping.sync(..).is_ok());
+            let on_device = std::fs::read(file.path()).unwrap();
+            (0..5).for_each(|n| assert_eq!(on_device[n * 4096], 200 + n as u8));
+            // What is given up is what the device has.
+            device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(errno)));
+            store(&mapping, 300);
+            assert!(mapping.sync(1..2).is_err());
+            until("all are given up", || {
+                file.discard_unwritten().unwrap();
+                !file.is_unwritten().unwrap()
+            });
+            assert_eq!(mapping.words()[2 * WORDS].load(Ordering::Relaxed) & 255, 202);
+            device.clear();
+            drop((mapping, file));
+            assert!(cache.take_lost().is_empty());
+        }
+    }
+}
+
+#[test]
+fn stores_wait_while_too_much_cannot_be_written_reads_go_on_and_they_end_when_it_can() {
+    for faults in [Faults::Handlers, Faults::InThread] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((device, _cache, file)) = on_faulty(folder.path()) else {
+            return;
+        };
+        let options = MapOptions::new().faults(faults).writable(true);
+        let mapping = file.map(.., &options).unwrap();
+        device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::ENOSPC)));
+        let stored = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let storing = scope.spawn(|| {
+                for page in 0..250 {
+                    mapping.words()[page * WORDS].store(1, Ordering::Relaxed);
+                    stored.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            until("the file takes no more", || file.write_at(&[1], 0).is_err());
+            (0..100).for_each(|_| std::thread::yield_now());
+            assert!(!storing.is_finished());
+            let some = stored.load(Ordering::Relaxed);
+            assert!((5..200).contains(&some), "{some} of 250 pages are dirty");
+            // The last page was not touched yet: it is read, and the words before are there.
+            assert_eq!(mapping.words()[255 * WORDS].load(Ordering::Relaxed) & 255, 7);
+            assert_eq!(mapping.words()[0].load(Ordering::Relaxed), 1);
+            device.clear();
+            storing.join().unwrap();
+        });
+        until("a sync", || mapping.sync(..).is_ok());
+        let on_device = std::fs::read(file.path()).unwrap();
+        assert!((0..250).all(|page| on_device[page * 4096] == 1));
+    }
 }

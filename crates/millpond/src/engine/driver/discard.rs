@@ -129,8 +129,9 @@ impl Engine {
                 *frame = now.unwrap_or(*frame);
                 now.is_some()
             });
-            self.unmap_found(held);
-            let mut gone: Vec<FrameNo> = held.iter().map(|&(_, frame)| frame).collect();
+            let lost = self.unmap_found(&mut table, held, dirty_too);
+            let frames = held.iter().map(|&(_, frame)| frame);
+            let mut gone: Vec<FrameNo> = frames.filter(|frame| !lost.contains(frame)).collect();
             if dirty_too {
                 table.forget(&mut gone);
             } else {
@@ -139,7 +140,7 @@ impl Engine {
             let mut gone = gone.into_iter().peekable();
             let mut discarded = Vec::with_capacity(gone.len());
             held.retain(|&(key, frame)| {
-                let is_gone = gone.next_if_eq(&frame).is_some();
+                let is_gone = gone.next_if_eq(&frame).is_some() || lost.contains(&frame);
                 if is_gone {
                     file.writeback_rules.forget(key.index());
                     discarded.push((key.index(), frame));

@@ -13,8 +13,10 @@
 use super::writes::Frames;
 use super::{AfterUnlock, Engine};
 use crate::files::FileInner;
+use crate::frames::table::LockedTable;
 use crate::memory::mapped::MappedFile;
 use crate::memory::{At, RegionInner, Residence, Tables};
+use crate::sys::arena::Arena;
 use crate::sys::arena::exchange::{Copy, InHand};
 use millpond_core::event::Event;
 use millpond_core::frame::FrameTable;
@@ -318,18 +320,37 @@ impl Engine {
         mapped.space.tables.all_gone(&self.regions().tables);
     }
 
-    /// Pages of a file that are to leave memory leave its mapping, but for those that other threads have in hand. The caller
-    /// has the core lock.
-    pub(super) fn unmap_found(&self, pages: &[(PageKey, FrameNo)]) {
+    /// Pages of a file that are to leave memory leave its mapping, but for those that other threads have in hand. Gives the
+    /// frames of those that are given up, `dirty_too`, while a device writes into them: they are out of the table. The caller has
+    /// the core lock.
+    pub(super) fn unmap_found(
+        &self,
+        table: &mut LockedTable<'_, Arena>,
+        pages: &[(PageKey, FrameNo)],
+        dirty_too: bool,
+    ) -> Vec<FrameNo> {
         let mut held: Vec<_> = pages
             .iter()
             .filter_map(|&(key, frame)| self.hold_found(key, frame))
             .collect();
+        let mut gone = Vec::new();
         if !held.is_empty() {
             let stuck = self.unmap_held(&mut held);
+            let is_lost =
+                |page: &Held| dirty_too && page.is_open() && !self.table.word(page.frame).is_writeback();
+            let (lost, stuck): (Vec<_>, Vec<_>) = stuck.into_iter().partition(is_lost);
+            for page in &lost {
+                table.vacate(page.frame);
+                let pages = page.page..page.page + 1;
+                let exchange = &self.regions().exchange;
+                exchange.discard(&page.space().memory, pages, &[page.frame]);
+            }
+            gone.extend(lost.iter().map(|page| page.frame));
             self.settle_held(&held, At::Absent);
+            self.settle_held(&lost, At::Absent);
             self.settle_held(&stuck, At::Mapped);
         }
+        gone
     }
 
     pub(super) fn hold_found(&self, key: PageKey, frame: FrameNo) -> Option<Held> {

@@ -134,14 +134,21 @@ fn a_forked_child_drops_a_mapping_and_its_parent_keeps_it() {
         Err(why @ Error::Setup { .. }) => return println!("skipped: {why}"),
         Err(why) => panic!("{why}"),
     };
-    let file = cache.open(&path, OpenOptions::new()).unwrap();
-    let mapping = file.map(.., &crate::MapOptions::new()).unwrap();
+    let file = cache.open(&path, OpenOptions::new().write(true)).unwrap();
+    let options = crate::MapOptions::new().writable(true);
+    let mapping = file.map(.., &options).unwrap();
+    let store = |mapping: &crate::Mapping, byte| {
+        // SAFETY: inside the mapping, of which there is no slice now.
+        unsafe { mapping.as_mut_ptr().wrapping_add(5000).write_volatile(byte) };
+    };
     let sum = |mapping: &crate::Mapping| {
         // SAFETY: no thread changes the file.
         let bytes = unsafe { mapping.as_slice() };
         bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>()
     };
     assert_eq!(sum(&mapping), 3 << 20);
+    // Open, as it will be in the parent.
+    store(&mapping, 3);
     let mut parts = Some((mapping, file, cache));
     let dropped = fork(|| {
         drop(parts.take());
@@ -149,10 +156,16 @@ fn a_forked_child_drops_a_mapping_and_its_parent_keeps_it() {
     });
     assert_eq!(dropped, Ok(0));
     let (mapping, _file, _cache) = parts.unwrap();
+    store(&mapping, 4);
+    mapping.sync(..).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap()[5000], 4);
+    store(&mapping, 3);
     assert_eq!(sum(&mapping), 3 << 20);
     let touched = fork(|| std::hint::black_box(sum(&mapping)) as u8);
     assert_eq!(touched, Err(libc::SIGSEGV));
     assert_eq!(sum(&mapping), 3 << 20);
+    mapping.close().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap()[5000], 3);
 }
 
 /// A worker of a pool died without a message, and its pool waited for ever.

@@ -6,12 +6,14 @@
 //! |---|---|
 //! | `mod` | what is read, how much is in memory, and how a mapping begins and ends |
 //! | `coherent` | words of many threads: mappings beside reads, writes, guards, cuts, eviction |
+//! | `pinned` | pages that a device has, a pipe, or the program's lock |
 //! | `signals` | pages that can't be had |
 //! | `written` | what is stored in mappings |
 //! | `words` | the same by many threads and devices, beside all that takes pages out |
 //! | `speed` | what a touch costs, for a quiet machine |
 
 mod coherent;
+mod pinned;
 mod signals;
 mod speed;
 mod words;
