@@ -223,7 +223,7 @@ impl Builder {
 
     /// Whether files can be mapped ([`File::map`](crate::File::map)), as they can with [`Builder::swap`]. Default: no. Frames
     /// are in small pages then, so hits on a large set of files take twice as long, and all of them get their memory when
-    /// the cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer. Costs four to eight threads, which
+    /// the cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer. Costs eight threads, which
     /// sleep.
     pub fn mappings(mut self, wanted: bool) -> Builder {
         self.mappings = wanted;

@@ -4,16 +4,17 @@ use super::Regions;
 use crate::sys::uffd::{Ear, Userfault};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
-const THREADS_MIN: usize = 4;
-const THREADS_MAX: usize = 8;
+/// As many reads of mapped files are under way at a time as there are handlers, or a little more: they are idle but for that.
+const THREADS: usize = 8;
 
 /// What wakes a handler.
 pub(crate) struct Bell {
     pub(crate) ear: Ear,
     /// It has faults that wait for memory.
     pub(crate) waits: AtomicBool,
+    /// It has stores to mapped files that wait for room among dirty pages, or for threads that use the page.
+    pub(crate) defers: AtomicBool,
 }
 
 /// As many bells as there will be handlers.
@@ -21,15 +22,14 @@ pub(crate) struct Bell {
 /// # Errors
 /// If the process has too many descriptors.
 pub(super) fn bells(uffd: &Userfault) -> io::Result<Vec<Bell>> {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    let count = (2 * processors).clamp(THREADS_MIN, THREADS_MAX);
     let bell = |_| {
         Ok(Bell {
             ear: Ear::new(uffd)?,
             waits: AtomicBool::new(false),
+            defers: AtomicBool::new(false),
         })
     };
-    (0..count).map(bell).collect()
+    (0..THREADS).map(bell).collect()
 }
 
 impl Regions {
@@ -40,6 +40,15 @@ impl Regions {
                 bell.ear.ring();
             }
         }
+    }
+
+    /// There may be room for stores that wait for it.
+    pub(crate) fn dirtiers_may(&self) {
+        let waiting = self
+            .bells
+            .iter()
+            .filter(|bell| bell.defers.load(Ordering::Relaxed));
+        waiting.for_each(|bell| bell.ear.ring());
     }
 
     /// Handlers are to look whether they should end.

@@ -52,7 +52,7 @@ use millpond_core::units::{FileId, PageCount, PageIndex};
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use write_protect::WriteProtect;
 
 /// What a page of a region costs beside its frame: 4 bytes of state, 8 of checksum, 4 of slot.
@@ -100,6 +100,8 @@ pub(crate) struct Regions {
     /// By number.
     list: RwLock<Vec<Option<Arc<RegionInner>>>>,
     pub(crate) bells: Vec<Bell>,
+    /// How many handlers wait for a fault.
+    pub(crate) idle_handlers: AtomicUsize,
     pub(crate) doubles: DoubleResident,
     pub(crate) mapped: MappedFiles,
     pub(crate) tables: AllTables,
@@ -117,6 +119,7 @@ impl Regions {
             swap,
             list: RwLock::default(),
             bells,
+            idle_handlers: AtomicUsize::new(0),
             doubles: DoubleResident::new(),
             mapped: MappedFiles::default(),
             tables: AllTables::new(),

@@ -279,6 +279,9 @@ impl Engine {
         }
         if std::mem::take(&mut later.wake_dirtiers) {
             self.dirtier_events.notify_all();
+            if let Some(regions) = &self.regions {
+                regions.dirtiers_may();
+            }
         }
         if std::mem::take(&mut later.wake_syncs) {
             self.sync_events.notify_all();

@@ -4,7 +4,7 @@
 //! cargo test --release -p millpond --lib mapped_tests::speed -- --ignored --nocapture
 //! ```
 //!
-//! `MILLPOND_MIB` is the file's length, 1024; the cache has a quarter. The kernel's row is fair in a memory group of the
+//! `MILLPOND_ROW` picks a row by a part of its name. `MILLPOND_MIB` is the file's length, 1024; the cache has a quarter. The kernel's row is fair in a memory group of the
 //! cache's size and 200 MiB more only; elsewhere the file stays in the kernel's page cache.
 
 use super::{BOTH, PAGE, cache, open};
@@ -66,7 +66,7 @@ struct Kernel(usize, usize);
 
 impl Kernel {
     fn new(file: &std::fs::File, len: usize) -> Kernel {
-        let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
         assert_ne!(start, libc::MAP_FAILED);
@@ -78,9 +78,38 @@ impl Kernel {
     fn touch(&self, page: u64) -> u8 {
         let at = self.0 + page as usize * PAGE;
         assert!(at < self.0 + self.1);
-        // SAFETY: inside the mapping, which is never undone.
+        // SAFETY: inside the mapping, which is there as long as `self`.
         unsafe { std::ptr::with_exposed_provenance::<u8>(at).read_volatile() }
     }
+
+    /// Reads and writes it.
+    fn change(&self, page: u64) -> u8 {
+        let byte = self.touch(page);
+        let at = self.0 + page as usize * PAGE;
+        // SAFETY: as in `touch`, which has looked whether it is there.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_volatile(byte.wrapping_add(1)) };
+        byte
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // SAFETY: ours, and nothing refers into it any more.
+        unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(self.0), self.1) };
+    }
+}
+
+fn change(mapping: &crate::Mapping, page: u64) -> u8 {
+    let at = page as usize * PAGE;
+    let byte = super::touch(mapping, at);
+    // SAFETY: inside the mapping, which `touch` has looked at.
+    unsafe {
+        mapping
+            .as_mut_ptr()
+            .wrapping_add(at)
+            .write_volatile(byte.wrapping_add(1))
+    };
+    byte
 }
 
 #[test]
@@ -94,21 +123,51 @@ fn touches_beside_the_kernel_s() {
     (0..mib).for_each(|_| std::io::Write::write_all(&mut whole, &bytes).unwrap());
     whole.sync_all().unwrap();
     let pages = mib << 8;
-    println!("accesses/s                 uniform 1, 8 threads    Zipf 1, 8 threads");
-    let row = |name: &str, touch: &(dyn Fn(u64) -> u8 + Sync)| {
+    println!(
+        "accesses/s                 uniform 1, 8 threads    Zipf 1, 8 threads     read-modify-write 1, 8 threads"
+    );
+    let picked = std::env::var("MILLPOND_ROW").unwrap_or_default();
+    let row = |name: &str, touch: &(dyn Fn(u64) -> u8 + Sync), change: &(dyn Fn(u64) -> u8 + Sync)| {
+        if !name.contains(&picked) {
+            return;
+        }
         let rates = [(1, false), (8, false), (1, true), (8, true)];
         let rates = rates.map(|(threads, is_zipf)| rate(threads, pages, is_zipf, touch));
-        println!("{name:24} {rates:?}");
+        let changes = [1, 8].map(|threads| rate(threads, pages, false, change));
+        println!("{name:24} {rates:?} {changes:?}");
     };
-    let kernel = Kernel::new(&std::fs::File::open(&path).unwrap(), (mib << 20) as usize);
-    row("kernel, MADV_RANDOM", &|page| kernel.touch(page));
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let kernel = Kernel::new(&opened, (mib << 20) as usize);
+    row("kernel, MADV_RANDOM", &|page| kernel.touch(page), &|page| {
+        kernel.change(page)
+    });
+    drop(kernel);
+    opened.sync_all().unwrap();
     let Some(cache) = cache(mib << 18) else { return };
     let file = open(&cache, &path);
     file.advise(crate::Advice::Random).unwrap();
     for faults in BOTH {
-        let mapping = file.map(.., &MapOptions::new().faults(faults)).unwrap();
+        let mapping = file
+            .map(.., &MapOptions::new().faults(faults).writable(true))
+            .unwrap();
         let name = format!("mapping, {faults:?}");
-        row(&name, &|page| super::touch(&mapping, page as usize * PAGE));
+        row(
+            &name,
+            &|page| super::touch(&mapping, page as usize * PAGE),
+            &|page| change(&mapping, page),
+        );
     }
-    row("page()", &|page| file.page(page).unwrap()[0]);
+    row(
+        "page(), page_mut()",
+        &|page| file.page(page).unwrap()[0],
+        &|page| {
+            let mut guard = file.page_mut(page).unwrap();
+            guard[0] = guard[0].wrapping_add(1);
+            guard[0]
+        },
+    );
 }
