@@ -98,6 +98,8 @@ mutations! {
     MappedCopyIsKept = "mapped-copy-is-kept",
     /// A page that a thread writes in a mapping is dirty, and the core is not told.
     OpenedPageIsUnknown = "opened-page-is-unknown",
+    /// A page is written in a mapping while a reader has it by a hazard slot.
+    OpenedWhilePinned = "opened-while-pinned",
     /// What is stored in a mapping behind the end of its file stays there.
     MappedTailIsKept = "mapped-tail-is-kept",
 }

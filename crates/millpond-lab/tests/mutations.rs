@@ -139,6 +139,10 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
             "millpond",
             "sys::mapped_tests::written::what_is_stored_is_read_by_calls_at_once_and_on_the_device_after_a_sync",
         )],
+        M::OpenedWhilePinned => &[(
+            "shuttle",
+            "mapped::a_page_that_is_written_in_a_mapping_is_read_and_written_when_it_is_shut_and_stays_until_then",
+        )],
         M::MappedTailIsKept => &[(
             "millpond",
             "sys::mapped_tests::written::what_is_stored_behind_the_end_of_a_file_is_never_the_file_s",

@@ -17,6 +17,7 @@
 use super::{Table, hazard};
 use crate::frames::state::{self, Refusal, Step};
 use crate::frames::wait::Slow;
+use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageKey};
 
 impl<M> Table<M> {
@@ -66,7 +67,11 @@ impl<M> Table<M> {
         let was_alone = self.word(frame).is_mapped_alone();
         match state::step(word, Step::Open) {
             // H2: as a claim.
-            Ok(stepped) if stepped.new.has_hazards() && hazard::names(self.index.address(frame)) => {
+            Ok(stepped)
+                if stepped.new.has_hazards()
+                    && hazard::names(self.index.address(frame))
+                    && !mutation::is(Mutation::OpenedWhilePinned) =>
+            {
                 let unclaimed = state::must(word, Step::Unclaim).new;
                 self.wake_waiters(frame, unclaimed);
                 let _ = state::step(word, Step::Wait { wanted: true });
