@@ -273,20 +273,35 @@ impl Userfault {
     /// # Safety
     /// As of [`Userfault::move_pages`]; what is copied must stay as it is meanwhile.
     pub(super) unsafe fn copy_page(&self, to: usize, from: usize, is_protected: bool) -> io::Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe { self.copy_pages(to, from, kernel_page(), is_protected).1 }
+    }
+
+    /// The same of pages that follow one another. Returns how many bytes were copied before an error.
+    ///
+    /// # Safety
+    /// As of [`Userfault::copy_page`].
+    pub(super) unsafe fn copy_pages(
+        &self,
+        to: usize,
+        from: usize,
+        len: usize,
+        is_protected: bool,
+    ) -> (usize, io::Result<()>) {
         let mut transfer = Transfer {
             to: to as u64,
             from: from as u64,
-            len: kernel_page() as u64,
+            len: len as u64,
             mode: if is_protected { COPY_MODE_WP } else { 0 },
             done: 0,
         };
         #[cfg(test)]
         if self.is_short.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+            return (0, Err(io::Error::from_raw_os_error(libc::ENOMEM)));
         }
         // SAFETY: the structure is that of this request and outlives the call; the caller answers for the pages.
         let answer = unsafe { libc::ioctl(self.fd(), COPY as _, &raw mut transfer) };
-        said(answer)
+        (usize::try_from(transfer.done).unwrap_or(0), said(answer))
     }
 
     /// Write-protected pages can be written again, and a thread that sleeps for them goes on. `false`: not now; it comes

@@ -268,19 +268,54 @@ impl Engine {
     fn map_around(&self, mapped: &MappedFile, page: u64) {
         let count = mapped.space.around.lock().touched(PageIndex(page));
         let count = count.min(1 + self.regions().doubles.together());
-        let end = mapped.space.pages.len().min(page + count);
+        let (space, end) = (&mapped.space, mapped.space.pages.len().min(page + count));
+        let mut held = Vec::with_capacity((end - page) as usize);
         for page in page + 1..end {
-            if mapped.space.pages.at(page) != At::Absent {
+            if space.pages.at(page) != At::Absent {
                 continue;
             }
             let Some(pin) = self.table.hit(PageKey::new(mapped.file.id, PageIndex(page))) else {
-                return;
+                break;
             };
             self.readahead_due(&mapped.file, page);
-            if self.map_pinned(mapped, page, pin, Access::Read, true) == Some(Came::Protected) {
-                self.enqueue_mapped(mapped, page, true);
+            if space.pages.take(page, &[At::Absent]).is_some() {
+                let (memory, frame) = (&*space.memory, pin.frame());
+                match !space.closed.load(Ordering::Relaxed) && self.table.map(frame, true) {
+                    true => held.push(InHand { memory, page, frame }),
+                    false => self.settle(space, page, At::Absent),
+                }
             }
         }
+        self.bring_around(mapped, &held);
+    }
+
+    /// Copies pages that we hold, and that no thread can change any more, into the mapping: those that follow one another in
+    /// memory at once.
+    fn bring_around(&self, mapped: &MappedFile, held: &[InHand<'_>]) {
+        let (space, mut left) = (&mapped.space, held);
+        let mut came = Vec::with_capacity(held.len());
+        while let [first, ..] = left {
+            let copied = self.regions().exchange.copy_in_run(left);
+            for page in &left[..copied] {
+                let (is_double, is_protected) = (true, true);
+                space.pages.note_residence(
+                    page.page,
+                    Residence {
+                        is_double,
+                        is_protected,
+                    },
+                );
+                self.settle(space, page.page, At::Mapped);
+                came.push(page.page);
+            }
+            if copied == 0 {
+                self.table.unmap(first.frame);
+                self.settle(space, first.page, At::Absent);
+            }
+            left = &left[copied.max(1)..];
+        }
+        came.into_iter()
+            .for_each(|page| self.enqueue_mapped(mapped, page, true));
     }
 
     fn pin_for_mapping(

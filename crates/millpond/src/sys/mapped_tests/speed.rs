@@ -70,9 +70,14 @@ impl Kernel {
         // SAFETY: a new mapping at an address of the kernel's choice.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
         assert_ne!(start, libc::MAP_FAILED);
+        let kernel = Kernel(start as usize, len);
+        kernel.advise(libc::MADV_RANDOM);
+        kernel
+    }
+
+    fn advise(&self, advice: i32) {
         // SAFETY: a hint about this mapping.
-        unsafe { libc::madvise(start, len, libc::MADV_RANDOM) };
-        Kernel(start as usize, len)
+        unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(self.0), self.1, advice) };
     }
 
     fn touch(&self, page: u64) -> u8 {
@@ -136,6 +141,26 @@ fn touches_beside_the_kernel_s() {
         let changes = [1, 8].map(|threads| rate(threads, pages, false, change));
         println!("{name:24} {rates:?} {changes:?}");
     };
+    // A touch of each page in order, and of records of 256 KiB at random places, in MiB a second.
+    let in_order = |name: &str, touch: &(dyn Fn(u64) -> u8 + Sync)| {
+        if !name.contains(&picked) {
+            return;
+        }
+        let next = std::sync::atomic::AtomicU64::new(0);
+        let sequential = rate(1, pages, false, |_| {
+            touch(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % pages)
+        });
+        let records = rate(1, pages / 64, false, |record| {
+            (record * 64..record * 64 + 64)
+                .map(touch)
+                .fold(0, u8::wrapping_add)
+        });
+        println!(
+            "{name:24} {} sequential, {} records",
+            sequential / 256,
+            records / 4
+        );
+    };
     let opened = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -145,6 +170,8 @@ fn touches_beside_the_kernel_s() {
     row("kernel, MADV_RANDOM", &|page| kernel.touch(page), &|page| {
         kernel.change(page)
     });
+    kernel.advise(libc::MADV_NORMAL);
+    in_order("kernel, MADV_NORMAL", &|page| kernel.touch(page));
     drop(kernel);
     opened.sync_all().unwrap();
     let Some(cache) = cache(mib << 18) else { return };
@@ -160,6 +187,9 @@ fn touches_beside_the_kernel_s() {
             &|page| super::touch(&mapping, page as usize * PAGE),
             &|page| change(&mapping, page),
         );
+        file.advise(crate::Advice::Normal).unwrap();
+        in_order(&name, &|page| super::touch(&mapping, page as usize * PAGE));
+        file.advise(crate::Advice::Random).unwrap();
     }
     row(
         "page(), page_mut()",

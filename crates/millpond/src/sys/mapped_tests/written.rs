@@ -3,6 +3,7 @@
 use super::{BOTH, PAGE, byte, cache, file_of, folder, is_alone, open, touch};
 use crate::{Error, File, MapAdvice, MapOptions, Mapping, OpenOptions};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// A mapping of all of the file, to be written.
 fn map(file: &File, faults: crate::Faults) -> Mapping {
@@ -266,7 +267,11 @@ fn open_pages_are_dirty_within_the_limits_and_leave_by_a_scan() {
     // Stored again, and the last of them gives way to others.
     store(&mapping, 0, 2);
     assert!(file.is_unwritten().unwrap() && is_alone(&file, 0));
-    mapping.advise(.., MapAdvice::DontNeed).unwrap();
-    assert!(!is_alone(&file, 0));
+    let began = Instant::now();
+    // The thread that served the store may still have the page in hand.
+    while is_alone(&file, 0) {
+        mapping.advise(.., MapAdvice::DontNeed).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(60), "it stays");
+    }
     assert_eq!(file.page(0).unwrap()[0], 2);
 }

@@ -10,6 +10,18 @@ impl Exchange {
         self.can_write_protect.load(Ordering::Relaxed)
     }
 
+    /// Copies pages from their frames into their mapping, write-protected, as far as they are a [`run`](Exchange::run), and
+    /// wakes the threads that wait for them. How many: none if there is no memory for the first.
+    pub(crate) fn copy_in_run(&self, pages: &[InHand<'_>]) -> usize {
+        let Some(first) = pages.first() else { return 0 };
+        let len = self.run(pages) * kernel_page();
+        let protect = self.may_write_protect(first.memory);
+        let (to, from) = (first.memory.page(first.page), self.frame(first.frame));
+        // SAFETY: the pages are in our hands alone (`InHand`), and are in the arena only; no thread changes them there.
+        let (copied, _) = unsafe { self.of(first.memory).copy_pages(to, from, len, protect) };
+        copied / kernel_page()
+    }
+
     /// Puts zeros into a page that is in its frame only, from byte `from` on.
     pub(crate) fn zero_behind(&self, page: &InHand<'_>, from: usize) {
         let start = self.table.memory().pointer(page.frame).as_ptr();
