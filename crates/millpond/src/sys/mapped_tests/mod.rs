@@ -77,6 +77,11 @@ fn is_alone(file: &File, page: u64) -> bool {
     frame.is_some_and(|frame| engine.table.word(frame).is_mapped_alone())
 }
 
+/// Whether system calls on mapped pages that are absent, or that they write and are protected, fail.
+fn misses_system_calls(cache: &PageCache, faults: Faults) -> bool {
+    faults == Faults::InThread || cache.notices().contains(&crate::Notice::NoKernelFaults)
+}
+
 const BOTH: [Faults; 2] = [Faults::Handlers, Faults::InThread];
 
 #[test]
