@@ -5,6 +5,8 @@
 //!
 //! The slowest read that missed, write and sync of a run are explained; such calls cost two looks at the clock for that.
 //!
+//! The variant [`MAPPING`] is `goal` in which a file that is filled in place is a [`Mapping`].
+//!
 //! While it runs, the cache can be looked into and retuned by `millpond stat`, `inspect` and `set`.
 
 use super::{Backend, Driver, RowRequest, Rows, millpond_rows, reasons};
@@ -17,8 +19,9 @@ use crate::workload::data::PAGE;
 use millpond::device;
 use millpond::explain::Explanation;
 use millpond::internal::Surface;
-use millpond::{OpenOptions, PageCache, Stats, explain};
+use millpond::{MapOptions, Mapping, OpenOptions, PageCache, Stats, explain};
 use millpond_core::manager::Derived;
+use millpond_core::options::Options;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::trace::{Caller, Outcome, Trace};
 use millpond_core::units::Bytes;
@@ -38,6 +41,18 @@ pub const KIND: Backend = Backend {
     driver: Driver::Files(open),
 };
 
+/// Files that are filled in place are mapped.
+pub(crate) const MAPPING: &str = "mapping";
+
+/// Whether this machine lets files be mapped.
+///
+/// # Errors
+/// Why not, as a part of a sentence.
+pub(crate) fn can_map() -> Result<(), String> {
+    let built = PageCache::builder().memory(16 << 20).mappings(true).build();
+    built.map(drop).map_err(|e| error(e).to_string())
+}
+
 fn rows(request: &RowRequest) -> Result<Rows> {
     let mut rows = millpond_rows::rows(request, "engine", &["goal"], false)?;
     for row in &mut rows.rows {
@@ -51,7 +66,11 @@ fn rows(request: &RowRequest) -> Result<Rows> {
 
 fn open(setup: &Setup) -> Result<Box<dyn Storage>> {
     let failed = |e: millpond::Error| LabError::path("cannot open the engine for", &setup.dir, error(e));
-    let options = millpond_rows::options(setup)?;
+    let is_mapping = setup.variant == MAPPING;
+    let options = match is_mapping {
+        true => Options::default(),
+        false => millpond_rows::options(setup)?,
+    };
     let mut modelled = None;
     if let Device::Modelled(disk) = setup.device {
         let device = Modelled::new(device::best(), disk.model()?)
@@ -63,6 +82,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Storage>> {
         let mut builder = PageCache::builder()
             .memory(setup.memory.0)
             .options(options.clone())
+            .mappings(is_mapping)
             .calibrate(setup.read_latency_goal.is_none())
             .control(control);
         if let Some(goal) = setup.read_latency_goal {
@@ -84,6 +104,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Storage>> {
         cache,
         dir,
         memory: setup.memory,
+        is_mapping,
         modelled,
         slowest: Arc::default(),
     }))
@@ -93,6 +114,7 @@ struct Engine {
     cache: PageCache,
     dir: File,
     memory: Bytes,
+    is_mapping: bool,
     modelled: Option<Arc<Modelled>>,
     slowest: Arc<Slowest>,
 }
@@ -155,14 +177,20 @@ impl Storage for Engine {
         (2 * self.memory.0 / file_bytes.max(1)) as usize + 1
     }
 
-    /// Each page is appended, and written before any other thread sees it.
-    fn create_in_place(&self, path: &Path, _len: u64) -> io::Result<Box<dyn StorageFile>> {
+    /// Each page is appended, and written before any other thread sees it; or the file has its length at once, and is mapped.
+    fn create_in_place(&self, path: &Path, len: u64) -> io::Result<Box<dyn StorageFile>> {
         drop(File::create_new(path)?);
         let file = self
             .cache
             .open(path, OpenOptions::new().write(true))
             .map_err(error)?;
         let slowest = self.slowest.clone();
+        if self.is_mapping {
+            file.set_len(len).map_err(error)?;
+            let mapping = file.map(.., &MapOptions::new().writable(true));
+            let mapping = mapping.map_err(error)?;
+            return Ok(Box::new(EngineMapping { mapping, slowest }));
+        }
         Ok(Box::new(EnginePages(EngineFile { file, slowest })))
     }
 
@@ -330,6 +358,32 @@ impl StorageFile for EnginePages {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync()
+    }
+}
+
+/// A file that is filled through a mapping.
+struct EngineMapping {
+    mapping: Mapping,
+    slowest: Arc<Slowest>,
+}
+
+impl StorageFile for EngineMapping {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<Served> {
+        self.mapping.copy_to(buf, offset as usize).map_err(error)?;
+        Ok(Served::Unknown)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        let words = &self.mapping.words()[offset as usize / size_of::<u64>()..];
+        for (word, &bytes) in words.iter().zip(buf.as_chunks().0) {
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let synced = self.slowest.explained(SYNC, || self.mapping.sync(..));
+        synced.map_err(error)
     }
 }
 

@@ -7,6 +7,7 @@
 use super::files::Around;
 use super::options::Options;
 use super::{EXPERIMENT, FS_MARK, MICRO};
+use crate::backend::engine::{MAPPING, can_map};
 use crate::backend::{self, Backend, Row, RowRequest};
 use crate::error::Result;
 use crate::experiment::{Job, check, perform, row_name, rows_on_limited_memory};
@@ -120,7 +121,18 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         read_latency_goal: None,
         seed: options.seed,
     };
-    let backend::Rows { rows, notes } = rows_on_limited_memory(kinds, &request)?;
+    let backend::Rows { mut rows, mut notes } = rows_on_limited_memory(kinds, &request)?;
+    if let (true, Some(engine)) = (
+        options.has(MICRO),
+        rows.iter().find(|row| row.setup.target == "engine"),
+    ) {
+        match can_map() {
+            Ok(()) => rows.push(mapped(engine)),
+            Err(why) => notes.push(format!(
+                "micro through a mapping of the engine was left out: {why}."
+            )),
+        }
+    }
     let mut loads = Vec::new();
     for (name, load) in [(FS_MARK, &sizes.fs_mark), (MICRO, &sizes.micro)] {
         if options.has(name) {
@@ -129,7 +141,12 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
     }
     let jobs: Vec<Job> = loads
         .iter()
-        .flat_map(|(name, load)| rows.iter().map(|row| job(options, row, name, load)))
+        .flat_map(|(name, load)| {
+            let able = rows
+                .iter()
+                .filter(|row| *name == MICRO || row.setup.variant != MAPPING);
+            able.map(|row| job(options, row, name, load))
+        })
         .collect();
     let bytes = |job: &Job| match &job.workload {
         Workload::Gorman2011(work) => work.bytes(),
@@ -149,6 +166,14 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         notes,
         machine,
     })
+}
+
+/// The same row with its file in a mapping, as on the kernel; it appends pages by calls.
+fn mapped(row: &Row) -> Row {
+    let mut mapped = row.clone();
+    mapped.label = MAPPING.into();
+    mapped.setup.variant = MAPPING.into();
+    mapped
 }
 
 fn job(options: &Options, row: &Row, name: &'static str, load: &Load) -> Job {

@@ -3,6 +3,7 @@
 
 use super::real::Measured;
 use super::{EXPERIMENT, FS_MARK, MICRO, answer, post, trace};
+use crate::backend::engine::MAPPING;
 use crate::report::table::{columns, label, pick};
 use crate::report::{Appendix, Metric, Report, RowName, lookup};
 use crate::setup::Device;
@@ -216,6 +217,13 @@ fn notes(measured: &Measured) -> Vec<String> {
                     .into(),
             );
         }
+    }
+    if measured.rows.iter().any(|row| row.setup.variant == MAPPING) {
+        notes.push(
+            "In the engine's row `mapping` micro writes through a mapping, as on the kernel; in the other it appends pages by \
+             calls."
+                .into(),
+        );
     }
     if measured.rows.iter().any(|row| row.setup.target == "engine") {
         notes.push(
