@@ -12,7 +12,7 @@ use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
 use millpond_lab::backend::BACKENDS;
 use millpond_lab::experiment::{
-    self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020, policies,
+    self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020, mapped, policies,
 };
 use millpond_lab::program::Program;
 use millpond_lab::report::{Report, html, json, table};
@@ -78,6 +78,8 @@ Examples:
   millpond lab run kim2020 --on kernel,engine --device sata-ssd --workload hot-cold,ebizzy-2048-0.7-1    as root
   millpond lab run policies --traces folder                misses of ten policies on recorded traces, and the gap each leaves
   millpond lab run policies --workload zipf --scale 1000 --sizes 0.3,3,60
+  millpond lab run mapped                                  mmap, File::map and page() on four times the memory, as root
+  millpond lab run mapped --memory 1G --scale 1 --variant random,mapping,in-thread --workload uniform-1,zipf-8
 
 While a row of the engine runs, `millpond stat 1`, `inspect` and `set` work on its cache.
 Sizes take K, M, G, T (powers of 1024) or KB, MB, GB, TB (powers of 1000); times take us, ms, s, min.
@@ -232,6 +234,7 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
             "dillon2000" => dillon2000::run(&args.dillon2000()?, &mut bar),
             "kim2020" => kim2020::run(&args.kim2020(), &mut bar),
             "policies" => policies::run(&args.policies(), &mut bar),
+            "mapped" => mapped::run(&args.mapped()?, &mut bar),
             _ => axboe2016::run(&args.axboe2016()?, &mut bar),
         }
     };
@@ -312,7 +315,7 @@ impl RunArgs {
         let has: &[&str] = match name {
             "gorman2011" => &gorman2011::TABLES,
             "kim2020" => &kim2020::TABLES,
-            "hills2015" | "dillon2000" | "policies" => &[],
+            "hills2015" | "dillon2000" | "policies" | "mapped" => &[],
             _ => &axboe2016::TABLES,
         };
         match self.table.iter().find(|table| !has.contains(&table.as_str())) {
@@ -390,6 +393,22 @@ impl RunArgs {
             seed: self.seed,
             command: command_line(std::env::args().skip(1)),
         }
+    }
+
+    fn mapped(&self) -> Result<mapped::Options, Failure> {
+        Ok(mapped::Options {
+            on: self.on.clone(),
+            variants: self.variant.clone(),
+            workloads: self.workload.clone(),
+            device: self.device.parse()?,
+            dir: self.dir.clone().unwrap_or_else(default_directory),
+            memory: self.memory,
+            runs: self.runs,
+            scale: self.scale,
+            seed: self.seed,
+            program: Program::this(&["lab", "worker"]),
+            command: command_line(std::env::args().skip(1)),
+        })
     }
 
     fn axboe2016(&self) -> Result<axboe2016::Options, Failure> {

@@ -65,7 +65,7 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
     let work = match workload {
         Workload::Axboe2016(work) => work,
         Workload::Hills2015(work) => return sim_hills::run(setup, work, progress),
-        Workload::Gorman2011(_) | Workload::Dillon2000(_) | Workload::Kim2020(_) => {
+        Workload::Gorman2011(_) | Workload::Dillon2000(_) | Workload::Kim2020(_) | Workload::Mapped(_) => {
             return Err(LabError::Unavailable {
                 target: setup.target.clone(),
                 why: "this experiment simulates the post's own machine".into(),

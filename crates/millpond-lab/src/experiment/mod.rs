@@ -11,6 +11,7 @@ pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
 pub mod kim2020;
+pub mod mapped;
 mod parallel;
 pub mod policies;
 
@@ -37,6 +38,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     hills2015::EXPERIMENT,
     kim2020::EXPERIMENT,
     policies::EXPERIMENT,
+    mapped::EXPERIMENT,
 ];
 
 /// An experiment, as `lab list` shows it.

@@ -10,6 +10,26 @@ pub fn resident_peak_mib() -> Option<f64> {
     status.vmhwm.map(|kib| kib as f64 / 1024.0)
 }
 
+/// Its resident set now, in MiB.
+pub fn resident_mib() -> Option<f64> {
+    let status = Process::myself().ok()?.status().ok()?;
+    status.vmrss.map(|kib| kib as f64 / 1024.0)
+}
+
+/// What the kernel's page tables for this process take now, in MiB (`VmPTE`).
+pub fn page_tables_mib() -> Option<f64> {
+    let status = Process::myself().ok()?.status().ok()?;
+    status.vmpte.map(|kib| kib as f64 / 1024.0)
+}
+
+/// How often this thread has waited for the kernel to read a page into a mapping, or from swap.
+pub fn major_faults_of_thread() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
+    // behind the name, which may hold anything, the third field is the first
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split_ascii_whitespace().nth(12 - 3)?.parse().ok()
+}
+
 /// Processor time of this process so far, as (user, system) seconds. Work that the kernel does for it in
 /// threads of its own, such as writeback, is not in it.
 pub fn processor_seconds() -> Option<(f64, f64)> {
@@ -68,6 +88,17 @@ mod tests {
     fn a_machine_that_runs_this_has_switched_before() {
         let (interrupts, switches) = interrupts_and_switches().unwrap();
         assert!(interrupts > 0 && switches > 0);
+    }
+
+    #[test]
+    fn a_thread_has_faults_of_its_own_and_a_process_page_tables() {
+        assert!(page_tables_mib().unwrap() > 0.0);
+        assert!(resident_mib().unwrap() <= resident_peak_mib().unwrap());
+        let faults = std::thread::spawn(major_faults_of_thread).join().unwrap();
+        assert!(
+            faults.unwrap() < 1000,
+            "those of a process, or another field: {faults:?}"
+        );
     }
 
     #[test]

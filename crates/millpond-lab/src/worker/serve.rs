@@ -56,6 +56,9 @@ pub fn perform(request: &Request, progress: &mut dyn FnMut(Progress) -> Proceed)
         // Memory, not files: nothing to open.
         return work.perform(&request.setup, progress);
     }
+    if let Workload::Mapped(work) = &request.workload {
+        return work.perform(&request.setup, progress);
+    }
     match backend::find(&request.setup.target)?.driver {
         Driver::Files(open) => {
             let target = open(&request.setup)?;

@@ -9,6 +9,7 @@ pub mod dillon2000;
 pub mod gorman2011;
 pub mod hills2015;
 pub mod kim2020;
+pub mod mapped;
 
 use crate::error::Result;
 use crate::measure::heat::Counts;
@@ -32,6 +33,8 @@ pub enum Workload {
     Hills2015(hills2015::Hills2015),
     /// Memory that is larger than memory (Kim 2020). Needs no storage's files.
     Kim2020(kim2020::Work),
+    /// A file that is touched at addresses. Opens its file itself.
+    Mapped(mapped::Mapped),
 }
 
 /// How far a run has come, several times a second.
@@ -83,6 +86,7 @@ pub fn perform(
         Workload::Gorman2011(work) => gorman2011::perform(work, storage, setup, progress),
         Workload::Hills2015(work) => hills2015::perform(work, storage, setup, progress),
         Workload::Kim2020(work) => work.perform(setup, progress),
+        Workload::Mapped(work) => work.perform(setup, progress),
     }
 }
 
@@ -97,6 +101,7 @@ impl Workload {
             Workload::Gorman2011(work) => &mut work.seed,
             Workload::Hills2015(work) => &mut work.seed,
             Workload::Kim2020(work) => &mut work.seed,
+            Workload::Mapped(work) => &mut work.seed,
         };
         *seed = seed.wrapping_add(u64::from(run));
         work

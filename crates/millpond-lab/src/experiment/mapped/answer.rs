@@ -1,0 +1,87 @@
+//! The report's first lines: for each load the kernel's row that suits it beside Millpond's mapping.
+
+use super::{HOT_SET, WRITERS};
+use crate::report::verdict::{Circumstances, Compared, judge, time, two_digits};
+use crate::report::{Metric, RowName, lookup};
+use crate::workload::mapped::{IN_THREAD, MAPPING, NORMAL_128K, RANDOM};
+
+/// Loads that read-ahead serves better.
+const AHEAD: [&str; 5] = ["records", "sequential", HOT_SET, "vectors", "weights"];
+
+/// A line for each of Millpond's mappings.
+pub(super) fn of(load: &'static str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
+    let kernel = if AHEAD.contains(&load) {
+        NORMAL_128K
+    } else {
+        RANDOM
+    };
+    let find = |variant: &str| names.iter().find(|row| row.variant == variant);
+    let Some(before) = find(kernel) else {
+        return Vec::new();
+    };
+    let rows = [MAPPING, IN_THREAD].into_iter().filter_map(find);
+    let lines = rows.filter_map(|after| {
+        let compared = |what, metric, show: fn(f64) -> String| {
+            let [before, after] =
+                [before, after].map(|row| lookup(metrics, row, load, metric).map_or(&[][..], |m| &m.runs));
+            Compared::new(what, show, before, after)
+        };
+        let rate = compared("it made", "accesses_per_s", two_digits)
+            .higher()
+            .times("as many accesses");
+        let processor = compared("an access took", "processor_per_access_us", time).cost("as much processor");
+        let all = match load {
+            HOT_SET => vec![
+                compared("hot pages in memory", "hot_hits_percent", percent).higher(),
+                rate,
+                processor,
+            ],
+            WRITERS => vec![
+                compared("one in 1000", "access_p999_us", time),
+                rate,
+                compared("writers wrote", "writers_mb_per_s", two_digits)
+                    .higher()
+                    .cost("as much"),
+            ],
+            _ => vec![rate, compared("one in 100", "access_p99_us", time), processor],
+        };
+        let sides = format!("{load}: the kernel ({kernel}) -> Millpond ({})", after.variant);
+        Some(judge(&all, &Circumstances::default())?.between(&sides))
+    });
+    lines.collect()
+}
+
+fn percent(percent: f64) -> String {
+    format!("{percent:.2} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::runs;
+
+    #[test]
+    fn a_load_stands_beside_the_kernel_with_the_advice_that_suits_it() {
+        let of_row = |target, variant, values: &[f64]| {
+            let mut own = runs(target, variant, "accesses_per_s", values);
+            own.workload = "uniform-1".into();
+            own
+        };
+        let (kernel, engine) = (
+            of_row("kernel", RANDOM, &[20_000.0, 21_000.0]),
+            of_row("engine", MAPPING, &[10_000.0, 11_000.0]),
+        );
+        let names = [kernel.row.clone(), engine.row.clone()];
+        let metrics: Vec<Metric> = [kernel, engine]
+            .iter()
+            .flat_map(|runs| runs.metrics("mapped"))
+            .collect();
+        assert_eq!(
+            of("uniform-1", &names, &metrics),
+            [
+                "uniform-1: the kernel (random) -> Millpond (mapping): worse. It made 0.51 times as many accesses."
+            ]
+        );
+        assert!(of("records", &names, &metrics).is_empty());
+    }
+}

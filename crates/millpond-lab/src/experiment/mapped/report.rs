@@ -1,0 +1,139 @@
+//! Tables and definitions of the experiment.
+
+use super::{EXPERIMENT, HOT_SET, LOADS, MEMORIES, Plan, WRITERS, answer};
+use crate::report::table::{Column, label, pick};
+use crate::report::{Metric, Report, RowName, Runs};
+use millpond::internal::quantity::size;
+
+/// A table for each: its title and its metric, of all loads that have no table of their own.
+const TABLES: [(&str, &str); 5] = [
+    ("Accesses a second", "accesses_per_s"),
+    ("The median access", "access_p50_us"),
+    ("One access in 100 takes as long or longer", "access_p99_us"),
+    ("The slowest access", "access_max_us"),
+    (
+        "Processor for an access, of all threads of the process",
+        "processor_per_access_us",
+    ),
+];
+
+pub(super) fn report(plan: &Plan, names: &[RowName], results: &[Runs]) -> Report {
+    let metrics: Vec<Metric> = crate::report::metrics(results, EXPERIMENT.name);
+    let memory = size(plan.memory);
+    let file = size(millpond_core::units::Bytes(plan.file_bytes()));
+    let mut report = Report {
+        title: "mapped: a file that is larger than memory, at addresses".into(),
+        intro: vec![format!(
+            "A file of {file} is touched within {memory} of memory, {MEMORIES} times less: through the kernel's mmap in a memory \
+             group of that size, through Millpond's mapping within a budget of that size, and by calls. What does an access \
+             take?"
+        )],
+        definitions: DEFINITIONS.to_vec(),
+        ..Report::default()
+    };
+    for (name, _) in &plan.loads {
+        report.answers.extend(answer::of(name, names, &metrics));
+    }
+    for (title, metric) in TABLES {
+        let alike = plan
+            .loads
+            .iter()
+            .filter(|(name, _)| ![HOT_SET, WRITERS].contains(name));
+        let columns = alike.map(|(name, _)| column(name, name, metric));
+        report
+            .tables
+            .push(pick(title, "", &columns.collect::<Vec<_>>(), names, &metrics));
+    }
+    let beside = [
+        column("hot set: in memory", HOT_SET, "hot_hits_percent"),
+        column("in the last quarter", HOT_SET, "hot_hits_late_percent"),
+        column("touches/s", HOT_SET, "accesses_per_s"),
+        column("writers", WRITERS, "writers_mb_per_s"),
+        column("reader: reads/s", WRITERS, "accesses_per_s"),
+        column("p50", WRITERS, "access_p50_us"),
+        column("p99", WRITERS, "access_p99_us"),
+        column("p99.9", WRITERS, "access_p999_us"),
+        column("slowest", WRITERS, "access_max_us"),
+    ];
+    let title = "A hot set beside a scan, a reader beside writers";
+    report.tables.push(pick(title, "", &beside, names, &metrics));
+    let heads = LOADS
+        .iter()
+        .filter(|(name, _)| ["uniform-8", "change-8", "sequential", WRITERS].contains(name));
+    let heads: Vec<&str> = heads.map(|(name, _)| *name).collect();
+    let columns = |metric| {
+        heads
+            .iter()
+            .map(|name| column(name, name, metric))
+            .collect::<Vec<_>>()
+    };
+    let title = format!("Resident at most, above what the process had before; the budget is {memory}");
+    report.tables.push(pick(
+        &title,
+        "",
+        &columns("resident_above_start_mib"),
+        names,
+        &metrics,
+    ));
+    let title = "The kernel's page tables for the process, at the end";
+    report
+        .tables
+        .push(pick(title, "", &columns("page_tables_mib"), names, &metrics));
+    report.tables.retain(|table| !table.rows.is_empty());
+    for name in names {
+        let mut own = results.iter().filter(|runs| runs.row == *name);
+        if let Some(outcome) = own.next().and_then(|runs| runs.outcomes.first()) {
+            report
+                .settings
+                .push((label(name, names), outcome.settings.clone()));
+        }
+    }
+    report.metrics = metrics;
+    report
+}
+
+fn column(head: &'static str, workload: &'static str, metric: &'static str) -> Column {
+    Column {
+        head,
+        workload,
+        metric,
+    }
+}
+
+const DEFINITIONS: [(&str, &str); 9] = [
+    (
+        "uniform, zipf, change",
+        "A word of any page is read; by Zipf's law, the nth page as often as 1/n; read, and another one written. The number is of \
+         threads. As long as it is measured the load has run before, by eight threads.",
+    ),
+    (
+        "records",
+        "256 KiB anywhere, a word of each page. An access is a record.",
+    ),
+    ("sequential", "The same, one record after the other."),
+    (
+        "in-memory",
+        "Words of a part of the file that is in memory, a quarter of it.",
+    ),
+    (
+        "hot-set",
+        "Half of memory is touched anywhere, and a page of a scan of the rest of the file after each touch. It has a quarter of \
+         the memory of other loads and its own scan's four times that, and runs until the scan is through.",
+    ),
+    (
+        "writers",
+        "A word of any page is read while two threads write files through the same cache as fast as they can.",
+    ),
+    (
+        "vectors",
+        "Lists of 256 KiB by Zipf's law, four threads; a word of each cache line. An access is a list.",
+    ),
+    (
+        "weights",
+        "Twice the memory in order, again and again, in pieces of 256 KiB; a word of each cache line. An access is a piece.",
+    ),
+    (
+        "in memory",
+        "Touches that waited for no read: without a major fault on the kernel, of a page that is resident in Millpond.",
+    ),
+];

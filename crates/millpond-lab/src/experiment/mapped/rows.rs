@@ -1,0 +1,88 @@
+//! The rows, as far as this machine allows them.
+
+use super::{EXPERIMENT, Options, Plan};
+use crate::backend::engine::can_map;
+use crate::backend::{Row, Rows};
+use crate::error::{LabError, Result};
+use crate::machine;
+use crate::memory_group::MemoryGroup;
+use crate::setup::{Device, Setup};
+use crate::workload::mapped::{
+    IN_THREAD, MAPPING, NORMAL, NORMAL_128K, PAGE_CALLS, RANDOM, can_set_read_ahead,
+};
+use std::path::Path;
+
+/// The rows of each target.
+const KERNEL: [&str; 3] = [RANDOM, NORMAL_128K, NORMAL];
+const ENGINE: [&str; 3] = [MAPPING, IN_THREAD, PAGE_CALLS];
+
+pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
+    let mut rows = Rows::default();
+    for kind in options.backends()? {
+        let is_kernel = kind.name == "kernel";
+        let can = if is_kernel {
+            of_kernel(plan, dir)
+        } else {
+            can_map()
+        };
+        if let Err(why) = can {
+            if options.is_named() {
+                return Err(LabError::Unavailable {
+                    target: kind.name.into(),
+                    why,
+                });
+            }
+            rows.notes
+                .push(format!("Target `{}` was left out: {why}.", kind.name));
+            continue;
+        }
+        for name in if is_kernel { KERNEL } else { ENGINE } {
+            if !options.has_row(name) {
+                continue;
+            }
+            if let Some(why) = (name == NORMAL_128K)
+                .then(|| can_set_read_ahead(dir).err())
+                .flatten()
+            {
+                rows.notes.push(format!(
+                    "The row {name} was left out: its read-ahead can't be set ({why})."
+                ));
+                continue;
+            }
+            rows.rows.push(Row {
+                label: name.into(),
+                setup: Setup {
+                    target: kind.name.into(),
+                    variant: name.into(),
+                    device: Device::Real,
+                    dir: dir.to_owned(),
+                    memory: plan.memory,
+                    read_latency_goal: None,
+                    seed: options.seed,
+                },
+                in_memory_group: is_kernel,
+                testbed: None,
+                is_deterministic: false,
+                device_bytes_per_s: None,
+            });
+        }
+    }
+    if rows.rows.is_empty() {
+        return Err(LabError::Unavailable {
+            target: EXPERIMENT.name.into(),
+            why: match rows.notes.is_empty() {
+                true => "no row is both among --on and among --variant".into(),
+                false => rows.notes.join(" "),
+            },
+        });
+    }
+    Ok(rows)
+}
+
+/// In a memory group, so that it has no more memory than Millpond.
+fn of_kernel(plan: &Plan, dir: &Path) -> Result<(), String> {
+    if machine::is_in_memory(dir) {
+        return Err("where files are in memory it has nothing to read".into());
+    }
+    MemoryGroup::create(plan.memory).map(drop)
+}
