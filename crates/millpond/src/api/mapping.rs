@@ -134,7 +134,7 @@ impl File {
         let room = memory.addresses().len() as u64;
         if end > room {
             return Err(self.no_such_map(
-                "end of a mapping beside others, see MapOptions::room,",
+                "end of a mapping beside smaller ones (MapOptions::room)",
                 end,
                 Some(room),
             ));

@@ -63,7 +63,7 @@ pub(crate) const SOCKET: WayOut = WayOut {
 pub(crate) const SWAP: WayOut = WayOut {
     rust: "give the cache one with Builder::swap",
     command_line: "its program gives the cache none",
-    python: "make them in a Pond, which has one",
+    python: "give the pond a size",
     c: "give the cache one with millpond_cache_options.swap_path",
 };
 
@@ -77,7 +77,7 @@ pub(crate) const MORE_SWAP: WayOut = WayOut {
 pub(crate) const WRITABLE: WayOut = WayOut {
     rust: "open it with OpenOptions::write(true) to change it",
     command_line: "its program has not opened it for writing",
-    python: "open it for writing to change it",
+    python: "open it with mode 'r+' to change it",
     c: "open it with MILLPOND_OPEN_WRITE to change it",
 };
 
@@ -112,6 +112,7 @@ impl Error {
                     _ => told,
                 }
             }
+            _ if surface != Surface::Rust => without_calls(text, surface),
             _ => text,
         }
     }
@@ -128,6 +129,16 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// Where a call in Rust is named inside a text, not at its end.
+fn without_calls(text: String, surface: Surface) -> String {
+    let smaller = match surface {
+        Surface::Python => "an array beside smaller ones, which have to be deleted first,",
+        _ => "a mapping beside smaller ones",
+    };
+    text.replace("a mapping beside smaller ones (MapOptions::room)", smaller)
+        .replace(", or say OpenOptions::beside_other_caches(true)", "")
 }
 
 #[cfg(test)]
@@ -184,6 +195,15 @@ mod tests {
             full.told(Surface::Python).starts_with("an array of 200G"),
             "{full}"
         );
+        let beside = Error::OutOfRange {
+            path: path(),
+            what: "end of a mapping beside smaller ones (MapOptions::room)",
+            given,
+            max: Some(1),
+        };
+        for surface in [Surface::CommandLine, Surface::Python] {
+            assert!(!beside.told(surface).contains("::"), "{}", beside.told(surface));
+        }
         let machine = Error::MemoryOfMachine { given, machine };
         assert_eq!(
             machine.told(Surface::CommandLine),
