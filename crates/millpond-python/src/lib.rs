@@ -1,16 +1,20 @@
-//! What the Python package `millpond` does in Rust: caches with a swap file (`Pond`), and blocks of their memory for arrays.
+//! What the Python package `millpond` does in Rust: caches (`Pond`), and memory for arrays, of their own or of a file.
 //!
 //! ```text
 //!   ndarray ──base──► Block ──► Region          the array keeps its memory, and memory keeps its cache
-//!                       └─────► Pond ──► PageCache, with a swap file
+//!                       └─────► Pond ──► PageCache, with a swap file or without
+//!                       ┌─────► Pond
+//!   ndarray ──base──► File ───► File, Mapping   (file.rs)
 //! ```
 //!
-//! NumPy learns of a block's memory by `__array_interface__`, a dictionary, so nothing here is unsafe and one build serves
+//! NumPy learns of memory by `__array_interface__`, a dictionary, so nothing here is unsafe and one build serves
 //! every Python from 3.10 on. Shapes, element types and sizes in words ("512M") are checked in Python
 //! (`python/millpond/__init__.py`); what is out of a cache's range becomes `ValueError`, what the system refuses
 //! `OSError`, both with the engine's message.
 //!
 //! No thread of a cache ever asks for Python's lock: a thread that holds it waits for them when it touches a page.
+
+mod file;
 
 use millpond::host::Notice;
 use millpond::internal::Surface;
@@ -44,7 +48,9 @@ fn raise(error: Error) -> PyErr {
             PyValueError::new_err(message)
         }
         // Nothing that another call or another file would change.
-        Error::Poisoned { .. } | Error::NoSwap | Error::NoLog { .. } => PyRuntimeError::new_err(message),
+        Error::Poisoned { .. } | Error::Forked | Error::NoSwap | Error::NoLog { .. } => {
+            PyRuntimeError::new_err(message)
+        }
         // Two arguments become errno and strerror, and the class that fits (PermissionError).
         _ => PyOSError::new_err((error.errno(), message)),
     }
@@ -53,10 +59,9 @@ fn raise(error: Error) -> PyErr {
 /// What the machine does not allow and is done without, in Python's words.
 fn message(notice: &Notice) -> String {
     match notice {
-        Notice::NoKernelFaults => "this user's system calls can't wait for parts of an array that are in swap: tofile, \
-                                   numpy.save and write fail with \"Bad address\" or \"0 written\"; copy through \
-                                   numpy.lib.format.open_memmap, or have vm.unprivileged_userfaultfd set to 1, or this user \
-                                   allowed to open /dev/userfaultfd"
+        Notice::NoKernelFaults => "this user's system calls can't wait for parts of an array that are not in memory: tofile, \
+                                   numpy.save and write fail with \"Bad address\" or \"0 written\"; use millpond.save, or have \
+                                   vm.unprivileged_userfaultfd set to 1, or this user allowed to open /dev/userfaultfd"
             .into(),
         other => other.to_string(),
     }
@@ -94,7 +99,17 @@ impl<T> Own<T> {
     }
 }
 
-/// One budget, and the swap file behind it.
+/// NumPy's array interface, version 3, of bytes at an address.
+fn interface(py: Python<'_>, len: usize, address: usize, is_read_only: bool) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("version", 3)?;
+    dict.set_item("typestr", "|u1")?;
+    dict.set_item("shape", (len,))?;
+    dict.set_item("data", (address, is_read_only))?;
+    Ok(dict)
+}
+
+/// One budget, and the swap file behind it if there is one.
 #[pyclass(frozen, weakref, module = "millpond._millpond")]
 struct Pond {
     cache: Mutex<Option<Own<PageCache>>>,
@@ -106,14 +121,16 @@ struct Pond {
 
 #[pymethods]
 impl Pond {
-    /// `memory` and `size` in bytes; `unlinked`: whether the swap file's name goes at once.
+    /// `memory` in bytes. `swap`: the path of the swap file, its size in bytes, and whether its name goes at once.
     #[new]
-    fn new(py: Python<'_>, memory: u64, swap: PathBuf, size: u64, unlinked: bool) -> PyResult<Pond> {
-        let swap = SwapFile::new(swap, size).unlinked(unlinked);
+    fn new(py: Python<'_>, memory: u64, swap: Option<(PathBuf, u64, bool)>) -> PyResult<Pond> {
         // Getting memory and blocks of the file takes a while.
         let cache = py
             .detach(|| {
-                let builder = PageCache::builder().memory(memory).swap(swap);
+                let mut builder = PageCache::builder().memory(memory).mappings(true);
+                if let Some((path, size, unlinked)) = swap {
+                    builder = builder.swap(SwapFile::new(path, size).unlinked(unlinked));
+                }
                 // They become warnings of Python's (`new_notices`).
                 builder.on_notice(|_| {}).build()
             })
@@ -141,6 +158,16 @@ impl Pond {
     fn set_memory(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
         let cache = self.cache()?;
         py.detach(|| cache.set_memory(bytes)).map_err(raise)
+    }
+
+    /// The least budget that is possible, from now on.
+    fn set_memory_least(&self, py: Python<'_>) -> PyResult<()> {
+        let cache = self.cache()?;
+        let least = py.detach(|| match cache.set_memory(1) {
+            Err(Error::BudgetTooSmall { min, .. }) => cache.set_memory(min),
+            other => other,
+        });
+        least.map_err(raise)
     }
 
     /// What it has done and how full it is.
@@ -212,12 +239,7 @@ impl Block {
             return Err(PyRuntimeError::new_err("this block is being freed"));
         };
         let region = own.here()?;
-        let (is_read_only, dict) = (false, PyDict::new(py));
-        dict.set_item("version", 3)?;
-        dict.set_item("typestr", "|u1")?;
-        dict.set_item("shape", (region.len(),))?;
-        dict.set_item("data", (region.as_ptr().addr(), is_read_only))?;
-        Ok(dict)
+        interface(py, region.len(), region.as_ptr().addr(), false)
     }
 }
 
@@ -232,7 +254,7 @@ impl Drop for Block {
 #[pymodule]
 mod _millpond {
     #[pymodule_export]
-    use super::{Block, Pond};
+    use super::{Block, Pond, file::File};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

@@ -27,8 +27,24 @@ def ponds() -> None:
     assert_type(pond.closed, bool)
 
 
+def files(folder: Path) -> None:
+    assert_type(millpond.open_array("a", np.float32, memory="16M"), millpond.MappedArray[Any, np.dtype[np.float32]])
+    with millpond.open_array(folder / "a", "f4", "w+", shape=(3, 4), memory="16M") as array:
+        assert_type(array, millpond.MappedArray)
+        array.flush()
+        array.advise("random")
+    assert_type(millpond.load(folder / "a.npy", "r+", memory="16M").offset, int | None)
+    pond = millpond.Pond("16M")
+    assert_type(pond.open_array("a", np.int8, offset=8), millpond.MappedArray[Any, np.dtype[np.int8]])
+    pond.save(folder / "a.npy", pond.load(folder / "b.npy"))
+    plain: NDArray[Any] = array
+    millpond.save("a", plain, memory="16M")
+
+
 def mistakes() -> None:
     millpond.empty(3)  # type: ignore[call-overload]
     millpond.empty(2.5, memory="16M")  # type: ignore[call-overload]
-    millpond.Pond("16M")  # type: ignore[call-arg]
+    millpond.Pond()  # type: ignore[call-arg]
+    millpond.open_array("a", "f4")  # type: ignore[call-overload]
+    millpond.open_array("a", "f4", "c", memory="16M")  # type: ignore[call-overload]
     millpond.Pond("16M", 1.5)  # type: ignore[arg-type]

@@ -133,7 +133,7 @@ pub(super) fn userfaultfd() -> Check {
             Check::without(
                 NAME,
                 cause,
-                "no memory beyond RAM (`Region`, arrays in Python)",
+                "no memory beyond RAM and no mapped files (`Region`, `Mapping`, arrays in Python)",
                 mend,
             )
         }

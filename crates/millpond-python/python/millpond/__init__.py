@@ -10,27 +10,21 @@ rest is in a swap file. Both are given back when the last array or view is gone.
     >>> float(a[:, 0].sum())
     499500.0
 
+`open_array` gives a file as an array, as `numpy.memmap` does, within a budget too; `load` and `save` are for `.npy` files.
+
 A forked child does not have the memory: give `multiprocessing` the start method "spawn" or "forkserver", or use threads.
 """
 
-import os as _os
-import sys as _sys
-import warnings as _warnings
-import weakref as _weakref
-
 import numpy as _np
 
-from . import _arguments
+from . import _arguments, _budgets, _mapped
+from ._mapped import MappedArray
 from ._millpond import Block as _Block
-from ._millpond import Pond as _Native
 from ._millpond import __version__
 
-__all__ = ["Pond", "empty", "full", "ones", "stats", "zeros"]
+__all__ = ["MappedArray", "Pond", "empty", "full", "load", "ones", "open_array", "save", "stats", "zeros"]
 
 _PAGE = 4096
-# Beside the pages of its arrays a budget has tables (26 bytes a frame, 16 a page of a region), buffers for input and
-# output, and the free frames between the water marks: less than an eighth and 32 MiB together.
-_BESIDE = 32 << 20
 _COUNTED = (
     "arrays",
     "memory_bytes",
@@ -46,31 +40,13 @@ _COUNTED = (
     "warnings",
 )
 
-_ponds = _weakref.WeakSet()
-
-
-def _before_fork():
-    """What a forked child would die of."""
-    if len(_ponds) > 0:
-        _warnings.warn(
-            "this process has arrays of millpond and forks: the child does not have their memory, and touching it there ends "
-            'it with SIGSEGV (a Pool of multiprocessing then never answers). Start workers with get_context("spawn") or '
-            '"forkserver", or use threads',
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
-# What the parent has is not the child's.
-_os.register_at_fork(before=_before_fork, after_in_child=_ponds.clear)
-
 
 class Pond:
-    """One budget of memory for several arrays, and the swap file behind it.
+    """One budget of memory for several arrays, on files and in a swap file.
 
-    `memory` is the budget, and `size` that of the swap file: the most that all arrays have together. Both are bytes, or
-    text as "512M" (K, M, G, T: powers of 1024). `swap` is a folder (/var/tmp by default), where a file without a name is
-    made, or a path for a file that is kept and may be used again.
+    `memory` is the budget, and `size` that of the swap file: the most that all arrays have together which are on no file of
+    their own; without it there are none. Both are bytes, or text as "512M" (K, M, G, T: powers of 1024). `swap` is a folder
+    (/var/tmp by default), where a file without a name is made, or a path for a file that is kept and may be used again.
 
         >>> with millpond.Pond("16M", "64M") as pond:
         ...     a, b = pond.ones(1_000_000), pond.empty(1_000_000)
@@ -84,21 +60,17 @@ class Pond:
 
     __slots__ = ("__weakref__", "_native", "_swap")
 
-    def __init__(self, memory, size, swap=None):
-        memory, size = _arguments.size_of("memory", memory), _arguments.size_of("size", size)
-        self._native = None
-        self._swap, is_temporary = _arguments.swap_path(swap)
-        self._native = _Native(memory, self._swap, size, is_temporary)
-        _ponds.add(self._native)
-        self._tell()
-
-    def _tell(self):
-        """Warns of what the machine does not allow and is done without, once."""
-        level, frame = 1, _sys._getframe()
-        while frame.f_globals is globals() and frame.f_back is not None:
-            level, frame = level + 1, frame.f_back
-        for notice in self._native.new_notices():
-            _warnings.warn(f"millpond: {notice}", RuntimeWarning, stacklevel=level)
+    def __init__(self, memory, size=None, swap=None):
+        self._native = self._swap = behind = None
+        memory = _arguments.size_of("memory", memory)
+        if size is not None:
+            size = _arguments.size_of("size", size)
+            self._swap, is_temporary = _arguments.swap_path(swap)
+            behind = (self._swap, size, is_temporary)
+        elif swap is not None:
+            raise ValueError("size must be given with swap: the bytes of the swap file")
+        self._native = _budgets.make(memory, behind)
+        _budgets.tell(self._native)
 
     def _open(self):
         if self._native is None:
@@ -131,13 +103,33 @@ class Pond:
         """
         return _filled(self.empty(shape, _type_of(fill_value, dtype)), fill_value)
 
+    def open_array(self, path, dtype, mode="r", offset=0, shape=None, order="C"):
+        """A file as an array in this pond: as `millpond.open_array`, with the pond's budget.
+
+        Raises ValueError also if the file has arrays in another pond of this process, unless all of them only read.
+        """
+        native, asked = self._open(), _arguments.file_array(path, dtype, mode, offset, shape, order)
+        return _in(native, asked)
+
+    def load(self, path, mode="r"):
+        """The array in a `.npy` file, in this pond: as `millpond.load`."""
+        native = self._open()
+        return _in(native, _arguments.npy_array(path, mode))
+
+    def save(self, path, array):
+        """Writes an array into a `.npy` file, within the budget of this pond: as `millpond.save`."""
+        native, array = self._open(), _np.asarray(array)
+        _mapped.save_in(native, _arguments.new_npy(path, array), array)
+        _budgets.tell(native)
+
     def set_memory(self, memory):
         """Another budget, at once: what has no room any more goes to swap.
 
         Raises ValueError, and changes nothing, if it is too small or more than the machine or its memory group allows.
         """
-        self._open().set_memory(_arguments.size_of("memory", memory))
-        self._tell()
+        native = self._open()
+        native.set_memory(_arguments.size_of("memory", memory))
+        _budgets.tell(native)
 
     def stats(self):
         """What this pond has done and how full it is: as `millpond.stats`, for this one."""
@@ -169,9 +161,8 @@ class Pond:
             return "<millpond.Pond: of the parent process>"
         did, text = self._native.counters(), _arguments.text_of
         arrays = f"{did['arrays']} array{'s' * (did['arrays'] != 1)}"
-        return (
-            f"<millpond.Pond: {arrays}, memory {text(did['memory_bytes'])}, swap {text(did['swap_total_bytes'])} in {self._swap}>"
-        )
+        swap = f"swap {text(did['swap_total_bytes'])} in {self._swap}" if self._swap else "no swap"
+        return f"<millpond.Pond: {arrays}, memory {text(did['memory_bytes'])}, {swap}>"
 
 
 def empty(shape, dtype=float, *, memory, swap=None):
@@ -192,7 +183,7 @@ def empty(shape, dtype=float, *, memory, swap=None):
     memory = _arguments.size_of("memory", memory)
     if size == 0:
         return _np.zeros(shape, dtype)
-    most = size + size // 8 + _BESIDE
+    most = size + size // 8 + _budgets.BESIDE
     return Pond(min(memory, most), -(-size // _PAGE) * _PAGE, swap).empty(shape, dtype)
 
 
@@ -226,6 +217,72 @@ def full(shape, fill_value, dtype=None, *, memory, swap=None):
     return _filled(empty(shape, _type_of(fill_value, dtype), memory=memory, swap=swap), fill_value)
 
 
+def open_array(path, dtype, mode="r", offset=0, shape=None, order="C", *, memory):
+    """A file as an array, as `numpy.memmap` gives it, of which at most `memory` bytes are in memory.
+
+    `mode`: "r" to read a file, "r+" to write it too, "w+" to make it, or to make it anew. `offset` is in bytes. Without a
+    `shape` it has all that the file has from there on; "r+" makes a file longer that is too short for it. `order`: "C" or "F".
+
+    What is stored is the file's: it is written by and by, and durable after `flush`, `close` or the end of `with`; what can't
+    be written is an OSError there. A read that fails is SIGBUS for the program, as with `numpy.memmap`, and a line on stderr
+    says why.
+
+    `memory` (bytes, or text as "512M") is this array's own budget, at least about 1 MiB; no more of it is taken than the
+    array can use. Arrays of one file share one, the larger of theirs. Several files in one budget: `Pond.open_array`.
+
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory(dir="/var/tmp")
+        >>> with millpond.open_array(folder.name + "/a", "f4", "w+", shape=(500, 1000), memory="16M") as a:
+        ...     a[:] = 1.5
+        >>> b = millpond.open_array(folder.name + "/a", "f4", memory="16M")
+        >>> b.shape, float(b.sum()), b.flags.writeable
+        ((500000,), 750000.0, False)
+        >>> del a, b
+
+    Raises ValueError or TypeError for what can't be, with what is allowed; OSError if the system refuses the file or
+    userfaultfd.
+    """
+    asked = _arguments.file_array(path, dtype, mode, offset, shape, order)
+    memory = _arguments.size_of("memory", memory)
+    return _in(_mapped.pond_for(asked, _mapped.size_of(asked), memory), asked)
+
+
+def load(path, mode="r", *, memory):
+    """The array in a `.npy` file, as `numpy.load` with `mmap_mode` gives it, of which at most `memory` bytes are in memory.
+
+    `mode`: "r" to read, "r+" to write it too. Arrays, budget and errors as of `open_array`; ValueError also for a file that is
+    of no such kind, and for one with Python objects.
+    """
+    asked = _arguments.npy_array(path, mode)
+    memory = _arguments.size_of("memory", memory)
+    return _in(_mapped.pond_for(asked, _mapped.size_of(asked), memory), asked)
+
+
+def save(path, array, *, memory):
+    """Writes an array of any kind into a `.npy` file, as `numpy.save`, with at most `memory` bytes in memory.
+
+    It is durable when that returns. Raises OSError if it can't be written, and then the file has a part of it.
+
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory(dir="/var/tmp")
+        >>> millpond.save(folder.name + "/a.npy", millpond.full((2, 3), 7, memory="16M"), memory="16M")
+        >>> millpond.load(folder.name + "/a.npy", memory="16M")
+        MappedArray([[7, 7, 7],
+                     [7, 7, 7]])
+    """
+    array = _np.asarray(array)
+    asked, memory = _arguments.new_npy(path, array), _arguments.size_of("memory", memory)
+    native = _mapped.pond_for(asked, array.nbytes, memory)
+    _mapped.save_in(native, asked, array)
+    _budgets.tell(native)
+
+
+def _in(pond, asked):
+    array = _mapped.array_in(pond, asked)
+    _budgets.tell(pond)
+    return array
+
+
 def stats():
     """What the open ponds of this process, and those that still have arrays, have done: a dictionary of sums.
 
@@ -238,7 +295,7 @@ def stats():
         >>> did["arrays"] >= 1, did["resident_bytes"] <= did["memory_bytes"]
         (True, True)
     """
-    each = [pond.counters() for pond in list(_ponds)]
+    each = [pond.counters() for pond in list(_budgets.ponds)]
     return {"ponds": len(each)} | {name: sum(did[name] for did in each) for name in _COUNTED}
 
 

@@ -3,11 +3,44 @@
 import math
 import os
 import re
+from typing import NamedTuple
 
 import numpy as np
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SWAP_FOLDER = "/var/tmp"
+MODES = {"r": "r", "readonly": "r", "r+": "r+", "readwrite": "r+", "w+": "w+", "write": "w+"}
+
+
+class FileArray(NamedTuple):
+    """An array on a file, as it is asked for."""
+
+    path: str
+    dtype: np.dtype
+    mode: str
+    offset: int
+    # None: as many elements as the file has.
+    shape: tuple[int, ...] | None
+    order: str
+
+    @property
+    def identity(self):
+        """Device and inode of the file; None if there is none yet."""
+        about = self._about()
+        return about and (about.st_dev, about.st_ino)
+
+    @property
+    def file_len(self):
+        """Its length in bytes, 0 of a device or of what is not there."""
+        about = self._about()
+        return about.st_size if about else 0
+
+    def _about(self):
+        try:
+            return os.stat(self.path)
+        except OSError:
+            # Opening it says why.
+            return None
 
 
 def size_of(what, value):
@@ -52,10 +85,66 @@ def layout_of(shape, dtype):
 
 def swap_path(swap):
     """The path of a swap file, and whether it is to have no name: in a folder it has none, a name given is kept."""
-    try:
-        path = os.fsdecode(SWAP_FOLDER if swap is None else swap)
-    except TypeError:
-        raise TypeError(f"swap must be the path of a folder or a file, not {type(swap).__name__}") from None
-    if not path or "\0" in path:
-        raise ValueError(f"swap can't be {path!r}: allowed is the path of a folder or a file")
+    path = _path_of("swap", SWAP_FOLDER if swap is None else swap, "the path of a folder or a file")
     return path, os.path.isdir(path)
+
+
+def file_array(path, dtype, mode, offset, shape, order):
+    """An array on a file: what is given, checked as far as it can be without the file."""
+    path = os.path.abspath(_path_of("path", path, "the path of a file"))
+    if mode in ("c", "copyonwrite"):
+        raise ValueError(
+            "mode can't be 'c': changes that don't reach the file need memory of their own; open with 'r', and copy what is "
+            "to be changed into an array of millpond.empty"
+        )
+    if mode not in MODES:
+        raise ValueError(f"mode can't be {mode!r}: allowed are 'r', 'r+' and 'w+'")
+    mode = MODES[mode]
+    if order not in ("C", "F"):
+        raise ValueError(f"order can't be {order!r}: allowed are 'C' and 'F'")
+    if isinstance(offset, bool) or not hasattr(offset, "__index__"):
+        raise TypeError(f"offset must be a number of bytes, not {type(offset).__name__}")
+    offset = offset.__index__()
+    if not 0 <= offset < 1 << 63:
+        raise ValueError(f"offset can't be {offset}: allowed is 0 to 2^63 - 1 bytes")
+    if shape is None and mode == "w+":
+        raise ValueError("shape must be given with mode 'w+', which makes the file new")
+    given, dtype, _ = layout_of(() if shape is None else shape, dtype)
+    if dtype.itemsize == 0:
+        raise ValueError(f"dtype can't be {dtype}: its elements have no bytes")
+    return FileArray(path, dtype, mode, offset, None if shape is None else given, order)
+
+
+def npy_array(path, mode):
+    """The array in a `.npy` file."""
+    asked = file_array(path, "u1", mode, 0, 0, "C")
+    if asked.mode == "w+":
+        raise ValueError("mode can't be 'w+' for a file that is loaded: allowed are 'r' and 'r+'")
+    with open(asked.path, "rb") as file:
+        if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            raise ValueError(f"{asked.path} is no .npy file: open_array takes others, and an .npz has to be unpacked")
+    # It maps the file and touches nothing of it.
+    is_there = np.load(asked.path, mmap_mode="r", allow_pickle=False)
+    order = "C" if is_there.flags.c_contiguous else "F"
+    return asked._replace(dtype=is_there.dtype, offset=is_there.offset, shape=is_there.shape, order=order)
+
+
+def new_npy(path, array):
+    """A `.npy` file that is to be written."""
+    if array.dtype.hasobject:
+        raise TypeError(f"dtype can't be {array.dtype}: allowed are types without references to Python objects")
+    path = os.fspath(path) if hasattr(path, "__fspath__") else path
+    if isinstance(path, (str, bytes)):
+        ending = ".npy" if isinstance(path, str) else b".npy"
+        path = path if path.endswith(ending) else path + ending
+    return file_array(path, "u1", "w+", 0, 0, "C")
+
+
+def _path_of(what, given, allowed):
+    try:
+        path = os.fsdecode(given)
+    except TypeError:
+        raise TypeError(f"{what} must be {allowed}, not {type(given).__name__}") from None
+    if not path or "\0" in path:
+        raise ValueError(f"{what} can't be {path!r}: allowed is {allowed}")
+    return path
