@@ -1,7 +1,7 @@
-//! The Python package, as its users get it: built by maturin, unpacked into a folder, its types checked by mypy, and tested by
-//! pytest (`test_*.py`).
+//! The Python package, as its users get it: built by maturin, installed by pip into an empty folder, its types checked by mypy,
+//! and tested by pytest (`test_*.py`).
 //!
-//! Needs Python 3.10 or newer with numpy, pytest and maturin, by default `python3`; the variable `MILLPOND_PYTHON` names
+//! Needs Python 3.10 or newer with numpy, pip, pytest and maturin, by default `python3`; the variable `MILLPOND_PYTHON` names
 //! another, of a virtual environment say. Nothing is fetched, and what is missing is said: the test, or the check of types
 //! without mypy, is skipped then.
 
@@ -131,7 +131,7 @@ fn check_behaviour(packages: &Path, folder: &Path, tests: &Path) {
 
 #[test]
 fn the_python_package_does_what_it_promises() {
-    if let Some(why) = missing(&["numpy", "pytest", "maturin"]) {
+    if let Some(why) = missing(&["numpy", "pip", "pytest", "maturin"]) {
         println!("skipped: the Python package: {why}");
         return;
     }
@@ -144,13 +144,10 @@ fn the_python_package_does_what_it_promises() {
         run(command[0], maturin.arg(&wheels).current_dir(crate_folder));
     };
     maturin(&["build", "--quiet", "--profile", "dev"]);
-    // A wheel is an archive, and needs no more than to be unpacked.
-    let mut unpack = Command::new(python());
-    unpack
-        .args(["-m", "zipfile", "-e"])
-        .arg(wheel(&wheels))
-        .arg(&packages);
-    run("unpacking", &mut unpack);
+    let mut install = Command::new(python());
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    install.args(["--no-index", "--no-deps", "--target"]);
+    run("installing", install.arg(&packages).arg(wheel(&wheels)));
     maturin(&["sdist"]);
     let sources = Command::new(python())
         .args(["-m", "tarfile", "-l"])
