@@ -5,7 +5,7 @@
 //!
 //! The slowest read that missed, write and sync of a run are explained; such calls cost two looks at the clock for that.
 //!
-//! The variant [`MAPPING`] is `goal` in which a file that is filled in place is a [`Mapping`].
+//! The variant `mapping` is `goal` in which a file that is filled in place is a [`Mapping`].
 //!
 //! While it runs, the cache can be looked into and retuned by `millpond stat`, `inspect` and `set`.
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The kernel's mapping and Millpond's are read and changed by atomic loads and stores of words, the pages of a file by
-//! `page` and `page_mut`, each through the same loop ([`loads`]). The hot set beside a scan is one pass of the file, and no time.
+//! `page` and `page_mut`, each through the same loop (`loads`). The hot set beside a scan is one pass of the file, and no time.
 
 mod access;
 mod beside;
