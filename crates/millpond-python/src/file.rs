@@ -4,7 +4,7 @@
 //! length of its file. What was stored is written when the last array of the file goes; what can't be is reported as Python
 //! reports errors that no call can have.
 
-use crate::{Own, Pond, interface, raise};
+use crate::pond::{Own, Pond, interface, raise};
 use millpond::internal::Surface;
 use millpond::{Advice, MapAdvice, MapOptions, Mapping, OpenOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
