@@ -7,6 +7,7 @@ use crate::process::{self, Process};
 use crate::shm::{Held, LOCKS};
 use crate::told;
 use millpond::{Error, File, OpenOptions, OwnedPageRef};
+use rustix::fs::{Gid, Uid};
 use std::ffi::{c_int, c_void};
 use std::fs;
 use std::ops::Range;
@@ -75,7 +76,9 @@ impl Opened {
         setting: impl Fn(&str) -> Option<String>,
     ) -> Result<Opened, (c_int, String)> {
         let failed = |error: Error| (code::of_opening(&error), error.told(SURFACE));
-        let process = process::with_settings(setting).map_err(failed)?;
+        // A journal and a WAL have their database's parameters, which were heard when that was opened.
+        let setting = |name: &str| setting(name).filter(|_| asked.is_database);
+        let process = process::with_settings(&setting).map_err(failed)?;
         let like = of_database(path).filter(|_| !asked.is_database);
         let options = OpenOptions::new()
             .mode(like.as_ref().map_or(MODE, |like| like.mode() & 0o777))
@@ -97,7 +100,9 @@ impl Opened {
             like.filter(|like| is_name_new && (like.uid(), like.gid()) != (found.st_uid, found.st_gid))
         {
             // Only the superuser can, and only then is it needed.
-            let _ = std::os::unix::fs::chown(path, Some(like.uid()), Some(like.gid()));
+            // What was opened, not what has its name by now.
+            let (uid, gid) = (Uid::from_raw(like.uid()), Gid::from_raw(like.gid()));
+            let _ = rustix::fs::fchown(file.as_fd(), Some(uid), Some(gid));
         }
         let main = match asked.is_database {
             true => {
@@ -120,7 +125,7 @@ impl Opened {
             is_process_writable: is_writable,
             is_name_new,
             persists_wal: false,
-            powersafe_overwrite: true,
+            powersafe_overwrite: !matches!(setting("psow").as_deref(), Some("0" | "off" | "no" | "false")),
             errno: 0,
             fetch_bytes_max: 0,
             fetched: Vec::new(),

@@ -229,7 +229,8 @@ impl Mapping {
     /// As [`File::read_at`].
     pub fn copy_to(&self, buf: &mut [u8], offset: usize) -> Result<usize> {
         let most = self.len().saturating_sub(offset).min(buf.len());
-        self.file.read_at(&mut buf[..most], self.start + offset as u64)
+        self.file
+            .read_at(&mut buf[..most], self.start.saturating_add(offset as u64))
     }
 
     /// Writes all of `bytes` at `offset`, counted from the begin of the mapping. Safe while others read and write, as it is

@@ -142,7 +142,6 @@ impl RegionBytes {
 }
 
 /// The bytes of a [`Mapping`](crate::Mapping), at addresses that stay as long as it does.
-#[derive(Clone)]
 pub struct MappedBytes {
     memory: Arc<RegionMemory>,
     bytes: Range<usize>,

@@ -79,6 +79,8 @@ impl File {
         }
         if len < old {
             self.check_own_guards(len / size)?;
+        } else {
+            self.shut_last();
         }
         // From here on as in a cut: SeqCst, and before the pages behind it are looked for.
         self.inner.len.store(len, Ordering::SeqCst);

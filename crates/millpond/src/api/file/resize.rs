@@ -138,7 +138,7 @@ impl File {
     }
 
     /// Before the file becomes longer: what was stored in a mapping behind its end is not the file's.
-    fn shut_last(&self) {
+    pub(super) fn shut_last(&self) {
         let (len, size) = (self.len(), self.engine().page_size.bytes());
         if !len.is_multiple_of(size) {
             self.engine().shut_page(&self.inner, len / size);

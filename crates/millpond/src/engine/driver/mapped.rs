@@ -367,10 +367,12 @@ impl Engine {
     /// # Errors
     /// [`Error::OutOfRange`] if the file ends before it; those of reading.
     pub(crate) fn pin_mapped(&self, mapped: &MappedFile, page: u64) -> Result<SharedPin<&Table<Arena>>> {
+        // A thread that waits to change the page may wait for a pin that this one holds: it gives way once.
+        let mut is_polite = true;
         loop {
-            match self.pin_for_mapping(&mapped.file, page, (true, true))? {
+            match self.pin_for_mapping(&mapped.file, page, (true, is_polite))? {
                 Wanted::Pinned(pin) => return Ok(pin),
-                Wanted::Busy => {}
+                Wanted::Busy => std::thread::yield_now(),
                 Wanted::Mapped => self.call_one_back(&mapped.file, page, false),
                 Wanted::Outside => {
                     let pages = mapped.file.len().div_ceil(self.page_size.bytes());
@@ -382,6 +384,7 @@ impl Engine {
                     });
                 }
             }
+            is_polite = false;
         }
     }
 
