@@ -29,6 +29,8 @@ const COPY_MODE_WP: u64 = 1 << 1;
 const WRITEPROTECT_MODE_WP: u64 = 1;
 /// Of a fault: it is a write.
 const PAGEFAULT_FLAG_WRITE: u64 = 1;
+/// What pages are filled with: the largest page that a kernel has, and enough for one call to be cheap.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// How often a page is filled that the kernel could not fill at the moment.
 const FILL_TRIES: u32 = 1000;
 
@@ -343,12 +345,24 @@ impl Userfault {
         self.mark(ZEROPAGE, start, len)
     }
 
-    /// Puts zeros where pages are missing among these, all that can be had: what is missing still is put there when it is
-    /// touched.
+    /// Puts memory of zeros where pages are missing among these, all that can be had: what is missing still is put there
+    /// when it is touched.
+    ///
+    /// The kernel's page of zeros would not do: the first write to each page replaces it, and interrupts all processors that
+    /// run this process.
     pub(super) fn fill(&self, start: usize, len: usize) {
-        if self.zero(start, len).is_ok() {
-            return;
+        for start_of_part in (start..start + len).step_by(ZEROS.len()) {
+            let part = ZEROS.len().min(start + len - start_of_part);
+            // SAFETY: what is copied never changes, and only pages that are not there change.
+            let (_, copied) = unsafe { self.copy_pages(start_of_part, ZEROS.as_ptr().addr(), part, false) };
+            if copied.is_err() {
+                self.fill_with_nothing(start_of_part, part);
+            }
         }
+    }
+
+    /// The same page by page, with the kernel's page of zeros, for which no memory is needed.
+    fn fill_with_nothing(&self, start: usize, len: usize) {
         for page in (start..start + len).step_by(kernel_page()) {
             let is_busy = |n: &u32| {
                 let filled = self.zero(page, kernel_page());
