@@ -147,10 +147,16 @@ impl File {
         py.detach(|| open.file.sync_data()).map_err(raise)
     }
 
-    /// Says how the bytes from `start` to `end` of its memory will be used: `normal`, `random` and `sequential` for all of
-    /// the file.
-    fn advise(&self, py: Python<'_>, how: &str, start: usize, end: usize) -> PyResult<()> {
+    /// Says how the bytes `part` of its memory, from the first to behind the last, will be used: `normal`, `random`, `sequential` and `records` for
+    /// all of the file.
+    fn advise(&self, py: Python<'_>, how: &str, record: Option<u64>, part: (usize, usize)) -> PyResult<()> {
+        if record.is_some() != (how == "records") {
+            return Err(PyValueError::new_err(
+                "advice \"records\" and no other has the bytes of a record: advise(\"records\", 262144)",
+            ));
+        }
         let advice = match how {
+            "records" => MapAdvice::As(Advice::Records(record.unwrap_or_default())),
             "normal" => MapAdvice::As(Advice::Normal),
             "random" => MapAdvice::As(Advice::Random),
             "sequential" => MapAdvice::As(Advice::Sequential),
@@ -158,12 +164,13 @@ impl File {
             "dontneed" => MapAdvice::DontNeed,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "advice can't be {how:?}: allowed are normal, random, sequential, willneed and dontneed"
+                    "advice can't be {how:?}: allowed are normal, random, sequential, records, willneed and dontneed"
                 )));
             }
         };
         let (mapping, _) = self.mapping()?;
-        py.detach(|| mapping.advise(start..end, advice)).map_err(raise)
+        py.detach(|| mapping.advise(part.0..part.1, advice))
+            .map_err(raise)
     }
 
     /// Notes that its user has done with it, after a sync. What of it is in memory is the cache's alone from then on.

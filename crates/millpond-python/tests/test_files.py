@@ -272,8 +272,13 @@ def test_advice_and_prefetch_are_about_the_view(path):
     for how in ("random", "sequential", "normal", "willneed", "dontneed"):
         array.advise(how)
         array[5::7].advise(how)
+    array.advise("records", 65536)
     array[MIB // 2 :].prefetch()
     assert array.sum() == MIB * (MIB - 1) // 2
+    with pytest.raises(ValueError, match='advise\\("records", 262144\\)'):
+        array.advise("records")
+    with pytest.raises((ValueError, OSError), match="bytes of a record 0 .* largest"):
+        array.advise("records", 0)
     with pytest.raises(ValueError, match='advice can\'t be "soon": allowed are normal'):
         array.advise("soon")
 

@@ -224,14 +224,15 @@ class MappedArray(np.ndarray):
         if file.is_writable:
             file.sync()
 
-    def advise(self, how):
-        """Says how it will be used: "random", "sequential" or "normal", for all of the file; "willneed" starts to read this
-        array, or view, and does not wait; "dontneed" gives its memory to others.
+    def advise(self, how, record=None):
+        """Says how it will be used: "random", "sequential" or "normal", for all of the file; "records", with the bytes of a
+        record, 4 MiB at most: a touch reads the whole record that is at a multiple of that in the file; "willneed" starts to
+        read this array, or view, and does not wait; "dontneed" gives its memory to others.
         """
         low, high, _ = self._place() if self._file is not None else (0, 0, 0)
         file = self._open_file()
         if file.part[1] > 0:
-            file.advise(how, low, high)
+            file.advise(how, record, (low, high))
 
     def prefetch(self):
         """Starts to read what of this array, or view, is not in memory, as far as there is room, and does not wait."""

@@ -32,6 +32,7 @@ use millpond_core::units::FileId;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use requests::FileRequests;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -85,6 +86,8 @@ pub(crate) struct FileInner {
     pub(crate) hole: Hole,
     /// The page whose use asks for the next read-ahead.
     pub(crate) readahead_mark: AtomicU64,
+    /// Pages of the records that it is read in; 0: it has none.
+    pub(crate) record_pages: AtomicU64,
     pub(crate) requests: FileRequests,
     /// Some of its pages could not be written, when the core was asked last: a thread that changes the file
     /// asks it first.
@@ -121,11 +124,19 @@ impl FileInner {
             resize: Mutex::new(()),
             hole: Hole::default(),
             readahead_mark: AtomicU64::new(u64::MAX),
+            record_pages: AtomicU64::new(0),
             requests: FileRequests::default(),
             failing: AtomicBool::new(false),
             sync_error: OnceLock::new(),
             stuck: OnceLock::new(),
         }
+    }
+
+    /// The record that the page is of, if the file is read in records: at most up to its end.
+    pub(crate) fn record_of(&self, page: u64, page_bytes: u64) -> Option<Range<u64>> {
+        let pages = self.record_pages.load(Ordering::Relaxed);
+        let first = page - page.checked_rem(pages)?;
+        Some(first..(first + pages).min(self.len().div_ceil(page_bytes)))
     }
 
     /// The file as the device sees it.

@@ -6,7 +6,7 @@ use crate::measure::process;
 use crate::outcome::Setting;
 use crate::setup::Setup;
 use millpond::internal::{MappedFile, Surface};
-use millpond::{Faults, MapOptions, Mapping, OpenOptions, PageCache};
+use millpond::{Advice, Faults, MapOptions, Mapping, OpenOptions, PageCache};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -196,11 +196,12 @@ impl Writer for fs::File {
     }
 }
 
-fn open(path: &Path, setup: &Setup, mappings: bool) -> Result<(PageCache, millpond::File)> {
+fn open(path: &Path, setup: &Setup, advice: Advice, mappings: bool) -> Result<(PageCache, millpond::File)> {
     let failed = |e| failed(path, e);
     let cache = PageCache::builder().memory(setup.memory.0).mappings(mappings);
     let cache = cache.build().map_err(failed)?;
     let file = cache.open(path, OpenOptions::new().write(true)).map_err(failed)?;
+    file.advise(advice).map_err(failed)?;
     Ok((cache, file))
 }
 
@@ -234,8 +235,8 @@ pub(super) struct MappedWords {
 }
 
 impl MappedWords {
-    pub(super) fn open(path: &Path, setup: &Setup) -> Result<MappedWords> {
-        let (cache, file) = open(path, setup, true)?;
+    pub(super) fn open(path: &Path, setup: &Setup, advice: Advice) -> Result<MappedWords> {
+        let (cache, file) = open(path, setup, advice, true)?;
         let faults = match setup.variant.as_str() {
             IN_THREAD => Faults::InThread,
             _ => Faults::Handlers,
@@ -300,8 +301,8 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn open(path: &Path, setup: &Setup) -> Result<Pages> {
-        let (cache, file) = open(path, setup, false)?;
+    pub(super) fn open(path: &Path, setup: &Setup, advice: Advice) -> Result<Pages> {
+        let (cache, file) = open(path, setup, advice, false)?;
         fill_cache(path, setup, &file)?;
         Ok(Pages {
             file,

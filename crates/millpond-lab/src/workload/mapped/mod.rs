@@ -25,6 +25,7 @@ use crate::outcome::Outcome;
 use crate::setup::Setup;
 use crate::watch::Proceed;
 use access::{Access, KernelWords, MappedWords, Pages};
+use millpond::Advice;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -57,6 +58,14 @@ impl Mapped {
         dir.join("written")
     }
 
+    /// What Millpond is told of the load, as a user would. The kernel has no such advice.
+    fn advice(&self) -> Advice {
+        match self.load {
+            Load::Records | Load::Vectors => Advice::Records(RECORD),
+            _ => Advice::Normal,
+        }
+    }
+
     fn pages(&self) -> u64 {
         self.file_bytes / PAGE as u64
     }
@@ -70,8 +79,8 @@ impl Mapped {
         let path = Mapped::file(&setup.dir);
         let mut outcome = match setup.variant.as_str() {
             RANDOM | NORMAL | NORMAL_128K => self.on(&KernelWords::open(&path, setup)?, setup, progress),
-            MAPPING | IN_THREAD => self.on(&MappedWords::open(&path, setup)?, setup, progress),
-            PAGE_CALLS => self.on(&Pages::open(&path, setup)?, setup, progress),
+            MAPPING | IN_THREAD => self.on(&MappedWords::open(&path, setup, self.advice())?, setup, progress),
+            PAGE_CALLS => self.on(&Pages::open(&path, setup, self.advice())?, setup, progress),
             other => Err(LabError::UnknownName {
                 what: "variant",
                 value: other.into(),

@@ -49,6 +49,10 @@ use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use parking_lot::MutexGuard;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The largest record that a file can be said to be read in.
+const RECORD_BYTES_MAX: u64 = 4 << 20;
 
 /// A file in a cache: a handle, which any thread may use at any time. A clone is the same handle once more, for another
 /// thread or another owner; it costs three atomic additions.
@@ -243,14 +247,28 @@ impl File {
     /// Says how the file will be used from now on, by all handles.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// [`Error::OutOfRange`] of records of 0 or more than 4 MiB, [`Error::Poisoned`].
     pub fn advise(&self, advice: Advice) -> Result<()> {
         self.engine().call_flags.check()?;
         let pattern = match advice {
             Advice::Normal => Pattern::Normal,
             Advice::Random => Pattern::Random,
             Advice::Sequential => Pattern::Sequential,
+            Advice::Records(_) => Pattern::Random,
         };
+        let record_pages = match advice {
+            Advice::Records(bytes @ 1..=RECORD_BYTES_MAX) => bytes.div_ceil(self.engine().page_size.bytes()),
+            Advice::Records(given) => {
+                return Err(Error::OutOfRange {
+                    path: self.inner.path.clone(),
+                    what: "bytes of a record",
+                    given,
+                    max: Some(RECORD_BYTES_MAX),
+                });
+            }
+            _ => 0,
+        };
+        self.inner.record_pages.store(record_pages, Ordering::Relaxed);
         self.engine().tell(Event::Advised {
             file: self.inner.id,
             pattern,

@@ -257,4 +257,8 @@ pub enum Advice {
     Random,
     /// Read ahead with the largest window at once.
     Sequential,
+    /// It is read in records of so many bytes, rounded up to whole pages, each beginning at a multiple of that: a page that is
+    /// missing for a guard or a mapping is read with what is missing of its record, by one request if it can be, and nothing
+    /// is read ahead. At most 4 MiB.
+    Records(u64),
 }

@@ -203,7 +203,7 @@ impl Engine {
             Some(came) => {
                 // A page that is touched once is not worth a memory of its own.
                 self.enqueue_mapped(mapped, page, came == Came::Protected && uses < 2);
-                if uses > 0 {
+                if uses > 0 || mapped.file.record_of(page, self.page_size.bytes()).is_some() {
                     self.map_around(mapped, page);
                 }
             }
@@ -264,9 +264,13 @@ impl Engine {
         self.regions().exchange.wake(&mapped.space.memory, page);
     }
 
-    /// Pages behind one that was in memory come with it, as far as they are in memory and a reader was seen to go there.
+    /// Pages behind one come with it, as far as they are in memory and a reader was seen to go there, or they are of one record.
     fn map_around(&self, mapped: &MappedFile, page: u64) {
-        let count = mapped.space.around.lock().touched(PageIndex(page));
+        let record = mapped.file.record_of(page, self.page_size.bytes());
+        let count = match record {
+            Some(record) => record.end.saturating_sub(page),
+            None => mapped.space.around.lock().touched(PageIndex(page)),
+        };
         let count = count.min(1 + self.regions().doubles.together());
         let (space, end) = (&mapped.space, mapped.space.pages.len().min(page + count));
         let mut held = Vec::with_capacity((end - page) as usize);

@@ -101,21 +101,26 @@ impl Engine {
         Ok(read.is_ok() && is_there())
     }
 
-    /// The missing pages around `page`, if they are to be read with it: on a device where the way there is what costs, while
-    /// frames are free that no other call needs.
+    /// The missing pages around `page`, if they are to be read with it: those of its record; or, on a device where the way there
+    /// is what costs, while frames are free that no other call needs.
     fn around(&self, file: &FileInner, page: u64) -> Option<Range<u64>> {
-        let pages = self.around_pages.load(Ordering::Relaxed);
-        if pages < 2 {
-            return None;
-        }
-        let from = page / pages * pages;
-        let to = (from + pages).min(file.len().div_ceil(self.page_size.bytes()));
+        let page_bytes = self.page_size.bytes();
+        let record = file.record_of(page, page_bytes);
+        let is_record = record.is_some();
+        let Range { start: from, end: to } = match record {
+            Some(record) => record,
+            None => {
+                let pages = self.around_pages.load(Ordering::Relaxed);
+                let from = page - page.checked_rem(pages)?;
+                from..(from + pages).min(file.len().div_ceil(page_bytes))
+            }
+        };
         let lacks = |n: &u64| self.table.lacks(PageKey::new(file.id, PageIndex(*n)));
         let first = (from..page).rev().take_while(lacks).last().unwrap_or(page);
         let behind = (page + 1..to).take_while(lacks).last().unwrap_or(page) + 1;
         let count = behind - first;
-        let is_worth_it = count > 1 && self.core().manager.may_read_around(file.id, PageCount(count));
-        is_worth_it.then_some(first..behind)
+        let may = || is_record || self.core().manager.may_read_around(file.id, PageCount(count));
+        (count > 1 && may()).then_some(first..behind)
     }
 
     /// Does the read that a fault has left to its thread. `each` sees every page before any other thread does. With
