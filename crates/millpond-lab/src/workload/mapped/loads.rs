@@ -81,6 +81,16 @@ impl Draws {
         }
     }
 
+    /// Touches each page of what is to be in memory, until a mapping has it: a first use is a scan's.
+    pub(super) fn bring_part(&self, access: &impl Access) -> Result<()> {
+        if self.work.load == Load::InMemory {
+            for _ in 0..3 {
+                (0..self.count).try_for_each(|page| touch(access, page))?;
+            }
+        }
+        Ok(())
+    }
+
     /// What one of the threads touches.
     pub(super) fn of(&self, thread: u32) -> Touches {
         Touches {

@@ -164,6 +164,7 @@ pub(super) fn perform(
     progress: &mut dyn FnMut(Progress) -> Proceed,
 ) -> Result<Outcome> {
     let draws = Draws::new(work, setup.memory.0);
+    draws.bring_part(access)?;
     let run = Run::default();
     let threads = work.load.threads();
     let all = match work.load.is_random() {

@@ -247,7 +247,7 @@ impl File {
     /// Says how the file will be used from now on, by all handles.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] of records of 0 or more than 4 MiB, [`Error::Poisoned`].
+    /// [`Error::OutOfRange`] of records of more than 4 MiB, [`Error::Poisoned`].
     pub fn advise(&self, advice: Advice) -> Result<()> {
         self.engine().call_flags.check()?;
         let pattern = match advice {
@@ -257,7 +257,7 @@ impl File {
             Advice::Records(_) => Pattern::Random,
         };
         let record_pages = match advice {
-            Advice::Records(bytes @ 1..=RECORD_BYTES_MAX) => bytes.div_ceil(self.engine().page_size.bytes()),
+            Advice::Records(bytes @ ..=RECORD_BYTES_MAX) => bytes.div_ceil(self.engine().page_size.bytes()),
             Advice::Records(given) => {
                 return Err(Error::OutOfRange {
                     path: self.inner.path.clone(),

@@ -259,6 +259,6 @@ pub enum Advice {
     Sequential,
     /// It is read in records of so many bytes, rounded up to whole pages, each beginning at a multiple of that: a page that is
     /// missing for a guard or a mapping is read with what is missing of its record, by one request if it can be, and nothing
-    /// is read ahead. At most 4 MiB.
+    /// is read ahead. At most 4 MiB; records of 0 bytes are as `Random`.
     Records(u64),
 }
