@@ -2,7 +2,7 @@
 //! (`arena/exchange.rs`).
 
 use crate::sys::forks::Listed;
-use crate::sys::mapping::{Advice, Mapping, is_there, kernel_page};
+use crate::sys::mapping::{Advice, Mapping, kernel_page};
 use crate::sys::uffd::Touch;
 use bytemuck::AnyBitPattern;
 use std::io;
@@ -84,11 +84,6 @@ impl RegionMemory {
     /// Whether a thread that touches a page which is not there gets a signal.
     pub(crate) fn signals(&self) -> bool {
         self.touch == Touch::Signals
-    }
-
-    /// Whether a page has memory here. A system call.
-    pub(crate) fn has(&self, page: u64) -> bool {
-        is_there(self.page(page))
     }
 
     /// The page at an address, if it is one of these.

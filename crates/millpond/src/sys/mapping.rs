@@ -228,13 +228,14 @@ pub(crate) fn kernel_page() -> usize {
     })
 }
 
-/// Whether there is a page at this address of anonymous memory.
-pub(crate) fn is_there(address: usize) -> bool {
+/// Whether the page at this address is in memory, or on its way to or from swap. One in swap is not.
+pub(crate) fn is_resident(address: usize) -> bool {
     let mut found = 0;
     let page = std::ptr::without_provenance_mut(address);
     // SAFETY: the kernel writes a byte for the one page, and checks its address.
     let answer = unsafe { libc::mincore(page, kernel_page(), &raw mut found) };
-    answer == 0 && found & 1 == 1
+    // No memory for the answer is no answer.
+    answer != 0 || found & 1 == 1
 }
 
 /// Called only with parts of a mapping that its only owner is done with.

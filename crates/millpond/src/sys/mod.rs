@@ -21,6 +21,7 @@ pub(crate) mod mapped_file;
 #[cfg(test)]
 mod mapped_tests;
 pub(crate) mod mapping;
+mod own_memory;
 #[cfg(feature = "control")]
 pub(crate) mod peer;
 pub(crate) mod realtime;

@@ -159,7 +159,7 @@ impl Engine {
             return self.open_page(mapped, page, may_wait);
         }
         let mut to = At::Mapped;
-        if !space.memory.has(page) {
+        if !exchange.has(&space.memory, page) {
             let frame = self.frame_of(space, page);
             let is_lost = match is_double && is_protected {
                 true => {

@@ -210,7 +210,9 @@ impl Engine {
         held.clear();
         for page in stuck {
             let mut to = At::Mapped;
-            if !page.space().memory.has(page.page) && self.lose_copy(&page.mapped, page.page, page.frame) {
+            if !self.regions().exchange.has(&page.space().memory, page.page)
+                && self.lose_copy(&page.mapped, page.page, page.frame)
+            {
                 to = At::Absent;
             }
             self.settle(page.space(), page.page, to);

@@ -29,13 +29,15 @@
 
 mod locked;
 mod mapped;
+mod there;
 
 use crate::frames::table::Table;
 use crate::sys::addresses::RegionMemory;
 use crate::sys::arena::Arena;
 use crate::sys::arena::places::Places;
 use crate::sys::drops::Drops;
-use crate::sys::mapping::{HUGE_PAGE, is_there, kernel_page};
+use crate::sys::mapping::{HUGE_PAGE, kernel_page};
+use crate::sys::own_memory::OwnMemory;
 use crate::sys::uffd::{Touch, Userfault};
 use millpond_core::units::FrameNo;
 use std::io;
@@ -49,17 +51,6 @@ const MOVE_TRIES: u32 = 100_000;
 
 /// After so many tries the page may be merged with others, which ends when the kernel is told so.
 const UNMERGE_AT: u32 = 20;
-
-/// Whether a page that was there already, as the kernel says, is there because it has just been moved
-/// there.
-///
-/// Linux 6.18 (`move_pages`, since it moves several pages at a time) retries pages that changed while it
-/// moved them. It then has moved them, but takes the failure of the first try for one of the second, goes to
-/// the same pages once more, and finds them there. So it reports fewer than it has moved, and `EEXIST` if
-/// that would be none. Eight threads on a region of eight budgets met it once in some minutes.
-fn has_moved(to: usize, from: usize) -> bool {
-    is_there(to) && !is_there(from)
-}
 
 /// The right to move a page between its region and its frame, and to read it in the frame.
 #[derive(Clone, Copy)]
@@ -87,6 +78,7 @@ pub(crate) struct Exchange {
     can_write_protect: AtomicBool,
     /// Memory that the program had locked was unlocked, and nobody has said so yet.
     unlocked: AtomicBool,
+    own_memory: OwnMemory,
     table: Arc<Table<Arena>>,
 }
 
@@ -112,6 +104,7 @@ impl Exchange {
             signals: OnceLock::new(),
             can_write_protect: AtomicBool::new(true),
             unlocked: AtomicBool::new(false),
+            own_memory: OwnMemory::open(),
             table,
         })
     }
@@ -209,7 +202,7 @@ impl Exchange {
                     was_locked = Some(self.unlock(page.memory))
                 }
                 Err(Some(libc::EINVAL)) => break,
-                Err(Some(libc::EEXIST)) if has_moved(to, from) => {
+                Err(Some(libc::EEXIST)) if self.has_moved(to, from) => {
                     self.vacate(std::slice::from_ref(page));
                     self.of(page.memory).wake(to, kernel_page());
                     return true;
@@ -257,7 +250,7 @@ impl Exchange {
         // If the program told the kernel, behind our back, to drop it, the copy would wait for the thread
         // that copies. SAFETY: the page is ours alone (`InHand`), and is in the region only, where no thread
         // can write it.
-        let is_copied = is_there(from) && unsafe { self.uffd.copy_page(to, from, false) }.is_ok();
+        let is_copied = self.own_memory.has(from) && unsafe { self.uffd.copy_page(to, from, false) }.is_ok();
         if !is_copied {
             self.vacate(std::slice::from_ref(page));
         }
@@ -340,7 +333,7 @@ impl Exchange {
         let mut moved = moved / kernel_page();
         // The page at which it stopped may be one that it has just moved.
         while let Some(next) = pages.get(moved)
-            && has_moved(next.memory.page(next.page), self.frame(next.frame))
+            && self.has_moved(next.memory.page(next.page), self.frame(next.frame))
         {
             self.wake(next.memory, next.page);
             moved += 1;
@@ -410,12 +403,12 @@ impl Exchange {
                         std::thread::yield_now();
                     }
                 }
-                Err(Some(libc::EEXIST)) if has_moved(to, from) => {
+                Err(Some(libc::EEXIST)) if self.has_moved(to, from) => {
                     self.places().seen([page.frame].into_iter());
                     (done, tries) = (done + 1, 0);
                 }
                 // The whole process had its memory locked, and what was empty got memory.
-                Err(Some(libc::EEXIST)) if tries < MOVE_TRIES && is_there(from) => {
+                Err(Some(libc::EEXIST)) if tries < MOVE_TRIES && self.own_memory.has(from) => {
                     let mut drops = Drops::new();
                     // SAFETY: the page is in its region only and ours alone, so there is no reference to this
                     // memory.

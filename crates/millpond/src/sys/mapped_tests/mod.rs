@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `mod` | what is read, how much is in memory, and how a mapping begins and ends |
 //! | `coherent` | words of many threads: mappings beside reads, writes, guards, cuts, eviction |
+//! | `dropped` | pages that are in swap, or that the program has had the kernel drop |
 //! | `pinned` | pages that a device has, a pipe, or the program's lock |
 //! | `signals` | pages that can't be had |
 //! | `written` | what is stored in mappings |
@@ -13,6 +14,7 @@
 //! | `speed` | what a touch costs, for a quiet machine |
 
 mod coherent;
+mod dropped;
 mod pinned;
 mod signals;
 mod speed;

@@ -108,10 +108,16 @@ fn frames_that_could_not_be_made_exchangeable_are_not_there_and_are_tried_again(
     another.register(start, len).unwrap();
     let refused = exchange.add_frames(FRAMES).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(libc::EBUSY), "{refused}");
-    assert_eq!((exchange.places().frames(), is_there(start)), (0, false));
+    assert_eq!(
+        (exchange.places().frames(), exchange.own_memory.has(start)),
+        (0, false)
+    );
     drop(another);
     exchange.add_frames(FRAMES).unwrap();
-    assert_eq!((exchange.places().frames(), is_there(start)), (FRAMES, true));
+    assert_eq!(
+        (exchange.places().frames(), exchange.own_memory.has(start)),
+        (FRAMES, true)
+    );
     // Fewer are wanted meanwhile, or as many: then there is nothing to do.
     exchange.add_frames(FRAMES / 2).unwrap();
     assert_eq!(exchange.places().frames(), FRAMES);
@@ -140,8 +146,8 @@ fn in_frame(exchange: &Exchange, page: &InHand<'_>) -> u8 {
 
 fn are_there(exchange: &Exchange, page: &InHand<'_>) -> (bool, bool) {
     (
-        is_there(page.memory.page(page.page)),
-        exchange.places().of(page.frame).is_some() && is_there(exchange.frame(page.frame)),
+        exchange.own_memory.has(page.memory.page(page.page)),
+        exchange.places().of(page.frame).is_some() && exchange.own_memory.has(exchange.frame(page.frame)),
     )
 }
 
@@ -260,7 +266,10 @@ fn more_pages_than_fit_into_one_call_are_given_back() {
             unsafe { drops.push(address) };
         }
         drop(drops);
-        let there = all.iter().filter(|&&address| is_there(address)).count();
+        let there = all
+            .iter()
+            .filter(|&&address| exchange.own_memory.has(address))
+            .count();
         assert_eq!(there, 64 - count);
     }
 }

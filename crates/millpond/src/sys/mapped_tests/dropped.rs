@@ -1,0 +1,54 @@
+//! Memory of mappings that the kernel has in swap, or that the program has had it drop.
+
+use super::{PAGE, byte, cache, file_of, folder, open, touch};
+use crate::MapOptions;
+use crate::engine::driver::MappedFault;
+use crate::sys::mapping::is_resident;
+use crate::sys::uffd::Access;
+use std::sync::atomic::Ordering;
+
+/// Has the kernel swap these bytes of a mapping out. `false`, and said why: it has no swap.
+fn swap_out(start: *const u8, len: usize) -> bool {
+    for _ in 0..100 {
+        // SAFETY: changes no content.
+        unsafe { libc::madvise(start.cast_mut().cast(), len, libc::MADV_PAGEOUT) };
+        let all = (0..len).step_by(PAGE);
+        if !all.map(|at| start.addr() + at).any(is_resident) {
+            return true;
+        }
+    }
+    println!("skipped: the kernel swaps nothing out here (swapon)");
+    false
+}
+
+/// It was taken for one that the program had dropped, and stores were lost.
+#[test]
+fn a_page_of_a_mapping_that_is_in_swap_is_still_there() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    let Some(cache) = cache(2 << 20) else { return };
+    let file = open(&cache, &path);
+    let mapping = file.map(.., &MapOptions::new().writable(true)).unwrap();
+    let (engine, words) = (&file.cache.engine, mapping.words());
+    words[PAGE / 8].store(7, Ordering::Relaxed);
+    assert_eq!(touch(&mapping, 2 * PAGE), byte(2));
+    if !swap_out(mapping.as_ptr().wrapping_add(PAGE), 2 * PAGE) {
+        return;
+    }
+    // Threads that touched them when others did: their faults are served late.
+    let mapped = engine.mapped_of(&file.inner).unwrap();
+    for (page, access) in [(1, Access::Read), (1, Access::Write), (2, Access::Read)] {
+        let served = engine.mapped_fault(&mapped, page, access, true);
+        assert_eq!(served, MappedFault::Served);
+    }
+    assert_eq!(words[PAGE / 8].load(Ordering::Relaxed), 7);
+    file.write_at(&[9], 2 * PAGE as u64).unwrap();
+    assert_eq!(touch(&mapping, 2 * PAGE), 9);
+    // What leaves the mapping comes out of swap as well.
+    words[PAGE / 8].store(8, Ordering::Relaxed);
+    assert!(swap_out(mapping.as_ptr().wrapping_add(PAGE), PAGE));
+    assert_eq!(file.page(1).unwrap()[0], 8);
+    mapping.sync(..).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap()[PAGE], 8);
+}
