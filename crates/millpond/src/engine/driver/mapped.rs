@@ -22,7 +22,7 @@ use crate::sys::uffd::Access;
 use millpond_core::event::Event;
 use millpond_core::units::{PageIndex, PageKey};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::thread::yield_now;
 
 /// How often a fault lets others have the processor because a writer waits for the page, or changes it. Few, as each can take
@@ -238,8 +238,13 @@ impl Engine {
             Some(_) => Came::Protected,
         };
         match came {
-            Came::Not if is_open => self.table.shut(frame),
-            Came::Not => self.table.unmap(frame),
+            Came::Not => {
+                if is_open {
+                    // It is dirty for nothing. A device may be reading what was in the frame before, which it still is.
+                    self.table.map_shared(frame);
+                }
+                self.table.unmap(frame);
+            }
             Came::Protected | Came::Open => {
                 let (is_double, is_protected) = (true, !is_open);
                 space.pages.note_residence(
@@ -375,8 +380,11 @@ impl Engine {
         let mut is_polite = true;
         loop {
             match self.pin_for_mapping(&mapped.file, page, (true, is_polite))? {
-                Wanted::Pinned(pin) => return Ok(pin),
-                Wanted::Busy => std::thread::yield_now(),
+                Wanted::Pinned(pin) => {
+                    self.unmark_pinned(mapped, page);
+                    return Ok(pin);
+                }
+                Wanted::Busy => yield_now(),
                 Wanted::Mapped => self.call_one_back(&mapped.file, page, false),
                 Wanted::Outside => {
                     let pages = mapped.file.len().div_ceil(self.page_size.bytes());
@@ -420,6 +428,12 @@ impl Engine {
         if space.pages.take(page, &[At::Absent]).is_none() {
             return Try::Again;
         }
+        // In one order with a thread that has pinned it and looks for a mark then.
+        fence(Ordering::SeqCst);
+        if self.table.holds(PageKey::new(mapped.file.id, PageIndex(page))) {
+            self.settle(space, page, At::Absent);
+            return Try::Again;
+        }
         mapped.marked.lock().insert(page);
         let is_marked = self.regions().exchange.poison(&space.memory, page).is_ok();
         let to = if is_marked { At::Poisoned } else { At::Absent };
@@ -441,6 +455,19 @@ impl Engine {
                 .exchange
                 .discard(&space.memory, page..page + 1, &[]);
             self.settle(space, page, At::Absent);
+        }
+    }
+
+    /// A touch of the page, which the caller has pinned, is no signal, whatever became of the touches before.
+    fn unmark_pinned(&self, mapped: &MappedFile, page: u64) {
+        fence(Ordering::SeqCst);
+        loop {
+            self.unmark(mapped, page);
+            // A thread that marks it at this moment has it in hand.
+            if mapped.space.pages.at(page) != At::Busy {
+                return;
+            }
+            yield_now();
         }
     }
 

@@ -55,7 +55,7 @@ impl<M> Table<M> {
         true
     }
 
-    /// The frame has the page as well as its mapping.
+    /// The frame has the page as well as its mapping, which no thread writes.
     pub(crate) fn map_shared(&self, frame: FrameNo) {
         self.release(frame);
     }

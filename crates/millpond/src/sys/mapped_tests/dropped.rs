@@ -1,11 +1,14 @@
-//! Memory of mappings that the kernel has in swap, or that the program has had it drop.
+//! Memory of mappings that the kernel has in swap, or that the program has had it drop, or that it has none for.
 
 use super::{PAGE, byte, cache, file_of, folder, open, touch};
 use crate::MapOptions;
 use crate::engine::driver::MappedFault;
 use crate::sys::mapping::is_resident;
 use crate::sys::uffd::Access;
+use millpond_core::frame::{BeginWrite, FrameTable};
+use millpond_core::units::{PageIndex, PageKey};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Has the kernel swap these bytes of a mapping out. `false`, and said why: it has no swap.
 fn swap_out(start: *const u8, len: usize) -> bool {
@@ -51,4 +54,55 @@ fn a_page_of_a_mapping_that_is_in_swap_is_still_there() {
     assert_eq!(file.page(1).unwrap()[0], 8);
     mapping.sync(..).unwrap();
     assert_eq!(std::fs::read(&path).unwrap()[PAGE], 8);
+}
+
+/// The process ended: a page that is being written can't be shut.
+#[test]
+fn a_store_to_a_page_that_is_being_written_waits_where_the_kernel_has_no_memory_for_it() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    let Some(cache) = cache(2 << 20) else { return };
+    let file = open(&cache, &path);
+    let mapping = file.map(.., &MapOptions::new().writable(true)).unwrap();
+    let engine = &file.cache.engine;
+    let regions = engine.regions.as_ref().unwrap();
+    let is_short = |is_so| regions.exchange.uffd().is_short.store(is_so, Ordering::Relaxed);
+    let frame = loop {
+        file.write_at(&[5], 3 * PAGE as u64).unwrap();
+        let mut core = engine.core();
+        let mut table = engine.table.locked(&mut core.token);
+        let frame = table.lookup(PageKey::new(file.inner.id, PageIndex(3)));
+        if let Some(frame) = frame
+            && table.begin_write(frame) == BeginWrite::Begun
+        {
+            break frame;
+        }
+    };
+    is_short(true);
+    std::thread::scope(|scope| {
+        let storing = scope.spawn(|| mapping.words()[3 * PAGE / 8 + 1].store(7, Ordering::Relaxed));
+        while !regions.had_no_memory.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!storing.is_finished());
+        is_short(false);
+    });
+    engine.table.end_write(frame);
+    assert_eq!(
+        file.page(3).unwrap()[..9],
+        [
+            5,
+            byte(3),
+            byte(3),
+            byte(3),
+            byte(3),
+            byte(3),
+            byte(3),
+            byte(3),
+            7
+        ]
+    );
+    mapping.sync(..).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap()[3 * PAGE + 8], 7);
 }

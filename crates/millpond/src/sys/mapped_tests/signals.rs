@@ -198,6 +198,30 @@ fn try_read_is_an_error_instead_and_the_next_touch_asks_again() {
     assert_eq!(warnings.load(Ordering::SeqCst), 1);
 }
 
+/// The mark of the touch that failed was still there.
+#[test]
+fn what_try_read_lends_can_be_touched_although_a_touch_has_just_failed() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    let Some(cache) = cache_with(2 << 20, |builder| builder.on_warning(|_| ())) else {
+        return;
+    };
+    if cache.notices().contains(&crate::Notice::NoKernelFaults) {
+        return println!("skipped: system calls don't see faults here");
+    }
+    let refuses = Arc::new(Refuses(true.into()));
+    let file = cache
+        .open(&path, OpenOptions::new().check(refuses.clone()))
+        .unwrap();
+    let mapping = file.map(.., &MapOptions::new()).unwrap();
+    assert!(!can_be_had(&mapping, 3 * PAGE));
+    refuses.0.store(false, Ordering::SeqCst);
+    let lent = mapping.try_read(3 * PAGE..4 * PAGE, |_| can_be_had(&mapping, 3 * PAGE));
+    assert!(lent.unwrap());
+    assert_eq!(touch(&mapping, 3 * PAGE), byte(3));
+}
+
 #[test]
 fn try_read_holds_off_a_writer_and_a_cut_until_it_is_over() {
     let folder = folder();
