@@ -34,6 +34,11 @@ pub enum Awaited {
         /// Its number.
         page: u64,
     },
+    /// A page of a mapping into which a device writes: a transfer that is under way, or memory that is registered with a ring.
+    Transfer {
+        /// Its number.
+        page: u64,
+    },
     /// That the log of the file's pages is durable up to a record.
     Log {
         /// The record.
@@ -55,6 +60,10 @@ impl fmt::Display for Awaited {
                     "page {page}, which a guard is changing, to be written: drop its guard"
                 )
             }
+            Awaited::Transfer { page } => write!(
+                f,
+                "page {page}, into which a device may write in a mapping: end its transfers, unregister its buffers"
+            ),
             Awaited::Log { wanted, durable } => {
                 write!(
                     f,

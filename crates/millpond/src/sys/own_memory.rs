@@ -1,4 +1,4 @@
-//! This process's memory as the kernel shows it in `/proc`: whether a page is there, without a touch of it.
+//! This process's memory as the kernel shows it in `/proc`: whether a page is there, and what is in it, without a touch of it.
 
 use crate::sys::mapping::{is_resident, kernel_page};
 use std::fs::File;
@@ -12,6 +12,7 @@ const SWAPPED: u64 = 1 << 62;
 #[derive(Debug)]
 pub(crate) struct OwnMemory {
     pagemap: Option<File>,
+    bytes: Option<File>,
 }
 
 impl OwnMemory {
@@ -20,6 +21,7 @@ impl OwnMemory {
     pub(crate) fn open() -> OwnMemory {
         OwnMemory {
             pagemap: File::open("/proc/self/pagemap").ok(),
+            bytes: File::open("/proc/self/mem").ok(),
         }
     }
 
@@ -33,5 +35,12 @@ impl OwnMemory {
             Some(Ok(())) => u64::from_ne_bytes(entry) & (PRESENT | SWAPPED) != 0,
             _ => is_resident(address),
         }
+    }
+
+    /// Reads what is at this address. Whether there is anything: a page that would be a fault is not waited for. `None`: not
+    /// known here.
+    pub(crate) fn read(&self, address: usize, buf: &mut [u8]) -> Option<bool> {
+        let bytes = self.bytes.as_ref()?;
+        Some(bytes.read_exact_at(buf, address as u64).is_ok())
     }
 }

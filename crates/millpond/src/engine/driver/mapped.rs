@@ -263,10 +263,14 @@ impl Engine {
 
     /// The system has no memory for the page. A thread that waits for it touches it again, and so on until there is some.
     fn stays_unmapped(&self, mapped: &MappedFile, page: u64) {
+        self.warn_no_memory(page);
+        self.regions().exchange.wake(&mapped.space.memory, page);
+    }
+
+    pub(super) fn warn_no_memory(&self, page: u64) {
         if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
             self.device.warn_soon(Warning::NoMemory { page });
         }
-        self.regions().exchange.wake(&mapped.space.memory, page);
     }
 
     /// Pages behind one come with it, as far as they are in memory and a reader was seen to go there, or they are of one record.

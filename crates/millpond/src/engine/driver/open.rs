@@ -12,12 +12,13 @@
 
 use super::leave::{RUN_MAX, in_hands};
 use super::mapped::Try;
-use super::unmap::{Held, TRIES};
+use super::unmap::Held;
 use super::writes::Frames;
 use super::{Dirtying, Engine, MappedFault};
 use crate::files::FileInner;
 use crate::memory::mapped::MappedFile;
 use crate::memory::{At, Residence};
+use crate::sys::arena::exchange::Stuck;
 use millpond_core::frame::FrameTable;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
@@ -29,6 +30,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Pages behind one that is to be written that leave the mapping with it: what one system call moves.
 const TOGETHER: u64 = 32;
+
+/// What has become of open pages that were to leave their mappings, all still in hand.
+pub(super) struct Shut {
+    /// They did.
+    pub(super) out: Vec<Held>,
+    /// They can't at the moment: a device writes into them, or reads what was in their frames.
+    pub(super) stuck: Vec<Held>,
+    /// The program has had the kernel drop them.
+    pub(super) gone: Vec<Held>,
+}
 
 impl Engine {
     /// Whether a page of the file may be opened now. `may_wait`: waits for that a while, as the calling thread is the one that
@@ -95,14 +106,15 @@ impl Engine {
         );
     }
 
-    /// Open pages that we hold leave their mappings: they are in their frames then, and nowhere else. Those that do, still in
-    /// hand, and those that can't at the moment: a device writes into them, or reads what was in their frames.
-    pub(super) fn shut(&self, open: Vec<Held>) -> (Vec<Held>, Vec<Held>) {
+    /// Open pages that we hold leave their mappings: they are in their frames then, and nowhere else.
+    pub(super) fn shut(&self, open: Vec<Held>) -> Shut {
         let is_written = |page: &Held| self.table.word(page.frame).is_writeback();
-        let (mut stuck, mut open): (Vec<_>, Vec<_>) = open.into_iter().partition(is_written);
+        let (stuck, mut open): (Vec<_>, Vec<_>) = open.into_iter().partition(is_written);
+        let (out, gone) = (Vec::with_capacity(open.len()), Vec::new());
+        let mut shut = Shut { out, stuck, gone };
         self.drop_old(open.iter());
         open.sort_unstable_by_key(|page| (page.mapped.file.id.0, page.page));
-        let mut is_out = vec![false; open.len()];
+        let mut why_not = vec![None; open.len()];
         let mut at = 0;
         let follows = |a: &Held, b: &Held| a.mapped.file.id == b.mapped.file.id && b.page == a.page + 1;
         for run in open.chunk_by(follows).flat_map(|run| run.chunks(RUN_MAX)) {
@@ -110,22 +122,25 @@ impl Engine {
             let mut done = 0;
             while done < run.len() {
                 let (moved, why) = self.regions().exchange.move_out(&hands[done..]);
-                is_out[at + done..at + done + moved].fill(true);
-                done += moved + usize::from(why.is_some());
+                done += moved;
+                if why.is_some() {
+                    why_not[at + done] = why;
+                    done += 1;
+                }
             }
             at += run.len();
         }
-        let mut out = Vec::with_capacity(open.len());
-        for (page, is_out) in open.into_iter().zip(is_out) {
-            match is_out {
-                true => {
+        for (page, why_not) in open.into_iter().zip(why_not) {
+            match why_not {
+                None => {
                     self.is_shut(&page);
-                    out.push(page);
+                    shut.out.push(page);
                 }
-                false => stuck.push(page),
+                Some(Stuck::Pinned) => shut.stuck.push(page),
+                Some(Stuck::Gone) => shut.gone.push(page),
             }
         }
-        (out, stuck)
+        shut
     }
 
     /// The memory that these pages have in their frames, if any, is old: it goes.
@@ -153,7 +168,7 @@ impl Engine {
         self.table.shut(page.frame);
     }
 
-    /// The page is not open for a moment, unless a device writes into it for long.
+    /// The page is not open for a moment.
     pub(crate) fn shut_page(&self, file: &FileInner, page: u64) {
         if self.mapped_of(file).is_none() {
             return;
@@ -163,10 +178,7 @@ impl Engine {
             let frame = self.table.frame_of(key);
             frame.is_some_and(|frame| self.table.word(frame).is_open())
         };
-        for _ in 0..TRIES {
-            if !is_open() {
-                return;
-            }
+        while is_open() && self.call_flags.check().is_ok() {
             self.call_one_back(file, page, true);
         }
     }
@@ -208,10 +220,14 @@ impl Frames<'_> {
             held.push(page);
         }
         let (open, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(Held::is_open);
-        let (out, stuck) = engine.shut(open);
-        engine.settle_held(&out, At::Absent);
-        engine.settle_held(&rest, At::Mapped);
-        engine.settle_held(&stuck, At::Mapped);
+        let shut = engine.shut(open);
+        engine.settle_held(&shut.out, At::Absent);
+        // They are called back after this step, and found to be gone then.
+        let gone = shut.gone.iter().map(|page| self.table.key(page.frame));
+        self.pages.sampled.extend(gone);
+        for stay in [&rest, &shut.stuck, &shut.gone] {
+            engine.settle_held(stay, At::Mapped);
+        }
         !engine.table.word(frame).is_open()
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   twin ─► the mapping's copy is dropped, with others in one call ─► out
-//!   in   ─► copied to the frame ─► twin ─► …
-//!                └─ no memory for that: evicted with both ─► gone
+//!   in   ─► called back: copied to the frame ─► twin ─► …
+//!                └─ no memory for that, or it is to leave memory ─► gone, the device has it
 //!   open ─► moved to the frame ─► out                          (`open.rs`)
 //! ```
 //!
@@ -12,8 +12,10 @@
 
 use super::writes::Frames;
 use super::{AfterUnlock, Engine};
+use crate::device::Awaited;
 use crate::files::FileInner;
 use crate::frames::table::LockedTable;
+use crate::frames::wait::SLOW_AFTER;
 use crate::memory::mapped::MappedFile;
 use crate::memory::{At, RegionInner, Residence, Tables};
 use crate::sys::arena::Arena;
@@ -25,13 +27,22 @@ use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::yield_now;
+use std::thread::{sleep, yield_now};
+use std::time::{Duration, Instant};
 
 /// Pages that are called back at a time: as many as are dropped with one system call.
 const BATCH: u64 = 32;
 
 /// How often a page is called back into which a device writes, before it is taken as it is.
-pub(super) const TRIES: u32 = 1000;
+const TRIES: u32 = 1000;
+
+/// How often it is called back at once by a thread that waits for it: most transfers are over then.
+const AT_ONCE: u32 = 20;
+
+/// How long such a thread sleeps at least, and at most, before it looks again: the end of a transfer is not told. A missed one
+/// costs no more than a part of the time waited so far.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// A page of a mapping that a thread has in hand, and that the mapping has.
 pub(super) struct Held {
@@ -85,7 +96,7 @@ impl Engine {
     }
 
     /// The frame has the page as well, from now on. `false`: there is no memory for it, or the program has had the kernel
-    /// drop the mapping's.
+    /// drop the mapping's. It takes memory, so it is not called under the core lock.
     fn make_twin(&self, held: &Held) -> bool {
         if held.is_double() {
             return true;
@@ -98,26 +109,23 @@ impl Engine {
         is_twin
     }
 
-    /// Pages leave their mappings. `held` keeps those that did, still in hand; gives the others, which have no twin and get
-    /// none.
-    fn unmap_held(&self, held: &mut Vec<Held>) -> Vec<Held> {
-        let (open, rest) = held.drain(..).partition(Held::is_open);
-        *held = rest;
-        let (out, mut stuck) = self.shut(open);
-        for at in (0..held.len()).rev() {
-            if !self.make_twin(&held[at]) {
-                stuck.push(held.swap_remove(at));
-            }
+    /// Twins leave their mappings.
+    fn unmap_twins(&self, twins: &[Held]) {
+        if twins.is_empty() {
+            return;
         }
-        if !held.is_empty() {
-            let copies = held.iter().map(|page| Copy::InRegion(page.in_hand()));
-            if !mutation::is(Mutation::MappedCopyIsKept) {
-                self.regions().exchange.drop_copies(copies);
-            }
-            held.iter().for_each(|page| self.table.unmap(page.frame));
+        let copies = twins.iter().map(|page| Copy::InRegion(page.in_hand()));
+        if !mutation::is(Mutation::MappedCopyIsKept) {
+            self.regions().exchange.drop_copies(copies);
         }
-        held.extend(out);
-        stuck
+        twins.iter().for_each(|page| self.table.unmap(page.frame));
+    }
+
+    /// Pages that are in their mappings only, and clean or gone there, leave memory.
+    fn vacate_held(&self, table: &mut LockedTable<'_, Arena>, held: &[Held]) {
+        held.iter().for_each(|page| table.vacate(page.frame));
+        let exchange = &self.regions().exchange;
+        exchange.discard_each(held.iter().map(Held::in_hand));
     }
 
     pub(super) fn settle_held(&self, held: &[Held], to: At) {
@@ -148,14 +156,32 @@ impl Engine {
     }
 
     /// As [`Engine::call_back`] of one page, for a thread that waits for it: also until a device that reads what was in its
-    /// frame has done so.
+    /// frame, or writes into the mapping, has done so.
     pub(crate) fn call_one_back(&self, file: &FileInner, page: u64, to_change: bool) {
-        self.call_back(file, page..page + 1, to_change);
+        let Some(mapped) = self.mapped_of(file) else {
+            return;
+        };
         let key = PageKey::new(file.id, PageIndex(page));
-        if let Some(frame) = self.table.frame_of(key)
-            && self.table.word(frame).is_open()
-        {
+        let (began, mut known) = (Instant::now(), None);
+        for n in 0_u32.. {
+            let is_stuck = self.call_mapped_back(&mapped, page..page + 1, to_change);
+            let frame = self.table.frame_of(key);
+            let Some(frame) = frame.filter(|&frame| self.table.word(frame).is_open()) else {
+                return;
+            };
             self.table.wait_written(frame, key);
+            if !is_stuck || self.call_flags.check().is_err() {
+                return;
+            }
+            if n < AT_ONCE {
+                continue;
+            }
+            let waited = began.elapsed();
+            if waited >= SLOW_AFTER {
+                let awaited = Awaited::Transfer { page };
+                known.get_or_insert_with(|| self.device.waits(&file.path, awaited, waited));
+            }
+            sleep((waited / 4).clamp(PAUSE_MIN, PAUSE_MAX));
         }
     }
 
@@ -167,13 +193,14 @@ impl Engine {
         }
     }
 
-    fn call_mapped_back(&self, mapped: &Arc<MappedFile>, pages: Range<u64>, to_change: bool) {
+    /// Whether a device writes into one of them, so that it can't be called back.
+    fn call_mapped_back(&self, mapped: &Arc<MappedFile>, pages: Range<u64>, to_change: bool) -> bool {
         let pages = pages.start..pages.end.min(mapped.space.pages.len());
-        let mut held = Vec::new();
+        let (mut held, mut is_stuck) = (Vec::new(), false);
         for at in pages.clone().step_by(BATCH as usize) {
             let batch = at..pages.end.min(at + BATCH);
             held.extend(batch.clone().filter_map(|page| self.hold_mapped(mapped, page)));
-            self.let_go(&mut held, to_change);
+            is_stuck |= self.let_go(&mut held, to_change);
             if batch
                 .into_iter()
                 .any(|page| mapped.space.pages.at(page) == At::Busy)
@@ -181,43 +208,38 @@ impl Engine {
                 yield_now();
             }
         }
+        is_stuck
     }
 
-    fn let_go(&self, held: &mut Vec<Held>, to_change: bool) {
-        let mut stuck;
+    /// Whether some stay, because devices write into them.
+    fn let_go(&self, held: &mut Vec<Held>, to_change: bool) -> bool {
+        let (open, rest): (Vec<_>, Vec<_>) = held.drain(..).partition(Held::is_open);
+        let shut = self.shut(open);
+        self.settle_held(&shut.out, At::Absent);
+        self.settle_held(&shut.stuck, At::Mapped);
+        let (twins, alone): (Vec<_>, Vec<_>) = rest.into_iter().partition(|page| self.make_twin(page));
         match to_change {
             true => {
-                stuck = self.unmap_held(held);
-                self.settle_held(held, At::Absent);
+                self.unmap_twins(&twins);
+                self.settle_held(&twins, At::Absent);
             }
             false => {
-                let (open, rest) = held.drain(..).partition(Held::is_open);
-                *held = rest;
-                let out;
-                (out, stuck) = self.shut(open);
-                self.settle_held(&out, At::Absent);
-                for page in held.drain(..) {
-                    match self.make_twin(&page) {
-                        true => {
-                            self.settle(page.space(), page.page, At::Mapped);
-                            self.enqueue_mapped(&page.mapped, page.page, true);
-                        }
-                        false => stuck.push(page),
-                    }
+                self.settle_held(&twins, At::Mapped);
+                for page in &twins {
+                    self.enqueue_mapped(&page.mapped, page.page, true);
                 }
             }
         }
-        held.clear();
-        for page in stuck {
-            let mut to = At::Mapped;
-            if !self.regions().exchange.has(&page.space().memory, page.page)
-                && self.lose_copy(&page.mapped, page.page, page.frame)
-            {
-                to = At::Absent;
-            }
+        // Those that can't be twins are clean: the device has them.
+        for page in alone.iter().chain(&shut.gone) {
+            let is_lost = self.lose_copy(&page.mapped, page.page, page.frame);
+            let to = if is_lost { At::Absent } else { At::Mapped };
             self.settle(page.space(), page.page, to);
+        }
+        if !shut.stuck.is_empty() {
             yield_now();
         }
+        !shut.stuck.is_empty()
     }
 
     /// A page of a mapping is a twin, or was made one. The pages whose turn it is now give up one of their memories.
@@ -251,8 +273,7 @@ impl Engine {
             false
         });
         self.part_open(open);
-        // All of them are twins.
-        let _none = self.unmap_held(&mut go);
+        self.unmap_twins(&go);
         self.settle_held(&go, At::Absent);
         if !stay.is_empty() {
             let copies = stay.iter().map(|page| Copy::InFrame(page.in_hand()));
@@ -312,6 +333,10 @@ impl Engine {
                     if let Some(held) = self.hold_mapped(mapped, at) {
                         let is_out = held.is_open() && self.tear_out(&held);
                         self.settle_held(&[held], if is_out { At::Absent } else { At::Mapped });
+                        if !is_out {
+                            self.warn_no_memory(at);
+                            sleep(PAUSE_MIN);
+                        }
                     }
                 }
                 At::Poisoned => self.unmark(mapped, at),
@@ -337,19 +362,19 @@ impl Engine {
             .collect();
         let mut gone = Vec::new();
         if !held.is_empty() {
-            let stuck = self.unmap_held(&mut held);
-            let is_lost =
-                |page: &Held| dirty_too && page.is_open() && !self.table.word(page.frame).is_writeback();
-            let (lost, stuck): (Vec<_>, Vec<_>) = stuck.into_iter().partition(is_lost);
-            for page in &lost {
-                table.vacate(page.frame);
-                let pages = page.page..page.page + 1;
-                let exchange = &self.regions().exchange;
-                exchange.discard(&page.space().memory, pages, &[page.frame]);
-            }
+            let (open, rest): (Vec<_>, Vec<_>) = held.drain(..).partition(Held::is_open);
+            let (twins, mut lost): (Vec<_>, Vec<_>) = rest.into_iter().partition(Held::is_double);
+            self.unmap_twins(&twins);
+            let shut = self.shut(open);
+            lost.extend(shut.gone);
+            let goes = |page: &Held| dirty_too && !self.table.word(page.frame).is_writeback();
+            let (torn, stuck): (Vec<_>, Vec<_>) = shut.stuck.into_iter().partition(goes);
+            lost.extend(torn);
+            self.vacate_held(table, &lost);
             gone.extend(lost.iter().map(|page| page.frame));
-            self.settle_held(&held, At::Absent);
-            self.settle_held(&lost, At::Absent);
+            for out in [&twins, &shut.out, &lost] {
+                self.settle_held(out, At::Absent);
+            }
             self.settle_held(&stuck, At::Mapped);
         }
         gone
@@ -401,15 +426,12 @@ impl Frames<'_> {
         if held.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let mut gone = Vec::new();
-        for page in engine.unmap_held(&mut held) {
-            self.table.vacate(page.frame);
-            let (memory, frames) = (&page.space().memory, [page.frame]);
-            let exchange = &engine.regions().exchange;
-            exchange.discard(memory, page.page..page.page + 1, &frames);
-            gone.push(page.frame);
-            held.push(page);
-        }
+        // Those in their mappings only get no memory in their frames: it would be for nothing.
+        let (mut held, alone): (Vec<_>, Vec<_>) = held.into_iter().partition(Held::is_double);
+        engine.unmap_twins(&held);
+        engine.vacate_held(&mut self.table, &alone);
+        let gone = alone.iter().map(|page| page.frame).collect();
+        held.extend(alone);
         (held, gone)
     }
 }

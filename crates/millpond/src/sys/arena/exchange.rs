@@ -65,6 +65,8 @@ pub(crate) struct InHand<'a> {
 pub(crate) enum Stuck {
     /// A device reads or writes it, a child of this process shares it, or the program has forbidden itself to read it.
     Pinned,
+    /// It is not there: the program had the kernel drop it, of a mapped file.
+    Gone,
 }
 
 /// What moves pages.
@@ -243,20 +245,6 @@ impl Exchange {
         }
     }
 
-    /// Copies a write-protected page from its region into its frame, where it is as well from now on. Whether it could.
-    pub(crate) fn copy_out(&self, page: &InHand<'_>) -> bool {
-        self.places().put_together([page.frame].into_iter());
-        let (to, from) = (self.frame(page.frame), page.memory.page(page.page));
-        // If the program told the kernel, behind our back, to drop it, the copy would wait for the thread
-        // that copies. SAFETY: the page is ours alone (`InHand`), and is in the region only, where no thread
-        // can write it.
-        let is_copied = self.own_memory.has(from) && unsafe { self.uffd.copy_page(to, from, false) }.is_ok();
-        if !is_copied {
-            self.vacate(std::slice::from_ref(page));
-        }
-        is_copied
-    }
-
     /// Pages are about to leave their region: those without a place in the arena get places that follow one
     /// another.
     pub(crate) fn put_together(&self, pages: &[InHand<'_>]) {
@@ -419,10 +407,11 @@ impl Exchange {
                     self.fill(page.frame);
                     done += 1;
                 }
-                // It is pinned, or the kernel does not say why.
-                _ => {
+                // It is gone, or pinned, or the kernel does not say why.
+                why => {
                     self.vacate(std::slice::from_ref(page));
-                    return (done, Some(Stuck::Pinned));
+                    let is_gone = why == Err(Some(libc::ENOENT));
+                    return (done, Some(if is_gone { Stuck::Gone } else { Stuck::Pinned }));
                 }
             }
         }

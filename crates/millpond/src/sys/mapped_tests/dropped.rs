@@ -106,3 +106,39 @@ fn a_store_to_a_page_that_is_being_written_waits_where_the_kernel_has_no_memory_
     mapping.sync(..).unwrap();
     assert_eq!(std::fs::read(&path).unwrap()[3 * PAGE + 8], 7);
 }
+
+/// Each sync took as long as a call waits at most, and then said that a device had the page.
+#[test]
+fn what_a_program_has_the_kernel_drop_is_read_again_and_is_no_error_of_a_sync() {
+    for faults in super::BOTH {
+        let folder = folder();
+        let path = folder.path().join("data");
+        file_of(&path, 10);
+        let Some(cache) = cache(2 << 20) else { return };
+        let file = open(&cache, &path);
+        let options = MapOptions::new().faults(faults).writable(true);
+        let mapping = file.map(.., &options).unwrap();
+        let word = |page: usize| &mapping.words()[page * PAGE / 8];
+        let drop_them = || {
+            let start = mapping.as_mut_ptr().cast();
+            // SAFETY: no thread has a reference to it; what it has is read again.
+            assert_eq!(unsafe { libc::madvise(start, 10 * PAGE, libc::MADV_DONTNEED) }, 0);
+        };
+        (0..10).for_each(|page| assert_eq!(touch(&mapping, page * PAGE), byte(page)));
+        drop_them();
+        (0..10).for_each(|page| assert_eq!(touch(&mapping, page * PAGE), byte(page)));
+        for again in 0..4 {
+            (2..5).for_each(|page| word(page).store(u64::MAX, Ordering::Relaxed));
+            drop_them();
+            match again {
+                0 => mapping.sync(..).unwrap(),
+                1 => assert_eq!(file.page(3).unwrap()[0], byte(3)),
+                2 => file.invalidate(..).map(|left| assert_eq!(left, 0)).unwrap(),
+                _ => {}
+            }
+            (0..10).for_each(|page| assert_eq!(touch(&mapping, page * PAGE), byte(page)));
+        }
+        mapping.close().unwrap();
+        assert!((0..10).all(|page| std::fs::read(&path).unwrap()[page * PAGE] == byte(page)));
+    }
+}

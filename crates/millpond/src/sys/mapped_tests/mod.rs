@@ -320,14 +320,10 @@ fn a_budget_is_the_same_when_a_mapping_has_come_and_gone() {
     assert_eq!(touch(&file.map(.., &MapOptions::new()).unwrap(), 5), byte(0));
 }
 
-#[test]
-fn what_a_mapping_has_alone_leaves_memory_where_the_kernel_has_none_for_a_copy() {
-    let folder = folder();
-    let [path, other] = ["data", "other"].map(|name| folder.path().join(name));
-    file_of(&path, 200);
-    file_of(&other, 3000);
-    let Some(cache) = cache(2 << 20) else { return };
-    let file = open(&cache, &path);
+/// A file and a mapping of it that has some of its pages alone, and which these are. With room for all.
+fn some_alone(cache: &PageCache, path: &Path) -> (File, Mapping, Vec<u64>) {
+    file_of(path, 200);
+    let file = open(cache, path);
     let mapping = file.map(.., &MapOptions::new()).unwrap();
     for n in 0..1000 {
         touch(&mapping, n * 617 % 200 * PAGE);
@@ -335,9 +331,54 @@ fn what_a_mapping_has_alone_leaves_memory_where_the_kernel_has_none_for_a_copy()
             mapping.advise(.., MapAdvice::DontNeed).unwrap();
         }
     }
+    let alone: Vec<u64> = (0..200).filter(|&page| is_alone(&file, page)).collect();
+    assert!(
+        alone.len() > 20,
+        "{} of 200 pages are in the mapping alone",
+        alone.len()
+    );
+    (file, mapping, alone)
+}
+
+/// They waited until there was memory.
+#[test]
+fn calls_and_the_end_of_a_mapping_do_without_memory_for_a_copy() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    let Some(cache) = cache(2 << 20) else { return };
+    let (file, mapping, alone) = some_alone(&cache, &path);
+    let engine = &file.cache.engine;
+    let is_short = &engine.regions.as_ref().unwrap().exchange.uffd().is_short;
+    is_short.store(true, std::sync::atomic::Ordering::Relaxed);
+    let [read, pinned, locked, written, changed, cut] = *alone.last_chunk().unwrap();
+    let (at, byte) = (|page: u64| page as usize * PAGE, |page: u64| byte(page as usize));
+    let mut bytes = [0; PAGE];
+    file.read_at(&mut bytes, at(read) as u64).unwrap();
+    assert_eq!(bytes, [byte(read); PAGE]);
+    assert_eq!(file.page(pinned).unwrap()[5], byte(pinned));
+    assert_eq!(file.page_mut(locked).unwrap()[5], byte(locked));
+    file.write_at(&[77], at(written) as u64).unwrap();
+    file.write_at(&[78; PAGE], at(changed) as u64).unwrap();
+    file.set_len(at(cut) as u64).unwrap();
+    file.invalidate(at(alone[0]) as u64..=at(alone[0]) as u64)
+        .unwrap();
+    drop(mapping);
+    is_short.store(false, std::sync::atomic::Ordering::Relaxed);
+    let first = |page: u64| file.page(page).unwrap()[0];
+    assert_eq!([written, changed, alone[0]].map(first), [77, 78, byte(alone[0])]);
+    let mut core = engine.core();
+    engine.table.locked(&mut core.token).validate();
+}
+
+#[test]
+fn what_a_mapping_has_alone_leaves_memory_where_the_kernel_has_none_for_a_copy() {
+    let folder = folder();
+    let [path, other] = ["data", "other"].map(|name| folder.path().join(name));
+    file_of(&other, 3000);
+    let Some(cache) = cache(2 << 20) else { return };
+    let (file, mapping, alone) = some_alone(&cache, &path);
     let count = || (0..200).filter(|&page| is_alone(&file, page)).count();
-    let before = count();
-    assert!(before > 20, "{before} of 200 pages are in the mapping alone");
+    let before = alone.len();
     let engine = &file.cache.engine;
     let is_short = &engine.regions.as_ref().unwrap().exchange.uffd().is_short;
     is_short.store(true, std::sync::atomic::Ordering::Relaxed);

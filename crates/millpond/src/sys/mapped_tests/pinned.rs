@@ -1,7 +1,7 @@
 //! Pages of mappings that others have as well: a device for long, a pipe, the program's own lock.
 
 use super::{BOTH, PAGE, byte, cache, cache_with, file_of, folder, misses_system_calls, open, touch};
-use crate::{Error, MapOptions, Options, Warning};
+use crate::{Awaited, Error, MapOptions, Options, Warning};
 use io_uring::IoUring;
 use millpond_core::units::Nanos;
 use std::io::Read;
@@ -74,6 +74,60 @@ fn a_page_that_a_ring_has_for_good_is_an_error_of_sync_and_neither_a_cut_nor_the
         file.close().unwrap();
         assert_eq!(std::fs::read(&path).unwrap()[4 * PAGE], 7);
     }
+}
+
+/// They went round and round, and no warning said what for.
+#[test]
+fn calls_that_wait_for_a_page_that_a_ring_has_say_so_and_end_with_it() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 20);
+    let warnings = Arc::new(AtomicU32::new(0));
+    let told = warnings.clone();
+    let options = Options {
+        hung_io_timeout: Nanos::from_millis(100),
+        ..Options::default()
+    };
+    let with = move |builder: crate::Builder| {
+        builder.options(options).on_warning(move |warning| {
+            if let Warning::Waiting { awaited, .. } = warning {
+                assert_eq!(*awaited, Awaited::Transfer { page: 4 }, "{warning}");
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    };
+    let Some(cache) = cache_with(2 << 20, with) else {
+        return;
+    };
+    let file = open(&cache, &path);
+    file.set_len(4 * PAGE as u64 + 1000).unwrap();
+    let mapping = file.map(.., &MapOptions::new().writable(true)).unwrap();
+    let word = &mapping.words()[4 * PAGE / 8];
+    let calls: [&(dyn Fn() + Sync); 6] = [
+        &|| assert_eq!(file.read_at(&mut [0; 9], 4 * PAGE as u64).unwrap(), 9),
+        &|| assert_eq!(file.page(4).unwrap()[0], 7),
+        &|| assert_eq!(mapping.try_read(4 * PAGE.., |bytes| bytes[0]).unwrap(), 7),
+        &|| file.write_at(&[7], 4 * PAGE as u64).unwrap(),
+        &|| file.set_len(4 * PAGE as u64 + 500).unwrap(),
+        &|| file.set_len(5 * PAGE as u64).unwrap(),
+    ];
+    for call in calls {
+        word.store(7, Ordering::Relaxed);
+        let Some(ring) = registered(mapping.as_mut_ptr().wrapping_add(4 * PAGE)) else {
+            return;
+        };
+        let before = warnings.load(Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(call);
+            while warnings.load(Ordering::Relaxed) < before + 2 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            assert!(!waiting.is_finished());
+            drop(ring);
+            waiting.join().unwrap();
+        });
+    }
+    assert_eq!(file.page(4).unwrap()[500..510], [0; 10]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What only pages of mapped files need.
 
 use super::{Exchange, InHand};
+use crate::sys::drops::Drops;
 use crate::sys::mapping::kernel_page;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +21,20 @@ impl Exchange {
         // SAFETY: the pages are in our hands alone (`InHand`), and are in the arena only; no thread changes them there.
         let (copied, _) = unsafe { self.of(first.memory).copy_pages(to, from, len, protect) };
         copied / kernel_page()
+    }
+
+    /// These pages are gone, whose frames have no memory: they get zeros.
+    pub(crate) fn discard_each<'a>(&self, pages: impl Iterator<Item = InHand<'a>> + Clone) {
+        let mut drops = Drops::new();
+        for page in pages.clone() {
+            // SAFETY: the page is ours alone, and what a thread that touches it gets comes from the device.
+            unsafe { drops.push(page.memory.page(page.page)) };
+        }
+        drop(drops);
+        for page in pages {
+            self.fill(page.frame);
+            self.table.memory().refresh(self.places().freed(page.frame));
+        }
     }
 
     /// Puts zeros into a page that is in its frame only, from byte `from` on.
