@@ -17,9 +17,11 @@ pub(crate) mod check;
 mod hole;
 pub(crate) mod order;
 pub(crate) mod requests;
+mod tail;
 pub(crate) mod writeback_rules;
 pub(crate) mod writers;
 
+pub(crate) use tail::Kept;
 pub use writeback_rules::StablePages;
 pub(crate) use writeback_rules::{WritebackRules, log_failed};
 pub(crate) use writers::Writes;
@@ -37,6 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tail::Tail;
 
 /// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
 pub(crate) const LEN_MAX: u64 = 1 << 52;
@@ -84,6 +87,8 @@ pub(crate) struct FileInner {
     pub(crate) resize: Mutex<()>,
     /// The pages of which a hole is being made.
     pub(crate) hole: Hole,
+    /// The last page, while the file becomes longer.
+    pub(crate) tail: Tail,
     /// The page whose use asks for the next read-ahead.
     pub(crate) readahead_mark: AtomicU64,
     /// Pages of the records that it is read in; 0: it has none.
@@ -100,6 +105,12 @@ pub(crate) struct FileInner {
 }
 
 impl FileInner {
+    /// Whether threads may write the page in a mapping, of which the caller has seen to it that no other thread uses it. If
+    /// not they may as soon as no thread changes the length.
+    pub(crate) fn may_open(&self, page: u64) -> bool {
+        !self.hole.has(page) && !self.tail.is(page)
+    }
+
     pub(crate) fn new(
         id: FileId,
         device: impl Into<Arc<DeviceFile>>,
@@ -123,6 +134,7 @@ impl FileInner {
             is_shortening: AtomicBool::new(false),
             resize: Mutex::new(()),
             hole: Hole::default(),
+            tail: Tail::default(),
             readahead_mark: AtomicU64::new(u64::MAX),
             record_pages: AtomicU64::new(0),
             requests: FileRequests::default(),
@@ -233,6 +245,7 @@ mod tests {
     use crate::device::{Access, Completion, DeviceFacts, Request, Threads};
     use std::os::unix::fs::FileExt;
     use std::time::Duration;
+    use tail::Tail;
 
     const PAGE: u64 = 4096;
 

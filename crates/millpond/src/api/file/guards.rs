@@ -269,12 +269,12 @@ impl File {
             return Ok(None);
         }
         let _noted = self.begin(page * size, size as usize, true)?;
-        self.make_room_for(end)?;
+        let tail = self.make_room_for(end)?;
         let pin = match self.lock_behind(page) {
             Ok(Lookup::Found(pin)) => pin,
             other => {
                 self.leave_room(true);
-                drop(resize);
+                drop((tail, resize));
                 // Only now that others can change the length again: the thread that holds the page may want to.
                 if let Lookup::Busy(frame) | Lookup::Loading(frame) = other? {
                     self.engine().wait_unused(&self.inner, frame, page);

@@ -79,11 +79,11 @@ impl File {
         }
         if len < old {
             self.check_own_guards(len / size)?;
-        } else {
-            self.shut_last();
         }
+        let tail = (len > old).then(|| self.shut_last()).flatten();
         // From here on as in a cut: SeqCst, and before the pages behind it are looked for.
         self.inner.len.store(len, Ordering::SeqCst);
+        drop(tail);
         self.resized(len);
         self.engine().discard(&self.inner, len.div_ceil(size)..last)?;
         // The page in which one of the two ends lies has zeros behind it.

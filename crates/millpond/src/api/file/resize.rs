@@ -3,7 +3,7 @@
 use super::File;
 use crate::device::{Device, LengthLimit, is_behind_limit};
 use crate::error::{Error, Result};
-use crate::files::LEN_MAX;
+use crate::files::{Kept, LEN_MAX};
 use crate::frames::table::ExclusivePin;
 use crate::observe::explain::{self, Wait};
 use crate::observe::trace::What;
@@ -46,7 +46,7 @@ impl File {
             return self.cut(len);
         }
         self.check_length(len)?;
-        self.shut_last();
+        let _tail = self.shut_last();
         self.resize_device(len)?;
         self.inner.len.store(len, Ordering::SeqCst);
         self.resized(len);
@@ -122,27 +122,32 @@ impl File {
 
     /// Before the file becomes longer than it is on the device: makes sure that the file system has files of `end`
     /// bytes. Otherwise it would refuse the writes in the background, too late to tell the thread that made them. The
-    /// caller keeps others from changing the length, and calls [`File::leave_room`] if it comes to nothing.
+    /// caller keeps others from changing the length, and calls [`File::leave_room`] if it comes to nothing. It keeps the answer
+    /// until the file is longer.
     ///
     /// # Errors
     /// [`Error::FixedLength`]; [`Error::TooLong`]; [`Error::Write`] if the file system refuses.
-    pub(super) fn make_room_for(&self, end: u64) -> Result<()> {
+    pub(super) fn make_room_for(&self, end: u64) -> Result<Option<Kept<'_>>> {
         if end <= self.len() {
-            return Ok(());
+            return Ok(None);
         }
         self.check_elastic(end)?;
         self.check_length(end)?;
-        self.shut_last();
+        let tail = self.shut_last();
         let made = self.inner.make_room_ahead(&self.engine().device, end);
-        made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
+        made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(tail)
     }
 
-    /// Before the file becomes longer: what was stored in a mapping behind its end is not the file's.
-    pub(super) fn shut_last(&self) {
+    /// Before the file becomes longer: what was stored in a mapping behind its end is not the file's, and none is stored there
+    /// before the answer is dropped, which is when the file is longer. The caller keeps others from changing the length.
+    pub(super) fn shut_last(&self) -> Option<Kept<'_>> {
         let (len, size) = (self.len(), self.engine().page_size.bytes());
-        if !len.is_multiple_of(size) {
+        (!len.is_multiple_of(size)).then(|| {
+            let kept = self.inner.tail.keep(len / size);
             self.engine().shut_page(&self.inner, len / size);
-        }
+            kept
+        })
     }
 
     /// What was to make the file longer has failed: the file on the device becomes as long as it is for users again.

@@ -149,11 +149,12 @@ impl File {
         // A region is touched with no page in hand (`memory/buffers.rs`).
         let is_apart = buf.is_in_region();
         let (mut own, mut done) = (Vec::new(), 0);
+        let mut tail = None;
         while done < buf.len() {
             let accepted = self.engine().accept(&self.inner, why, WRITE_PAGES_MAX);
             let most = accepted.inspect_err(|_| self.leave_room(resize.is_some()))?;
-            if resize.is_some() && done == 0 {
-                self.make_room_for(offset + buf.len() as u64)?;
+            if resize.is_some() && done == 0 && tail.is_none() {
+                tail = self.make_room_for(offset + buf.len() as u64)?;
             }
             let (left, at) = (buf.len() - done, offset + done as u64);
             let target = Target {
@@ -171,6 +172,9 @@ impl File {
             };
             let some = some.inspect_err(|_| self.leave_room(resize.is_some()))?;
             done += some.bytes;
+            if done > 0 {
+                tail = None;
+            }
             if some.pauses {
                 explain::waits_in(Call::Write(buf.len()));
                 match self.engine().pause(&self.inner) {

@@ -61,8 +61,9 @@ impl Engine {
 
     /// The word of a page that we hold says that threads may write it. `false`: not now.
     pub(super) fn open_word(&self, mapped: &MappedFile, page: u64, frame: FrameNo) -> bool {
-        // After no other thread can use it: a thread that punches stores that first and then waits for the page.
-        let opened = self.table.open(frame, || !mapped.file.hole.has(page));
+        // After no other thread can use it: a thread that punches, or makes the file longer, stores that first and then looks
+        // for the page.
+        let opened = self.table.open(frame, || mapped.file.may_open(page));
         if opened == Some(true) && !mutation::is(Mutation::OpenedPageIsUnknown) {
             self.dirtied(mapped.file.id, PageIndex(page), &[frame]);
         }
@@ -83,6 +84,9 @@ impl Engine {
             self.watched(&mapped.file, page, |slow| {
                 self.table.wait_unpinned(frame, key, slow);
             });
+            if !mapped.file.may_open(page) {
+                drop(mapped.file.resize.lock());
+            }
             return Try::Again;
         }
         self.note_open(mapped, page, is_double);
@@ -168,17 +172,18 @@ impl Engine {
         self.table.shut(page.frame);
     }
 
-    /// The page is not open for a moment.
+    /// The page is not open for a moment, and stays so if it [may not be opened](FileInner::may_open).
     pub(crate) fn shut_page(&self, file: &FileInner, page: u64) {
         if self.mapped_of(file).is_none() {
             return;
         }
         let key = PageKey::new(file.id, PageIndex(page));
-        let is_open = || {
+        // Also such as a thread is about to open.
+        let may_be_open = || {
             let frame = self.table.frame_of(key);
-            frame.is_some_and(|frame| self.table.word(frame).is_open())
+            frame.is_some_and(|frame| self.table.word(frame).is_mapped_alone())
         };
-        while is_open() && self.call_flags.check().is_ok() {
+        while may_be_open() && self.call_flags.check().is_ok() {
             self.call_one_back(file, page, true);
         }
     }
