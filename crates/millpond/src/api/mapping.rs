@@ -238,16 +238,12 @@ impl Mapping {
     ///
     /// # Errors
     /// [`Error::ReadOnly`] of a mapping that is not writable; [`Error::OutOfRange`] behind the end of the mapping or of the
-    /// file, and nothing is written then; as [`File::write_at`].
+    /// file, and nothing is written then, or what is before its new end if it is cut meanwhile; as [`File::write_at`].
     pub fn copy_from(&self, bytes: &[u8], offset: usize) -> Result<()> {
         self.check_writable()?;
         let end = offset.saturating_add(bytes.len());
         self.part(offset..end)?;
-        let (to, len) = (self.start + end as u64, self.file.len());
-        if to > len {
-            return Err(self.file.no_such_map("end of bytes", to, Some(len)));
-        }
-        self.file.write_at(bytes, self.start + offset as u64)
+        self.file.write_inside(bytes, self.start + offset as u64)
     }
 
     /// Makes the bytes `range` durable, as they were stored by any thread and changed by any call before: all of the file with

@@ -61,7 +61,16 @@ pub enum Warning {
         /// What happened.
         why: String,
     },
-    /// The system has no memory for its own part in bringing a page of a region back: a thread that touches
+    /// A thread that stores to a clean page of a mapping waits: more of the file can't be written than the option `dirty.failed`
+    /// allows. It goes on when some was written, or given up ([`File::discard_unwritten`](crate::File::discard_unwritten)). Said
+    /// once each time that the file comes there.
+    StoresWait {
+        /// The file, by the path that it was opened by.
+        path: PathBuf,
+        /// What the device said last.
+        why: String,
+    },
+    /// The system has no memory for its own part in bringing a page of a region or a mapped file back: a thread that touches
     /// one waits until there is some. Said once.
     NoMemory {
         /// The page.
@@ -88,7 +97,7 @@ impl fmt::Display for Warning {
             Warning::NoMemory { page } => {
                 return write!(
                     f,
-                    "the system has no memory to bring page {page} of a region back: a thread that touches it waits until it has"
+                    "the system has no memory to bring page {page} of a region or a mapped file back: a thread that touches it waits until it has"
                 );
             }
             Warning::Waiting {
@@ -107,6 +116,13 @@ impl fmt::Display for Warning {
                 return write!(
                     f,
                     "a thread that has touched byte {offset} of {}, which is mapped, gets SIGBUS: {why}",
+                    path.display()
+                );
+            }
+            Warning::StoresWait { path, why } => {
+                return write!(
+                    f,
+                    "threads that store to {}, which is mapped, wait until some of it was written or is given up: {why}",
                     path.display()
                 );
             }

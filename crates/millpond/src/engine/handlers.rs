@@ -60,8 +60,9 @@ fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
     let mut pause = Duration::ZERO;
     while !engine.stopping.load(Ordering::Acquire) {
         let at_most = pause.clamp(PAUSE_MIN, PAUSE_MAX);
-        let for_memory = (!waiting.is_empty()).then_some(at_most);
-        let at_most = [for_memory, mapped_ones.again(engine)];
+        let for_mapped = mapped_ones.again(engine);
+        let for_memory = (!waiting.is_empty() || mapped_ones.lacks_frames()).then_some(at_most);
+        let at_most = [for_memory, for_mapped];
         // What comes before this is found out after a pause.
         bell.defers
             .store(!mapped_ones.later.is_empty(), Ordering::Relaxed);
@@ -88,7 +89,16 @@ fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
         for (n, (address, access)) in touched.enumerate() {
             let Some((region, page)) = regions.at(address) else {
                 match regions.mapped.at(address) {
-                    Some((mapped, page)) => mapped_ones.serve(engine, mapped, page, access),
+                    Some((mapped, page)) => {
+                        let since = Instant::now();
+                        let touch = Touched {
+                            mapped,
+                            page,
+                            access,
+                            since,
+                        };
+                        mapped_ones.serve(engine, touch);
+                    }
                     None => regions.exchange.fill_at(address),
                 }
                 continue;
@@ -103,12 +113,14 @@ fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
                 });
             }
         }
-        if !waiting.is_empty() {
+        if !waiting.is_empty() || mapped_ones.lacks_frames() {
             // First the flag: memory that comes after this look rings.
             bell.waits.store(true, Ordering::SeqCst);
             pause = PAUSE_MAX;
             waiting.retain(|fault| again(engine, fault, &mut pause));
-            bell.waits.store(!waiting.is_empty(), Ordering::SeqCst);
+            pause = pause.min(mapped_ones.ask_for_frames(engine));
+            let waits = !waiting.is_empty() || mapped_ones.lacks_frames();
+            bell.waits.store(waits, Ordering::SeqCst);
         }
     }
 }
@@ -136,28 +148,77 @@ fn again(engine: &Engine, fault: &Waiting, pause: &mut Duration) -> bool {
     !is_given_up
 }
 
+/// A fault of a mapped file.
+struct Touched {
+    mapped: Arc<MappedFile>,
+    page: u64,
+    access: Access,
+    since: Instant,
+}
+
 /// What a handler still has to do about faults of mapped files.
-#[derive(Default)]
 struct Mapped {
     /// Pages that threads are changing, or that may not be written now.
-    later: Vec<(Arc<MappedFile>, u64, Access)>,
+    later: Vec<Touched>,
+    /// Those for which there is no frame, and how soon to ask for some again.
+    without_frame: Vec<Touched>,
+    asks_after: Duration,
     /// Pages of which a touch is `SIGBUS`, and since when.
     marked: Vec<(Arc<MappedFile>, u64, Instant)>,
 }
 
-impl Mapped {
-    fn serve(&mut self, engine: &Engine, mapped: Arc<MappedFile>, page: u64, access: Access) {
-        match engine.mapped_fault(&mapped, page, access, false) {
-            MappedFault::Served => {}
-            MappedFault::Later => self.later.push((mapped, page, access)),
-            MappedFault::Refused => self.marked.push((mapped, page, Instant::now())),
+impl Default for Mapped {
+    fn default() -> Mapped {
+        Mapped {
+            later: Vec::new(),
+            without_frame: Vec::new(),
+            asks_after: PAUSE_MAX,
+            marked: Vec::new(),
         }
+    }
+}
+
+impl Mapped {
+    fn serve(&mut self, engine: &Engine, touched: Touched) {
+        let Touched {
+            mapped,
+            page,
+            access,
+            since,
+        } = &touched;
+        let mut fault = engine.mapped_fault(mapped, *page, *access, false);
+        if let MappedFault::NoFrame(at_most) = fault {
+            let waited = since.elapsed();
+            if waited <= engine.patience() {
+                self.asks_after = self.asks_after.min(until_asking(at_most, waited));
+                return self.without_frame.push(touched);
+            }
+            fault = engine.give_up_touch(mapped, *page, waited);
+        }
+        match fault {
+            MappedFault::Served => {}
+            MappedFault::Later | MappedFault::NoFrame(_) => self.later.push(touched),
+            MappedFault::Refused => self.marked.push((touched.mapped, touched.page, Instant::now())),
+        }
+    }
+
+    fn lacks_frames(&self) -> bool {
+        !self.without_frame.is_empty()
+    }
+
+    /// Tries those again that wait for frames. How soon to do so again.
+    fn ask_for_frames(&mut self, engine: &Engine) -> Duration {
+        self.asks_after = PAUSE_MAX;
+        for touched in std::mem::take(&mut self.without_frame) {
+            self.serve(engine, touched);
+        }
+        self.asks_after
     }
 
     /// Does what is due, and says after how long to come again.
     fn again(&mut self, engine: &Engine) -> Option<Duration> {
-        for (mapped, page, access) in std::mem::take(&mut self.later) {
-            self.serve(engine, mapped, page, access);
+        for touched in std::mem::take(&mut self.later) {
+            self.serve(engine, touched);
         }
         self.marked.retain(|(mapped, page, since)| {
             let is_due = since.elapsed() >= MARKED;

@@ -245,7 +245,6 @@ mod tests {
     use crate::device::{Access, Completion, DeviceFacts, Request, Threads};
     use std::os::unix::fs::FileExt;
     use std::time::Duration;
-    use tail::Tail;
 
     const PAGE: u64 = 4096;
 

@@ -20,6 +20,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What a page of a mapping costs beside its frame: 4 bytes of state.
@@ -38,6 +39,8 @@ pub(crate) struct MappedFile {
     pub(crate) serving: RwLock<()>,
     /// Pages of which a touch is `SIGBUS`.
     pub(crate) marked: Mutex<BTreeSet<u64>>,
+    /// Stores wait because too much can't be written, as was said.
+    pub(crate) stores_wait: AtomicBool,
     /// Bytes of the budget that it has.
     pub(crate) set_aside: u64,
 }
@@ -58,6 +61,7 @@ impl MappedFile {
             file,
             serving: RwLock::default(),
             marked: Mutex::default(),
+            stores_wait: AtomicBool::new(false),
             set_aside,
         })
     }

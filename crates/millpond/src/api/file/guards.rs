@@ -122,12 +122,12 @@ impl File {
                     if self.engine().read_around(&self.inner, page)? {
                         continue;
                     }
-                    match self.engine().pin_missing(&self.inner, page)? {
+                    match self.engine().pin_missing(&self.inner, page, true)? {
                         Missing::Read(pin) => {
                             self.missed(1);
                             return Ok(PageRef::new(pin, len, self.key(page)));
                         }
-                        Missing::There => {}
+                        Missing::There | Missing::NoFrame(_) => {}
                         Missing::Outside => {
                             self.page_len(page)?;
                         }

@@ -52,7 +52,13 @@ impl File {
             end / size
         };
         let mut zero = |from: u64, to: u64| match to > from {
-            true => self.write_all(&ZEROS[..(to - from) as usize], from, &mut resize, Dirtying::Asked),
+            true => self.write_all(
+                &ZEROS[..(to - from) as usize],
+                from,
+                &mut resize,
+                Dirtying::Asked,
+                true,
+            ),
             false => Ok(()),
         };
         if first > last {

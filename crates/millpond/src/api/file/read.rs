@@ -174,7 +174,7 @@ impl File {
         self.missed(pages);
         Ok(match missing {
             Missing::Read(()) => Some(copied),
-            Missing::There => Some(0),
+            Missing::There | Missing::NoFrame(_) => Some(0),
             Missing::Outside => None,
         })
     }

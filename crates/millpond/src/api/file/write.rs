@@ -43,6 +43,36 @@ impl File {
         self.write_pieces(&Gathered::new(bufs), offset)
     }
 
+    /// As [`File::write_at`], and never makes the file longer.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]; [`Error::OutOfRange`] if the file ends before the last byte. If it is cut meanwhile, bytes before
+    /// its end may be written.
+    pub(crate) fn write_inside(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.check_writable()?;
+        let end = self.check_end(offset, buf.len())?;
+        let _noted = self.begin(offset, buf.len(), true)?;
+        let pages = self.pages_of(offset..end);
+        self.engine().check_guards(&self.inner, pages, Waits::ForAll)?;
+        self.check_inside(end)?;
+        self.write_all(buf, offset, &mut None, Dirtying::Asked, false)
+    }
+
+    /// # Errors
+    /// [`Error::OutOfRange`] if the file ends before byte `end`.
+    fn check_inside(&self, end: u64) -> Result<()> {
+        let len = self.len();
+        match end <= len {
+            true => Ok(()),
+            false => Err(Error::OutOfRange {
+                path: self.inner.path.clone(),
+                what: "end of bytes",
+                given: end,
+                max: Some(len),
+            }),
+        }
+    }
+
     fn write_pieces<S: Source + ?Sized>(&self, buf: &S, offset: u64) -> Result<()> {
         self.check_writable()?;
         let end = self.check_end(offset, buf.len())?;
@@ -56,7 +86,7 @@ impl File {
         // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes every other
         // change of the length.
         let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
-        self.write_all(buf, offset, &mut resize, Dirtying::Asked)
+        self.write_all(buf, offset, &mut resize, Dirtying::Asked, true)
     }
 
     /// As [`File::write_at`], for bytes whose writer was told already that they are written and can't be told
@@ -80,7 +110,7 @@ impl File {
             let end = at + len as u64;
             let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
             let part = &buf[done..done + len];
-            match self.write_all(part, at, &mut resize, Dirtying::Promised) {
+            match self.write_all(part, at, &mut resize, Dirtying::Promised, true) {
                 Ok(()) => {}
                 Err(error @ (Error::Poisoned { .. } | Error::Forked | Error::FixedLength { .. })) => {
                     return Err(error);
@@ -114,7 +144,7 @@ impl File {
         let _noted = self.begin(offset, buf.len(), true)?;
         let pages = self.pages_of(offset..offset + buf.len() as u64);
         self.engine().check_guards(&self.inner, pages, Waits::ForAll)?;
-        self.write_all(buf, offset, &mut resize, Dirtying::Asked)?;
+        self.write_all(buf, offset, &mut resize, Dirtying::Asked, true)?;
         Ok(offset)
     }
 
@@ -138,13 +168,14 @@ impl File {
     }
 
     /// Writes all of `buf`. `resize` is there if it goes up to the end of the file, or beyond; and afterwards, if it had to
-    /// be.
+    /// be. If the file is cut meanwhile it becomes longer again only if that `may_grow` it.
     pub(super) fn write_all<'a, S: Source + ?Sized>(
         &'a self,
         buf: &S,
         offset: u64,
         resize: &mut Option<MutexGuard<'a, ()>>,
         why: Dirtying,
+        may_grow: bool,
     ) -> Result<()> {
         // A region is touched with no page in hand (`memory/buffers.rs`).
         let is_apart = buf.is_in_region();
@@ -186,6 +217,9 @@ impl File {
             if some.is_cut {
                 // What came before may be gone again: the whole write comes after the cut.
                 (*resize, done) = (Some(self.lock_length(Call::Write(buf.len()))), 0);
+                if !may_grow {
+                    self.check_inside(offset + buf.len() as u64)?;
+                }
             }
         }
         Ok(())

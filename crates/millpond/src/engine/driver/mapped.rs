@@ -22,8 +22,9 @@ use crate::sys::uffd::Access;
 use millpond_core::event::Event;
 use millpond_core::units::{PageIndex, PageKey};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::thread::yield_now;
+use std::time::Duration;
 
 /// How often a fault lets others have the processor because a writer waits for the page, or changes it. Few, as each can take
 /// milliseconds where there are more threads than processors, and the writer may wait for this very thread.
@@ -36,6 +37,8 @@ pub(crate) enum MappedFault {
     Served,
     /// A thread has the page, or it may not be written now: again in a while.
     Later,
+    /// No frame can be had: again when memory is there, or after so long.
+    NoFrame(Duration),
     /// The page can't be had: `SIGBUS`.
     Refused,
 }
@@ -47,6 +50,8 @@ enum Wanted<'a> {
     Busy,
     /// It is in the mapping by now.
     Mapped,
+    /// No frame can be had, and the caller must not wait.
+    NoFrame(Duration),
     /// The file ends before it.
     Outside,
 }
@@ -55,6 +60,8 @@ enum Wanted<'a> {
 pub(super) enum Try {
     Over(MappedFault),
     Again,
+    /// It can't be read.
+    Failed(Error),
 }
 
 /// What has become of a page that was to be copied into a mapping.
@@ -83,11 +90,29 @@ impl Engine {
         access: Access,
         may_wait: bool,
     ) -> MappedFault {
+        loop {
+            let failed = match self.serve_mapped(mapped, page, access, may_wait) {
+                Ok(fault) => return fault,
+                Err(why) => self.touch_failed(mapped, page, &why),
+            };
+            if let Try::Over(fault) = failed {
+                return fault;
+            }
+        }
+    }
+
+    fn serve_mapped(
+        &self,
+        mapped: &MappedFile,
+        page: u64,
+        access: Access,
+        may_wait: bool,
+    ) -> Result<MappedFault> {
         let _serving = mapped.serving.read();
         let space = &mapped.space;
         for n in 0.. {
             if space.closed.load(Ordering::Relaxed) {
-                return MappedFault::Served;
+                return Ok(MappedFault::Served);
             }
             let at = space.pages.at(page);
             let opens = match at {
@@ -98,7 +123,7 @@ impl Engine {
             if opens && !self.may_open(mapped, may_wait) {
                 match may_wait {
                     true => continue,
-                    false => return MappedFault::Later,
+                    false => return Ok(MappedFault::Later),
                 }
             }
             match at {
@@ -106,26 +131,27 @@ impl Engine {
                     if space.pages.take(page, &[At::Mapped]).is_some()
                         && let Try::Over(fault) = self.mapped_already(mapped, page, access, may_wait)
                     {
-                        return fault;
+                        return Ok(fault);
                     }
                 }
                 At::Poisoned => {
                     self.regions().exchange.wake(&space.memory, page);
-                    return MappedFault::Refused;
+                    return Ok(MappedFault::Refused);
                 }
                 At::Busy => {
                     if space.pages.want(page) {
-                        return MappedFault::Served;
+                        return Ok(MappedFault::Served);
                     }
                 }
                 At::Absent => match self.map_page(mapped, page, access, (may_wait, n < STANDS_BACK)) {
-                    Try::Over(fault) => return fault,
+                    Try::Over(fault) => return Ok(fault),
                     Try::Again => yield_now(),
+                    Try::Failed(why) => return Err(why),
                 },
                 at @ (At::Cached | At::Writing) => unreachable!("page {page} of a mapping is {at:?}"),
             }
         }
-        MappedFault::Later
+        Ok(MappedFault::Later)
     }
 
     /// A thread serves its own touch. `false`: the page can't be had.
@@ -142,7 +168,7 @@ impl Engine {
             match self.mapped_fault(mapped, page, access, true) {
                 MappedFault::Served => return true,
                 MappedFault::Refused => return false,
-                MappedFault::Later => yield_now(),
+                MappedFault::Later | MappedFault::NoFrame(_) => yield_now(),
             }
         }
     }
@@ -191,8 +217,9 @@ impl Engine {
             Ok(Wanted::Mapped) => return Try::Again,
             Ok(Wanted::Busy) if is_polite => return Try::Again,
             Ok(Wanted::Busy) => return Try::Over(MappedFault::Later),
-            Ok(Wanted::Outside) => return self.refuse_touch(mapped, page, None),
-            Err(error) => return self.refuse_touch(mapped, page, Some(&error)),
+            Ok(Wanted::NoFrame(at_most)) => return Try::Over(MappedFault::NoFrame(at_most)),
+            Ok(Wanted::Outside) => return self.refuse_touch(mapped, page, true),
+            Err(error) => return Try::Failed(error),
         };
         let frame = pin.frame();
         let came = self.map_pinned(mapped, page, pin, access, is_polite);
@@ -365,9 +392,10 @@ impl Engine {
                     if self.read_around(file, page)? {
                         continue;
                     }
-                    match self.pin_missing(file, page)? {
+                    match self.pin_missing(file, page, may_wait)? {
                         Missing::Read(pin) => return Ok(Wanted::Pinned(pin)),
                         Missing::There => {}
+                        Missing::NoFrame(at_most) => return Ok(Wanted::NoFrame(at_most)),
                         Missing::Outside => return Ok(Wanted::Outside),
                     }
                 }
@@ -388,7 +416,7 @@ impl Engine {
                     self.unmark_pinned(mapped, page);
                     return Ok(pin);
                 }
-                Wanted::Busy => yield_now(),
+                Wanted::Busy | Wanted::NoFrame(_) => yield_now(),
                 Wanted::Mapped => self.call_one_back(&mapped.file, page, false),
                 Wanted::Outside => {
                     let pages = mapped.file.len().div_ceil(self.page_size.bytes());
@@ -412,83 +440,6 @@ impl Engine {
         if is_it && swap().is_ok() {
             let (file, at) = (file.id, PageIndex(page));
             self.tell(Event::ReadAheadDue { file, at });
-        }
-    }
-
-    /// The page can't be had, because of an error or because the file ends before it. The warning is out before the thread
-    /// gets its signal.
-    fn refuse_touch(&self, mapped: &MappedFile, page: u64, why: Option<&Error>) -> Try {
-        if let Some(why) = why {
-            self.device.warn(Warning::Unreadable {
-                path: mapped.file.path.clone(),
-                offset: self.offset(PageIndex(page)),
-                why: why.to_string(),
-            });
-        }
-        let space = &mapped.space;
-        if space.memory.signals() {
-            return Try::Over(MappedFault::Refused);
-        }
-        if space.pages.take(page, &[At::Absent]).is_none() {
-            return Try::Again;
-        }
-        // In one order with a thread that has pinned it and looks for a mark then.
-        fence(Ordering::SeqCst);
-        if self.table.holds(PageKey::new(mapped.file.id, PageIndex(page))) {
-            self.settle(space, page, At::Absent);
-            return Try::Again;
-        }
-        mapped.marked.lock().insert(page);
-        let is_marked = self.regions().exchange.poison(&space.memory, page).is_ok();
-        let to = if is_marked { At::Poisoned } else { At::Absent };
-        self.settle(space, page, to);
-        self.regions().exchange.wake(&space.memory, page);
-        // It may have become longer before the page was noted.
-        if why.is_none() && page < mapped.file.len().div_ceil(self.page_size.bytes()) {
-            self.unmark(mapped, page);
-        }
-        Try::Over(MappedFault::Refused)
-    }
-
-    /// A touch of the page is no signal any more.
-    pub(crate) fn unmark(&self, mapped: &MappedFile, page: u64) {
-        let space = &mapped.space;
-        if space.pages.take(page, &[At::Poisoned]).is_some() {
-            mapped.marked.lock().remove(&page);
-            self.regions()
-                .exchange
-                .discard(&space.memory, page..page + 1, &[]);
-            self.settle(space, page, At::Absent);
-        }
-    }
-
-    /// A touch of the page, which the caller has pinned, is no signal, whatever became of the touches before.
-    fn unmark_pinned(&self, mapped: &MappedFile, page: u64) {
-        fence(Ordering::SeqCst);
-        loop {
-            self.unmark(mapped, page);
-            // A thread that marks it at this moment has it in hand.
-            if mapped.space.pages.at(page) != At::Busy {
-                return;
-            }
-            yield_now();
-        }
-    }
-
-    /// The file has become longer: what is there now can be touched.
-    pub(crate) fn mapped_grew(&self, file: &FileInner) {
-        let Some(mapped) = self.mapped_of(file) else {
-            return;
-        };
-        let pages = file.len().div_ceil(self.page_size.bytes());
-        let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
-        for page in marked {
-            self.unmark(&mapped, page);
-            // A thread that marks it at this moment has it in hand.
-            while mapped.marked.lock().contains(&page) && mapped.space.pages.at(page) == At::Busy {
-                yield_now();
-                self.unmark(&mapped, page);
-            }
         }
     }
 }

@@ -43,6 +43,7 @@ mod fault;
 mod hold;
 mod leave;
 mod mapped;
+mod marked;
 mod mempool;
 mod open;
 mod read;

@@ -15,6 +15,7 @@ use super::mapped::Try;
 use super::unmap::Held;
 use super::writes::Frames;
 use super::{Dirtying, Engine, MappedFault};
+use crate::device::Warning;
 use crate::files::FileInner;
 use crate::memory::mapped::MappedFile;
 use crate::memory::{At, Residence};
@@ -22,6 +23,7 @@ use crate::sys::arena::exchange::Stuck;
 use millpond_core::frame::FrameTable;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How soon a thread that may not write a page now looks again: next to nothing beside the seconds until the next try of a
@@ -46,6 +48,7 @@ impl Engine {
     /// writes it.
     pub(super) fn may_open(&self, mapped: &MappedFile, may_wait: bool) -> bool {
         let file = &mapped.file;
+        self.tell_of_stores(mapped);
         if !may_wait {
             return self.may_dirty(file).unwrap_or(false);
         }
@@ -57,6 +60,21 @@ impl Engine {
             self.dirtier_events.wait(seen, LOOK_AGAIN);
         }
         may
+    }
+
+    /// Warns if stores wait because too much of the file can't be written, and was not said yet.
+    fn tell_of_stores(&self, mapped: &MappedFile) {
+        let refused = self.check_accepts(&mapped.file);
+        let waits = &mapped.stores_wait;
+        if waits.load(Ordering::Relaxed) == refused.is_err()
+            || waits.swap(refused.is_err(), Ordering::Relaxed)
+        {
+            return;
+        }
+        if let Err(why) = refused {
+            let (path, why) = (mapped.file.path.clone(), why.to_string());
+            self.device.warn_soon(Warning::StoresWait { path, why });
+        }
     }
 
     /// The word of a page that we hold says that threads may write it. `false`: not now.

@@ -20,6 +20,7 @@ use millpond_core::units::{PageCount, PageIndex, PageKey};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// What a call for pages that were missing came to.
 pub(crate) enum Missing<T> {
@@ -29,6 +30,8 @@ pub(crate) enum Missing<T> {
     There,
     /// The file ends before the first by now.
     Outside,
+    /// No frame can be had, and the caller must not wait: again when memory is there, or after so long.
+    NoFrame(Duration),
 }
 
 impl Engine {
@@ -54,7 +57,7 @@ impl Engine {
         Ok(Missing::Read(()))
     }
 
-    /// Reads one page and pins it.
+    /// Reads one page and pins it. Waits for a frame only if it `may_wait`.
     ///
     /// # Errors
     /// As [`Engine::read_missing`].
@@ -62,10 +65,14 @@ impl Engine {
         &self,
         file: &Arc<FileInner>,
         page: u64,
+        may_wait: bool,
     ) -> Result<Missing<SharedPin<&Table<Arena>>>> {
-        let Some(answer) = self.fault(file, page..page + 1, (Intent::Read, Reach::Inside), true)? else {
+        let Some(answer) = self.fault(file, page..page + 1, (Intent::Read, Reach::Inside), may_wait)? else {
             return Ok(Missing::Outside);
         };
+        if let Some(at_most) = answer.wait {
+            return Ok(Missing::NoFrame(Duration::from_nanos(at_most.0)));
+        }
         let Some(own) = answer.own else {
             return Ok(Missing::There);
         };

@@ -1,7 +1,8 @@
 //! Pages of mappings that others have as well: a device for long, a pipe, the program's own lock.
 
 use super::{BOTH, PAGE, byte, cache, cache_with, file_of, folder, misses_system_calls, open, touch};
-use crate::{Awaited, Error, MapOptions, Options, Warning};
+use crate::device::Awaited;
+use crate::{Error, MapOptions, Options, Warning};
 use io_uring::IoUring;
 use millpond_core::units::Nanos;
 use std::io::Read;

@@ -1,0 +1,112 @@
+//! Pages of mapped files of which a touch is `SIGBUS`: they can't be read, or the file ends before them.
+//!
+//! ```text
+//!   can't be read ─► a warning ─► marked (UFFDIO_POISON), for a second ─► asked again
+//!   behind the end ─────────────► marked ─► the file grows over it, or a thread has it in memory: the mark goes
+//! ```
+
+use super::mapped::Try;
+use super::{Engine, MappedFault};
+use crate::device::Warning;
+use crate::error::Error;
+use crate::files::FileInner;
+use crate::memory::At;
+use crate::memory::mapped::MappedFile;
+use millpond_core::units::{PageIndex, PageKey};
+use std::sync::atomic::{Ordering, fence};
+use std::thread::yield_now;
+use std::time::Duration;
+
+impl Engine {
+    /// A page that was touched can't be had. The warning is out before the thread gets its signal.
+    pub(super) fn touch_failed(&self, mapped: &MappedFile, page: u64, why: &Error) -> Try {
+        // Not while a fault of the file is served: the hook may drop its last mapping.
+        self.device.warn(Warning::Unreadable {
+            path: mapped.file.path.clone(),
+            offset: self.offset(PageIndex(page)),
+            why: why.to_string(),
+        });
+        let _serving = mapped.serving.read();
+        match mapped.space.closed.load(Ordering::Relaxed) {
+            true => Try::Over(MappedFault::Served),
+            false => self.refuse_touch(mapped, page, false),
+        }
+    }
+
+    /// No frame came free for a page that was touched, for as long as a thread waits at most.
+    pub(crate) fn give_up_touch(&self, mapped: &MappedFile, page: u64, waited: Duration) -> MappedFault {
+        match self.touch_failed(mapped, page, &self.no_frames(waited)) {
+            Try::Over(fault) => fault,
+            _ => MappedFault::Later,
+        }
+    }
+
+    /// A touch of the page is a signal: it can't be read, or the file ends before it.
+    pub(super) fn refuse_touch(&self, mapped: &MappedFile, page: u64, is_outside: bool) -> Try {
+        let space = &mapped.space;
+        if space.memory.signals() {
+            return Try::Over(MappedFault::Refused);
+        }
+        if space.pages.take(page, &[At::Absent]).is_none() {
+            return Try::Again;
+        }
+        // In one order with a thread that has pinned it and looks for a mark then.
+        fence(Ordering::SeqCst);
+        if self.table.holds(PageKey::new(mapped.file.id, PageIndex(page))) {
+            self.settle(space, page, At::Absent);
+            return Try::Again;
+        }
+        mapped.marked.lock().insert(page);
+        let is_marked = self.regions().exchange.poison(&space.memory, page).is_ok();
+        let to = if is_marked { At::Poisoned } else { At::Absent };
+        self.settle(space, page, to);
+        self.regions().exchange.wake(&space.memory, page);
+        // It may have become longer before the page was noted.
+        if is_outside && page < mapped.file.len().div_ceil(self.page_size.bytes()) {
+            self.unmark(mapped, page);
+        }
+        Try::Over(MappedFault::Refused)
+    }
+
+    /// A touch of the page is no signal any more.
+    pub(crate) fn unmark(&self, mapped: &MappedFile, page: u64) {
+        let space = &mapped.space;
+        if space.pages.take(page, &[At::Poisoned]).is_some() {
+            mapped.marked.lock().remove(&page);
+            self.regions()
+                .exchange
+                .discard(&space.memory, page..page + 1, &[]);
+            self.settle(space, page, At::Absent);
+        }
+    }
+
+    /// A touch of the page, which the caller has pinned, is no signal, whatever became of the touches before.
+    pub(super) fn unmark_pinned(&self, mapped: &MappedFile, page: u64) {
+        fence(Ordering::SeqCst);
+        loop {
+            self.unmark(mapped, page);
+            // A thread that marks it at this moment has it in hand.
+            if mapped.space.pages.at(page) != At::Busy {
+                return;
+            }
+            yield_now();
+        }
+    }
+
+    /// The file has become longer: what is there now can be touched.
+    pub(crate) fn mapped_grew(&self, file: &FileInner) {
+        let Some(mapped) = self.mapped_of(file) else {
+            return;
+        };
+        let pages = file.len().div_ceil(self.page_size.bytes());
+        let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
+        for page in marked {
+            self.unmark(&mapped, page);
+            // A thread that marks it at this moment has it in hand.
+            while mapped.marked.lock().contains(&page) && mapped.space.pages.at(page) == At::Busy {
+                yield_now();
+                self.unmark(&mapped, page);
+            }
+        }
+    }
+}
