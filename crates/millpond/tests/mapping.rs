@@ -128,7 +128,7 @@ fn a_full_disk_is_an_error_of_sync_and_close_and_what_was_stored_stays() {
 fn stores_wait_while_too_much_cannot_be_written_reads_go_on_and_they_end_when_it_can() {
     for faults in [Faults::Handlers, Faults::InThread] {
         let folder = tempfile::tempdir().unwrap();
-        let Some((device, _cache, file)) = on_faulty(folder.path()) else {
+        let Some((device, cache, file)) = on_faulty(folder.path()) else {
             return;
         };
         let options = MapOptions::new().faults(faults).writable(true);
@@ -143,6 +143,7 @@ fn stores_wait_while_too_much_cannot_be_written_reads_go_on_and_they_end_when_it
                 }
             });
             until("the file takes no more", || file.write_at(&[1], 0).is_err());
+            until("it is told", || cache.stats().warnings == 1);
             (0..100).for_each(|_| std::thread::yield_now());
             assert!(!storing.is_finished());
             let some = stored.load(Ordering::Relaxed);

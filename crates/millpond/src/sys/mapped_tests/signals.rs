@@ -4,8 +4,8 @@ use super::{BOTH, PAGE, byte, cache, cache_with, file_of, folder, open, touch};
 use crate::{Error, Faults, MapOptions, OpenOptions, PageCheck, Warning};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Says to a test that it is the child: where the file is, and how faults are served.
@@ -133,11 +133,16 @@ fn a_write_into_a_mapping_for_reading_is_a_signal() {
 
 /// Whether a system call can have the byte at this place.
 fn can_be_had(mapping: &crate::Mapping, at: usize) -> bool {
+    can_be_written(mapping.as_ptr().wrapping_add(at))
+}
+
+/// Whether a system call can have the byte at this address, where nothing may be by then.
+fn can_be_written(address: *const u8) -> bool {
     let mut pipe = [0; 2];
     // SAFETY: room for two descriptors.
     assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
-    // SAFETY: inside the mapping; what can't be read is an error.
-    let written = unsafe { libc::write(pipe[1], mapping.as_ptr().wrapping_add(at).cast(), 1) };
+    // SAFETY: what can't be read is an error.
+    let written = unsafe { libc::write(pipe[1], address.cast(), 1) };
     for fd in pipe {
         // SAFETY: a descriptor of this call.
         unsafe { libc::close(fd) };
@@ -220,6 +225,72 @@ fn what_try_read_lends_can_be_touched_although_a_touch_has_just_failed() {
     let lent = mapping.try_read(3 * PAGE..4 * PAGE, |_| can_be_had(&mapping, 3 * PAGE));
     assert!(lent.unwrap());
     assert_eq!(touch(&mapping, 3 * PAGE), byte(3));
+}
+
+/// The mapping's end waited for the handler that waited for the hook.
+#[test]
+fn a_hook_for_warnings_may_drop_the_mapping_of_which_a_touch_has_failed() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    let (mapping, took) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
+    let (theirs, noted) = (mapping.clone(), took.clone());
+    let with = move |builder: crate::Builder| {
+        builder.on_warning(move |_| {
+            let began = Instant::now();
+            drop(theirs.lock().unwrap().take());
+            *noted.lock().unwrap() = Some(began.elapsed());
+        })
+    };
+    let Some(cache) = cache_with(2 << 20, with) else {
+        return;
+    };
+    let options = OpenOptions::new().check(Arc::new(Refuses(true.into())));
+    let file = cache.open(&path, options).unwrap();
+    let made = file.map(.., &MapOptions::new()).unwrap();
+    let address = made.as_ptr().wrapping_add(3 * PAGE);
+    *mapping.lock().unwrap() = Some(made);
+    assert!(!can_be_written(address));
+    // The warning comes first.
+    let took = took.lock().unwrap().unwrap();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let again = file.map(.., &MapOptions::new()).unwrap();
+    assert_eq!(touch(&again, 4 * PAGE), byte(4));
+}
+
+/// All handlers waited for frames, and the thread that had them for one of these.
+#[test]
+fn touches_that_get_no_frame_hold_up_no_others_and_go_on_when_there_is_one() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 400);
+    let Some(cache) = cache(1 << 20) else { return };
+    let file = open(&cache, &path);
+    let mapping = file.map(.., &MapOptions::new()).unwrap();
+    cache.set(&[("alloc_timeout", "10ms")]).unwrap();
+    let mut guards = Vec::new();
+    while let Ok(guard) = file.page(guards.len() as u64) {
+        guards.push(guard);
+    }
+    let taken = guards.len();
+    assert!((50..300).contains(&taken), "{taken}");
+    cache.set(&[("alloc_timeout", "60s")]).unwrap();
+    std::thread::scope(|scope| {
+        let touch = |page: usize| touch(&mapping, page * PAGE);
+        let without: Vec<_> = (0..12)
+            .map(|n| scope.spawn(move || assert_eq!(touch(399 - n), byte(399 - n))))
+            .collect();
+        // Long enough for all of them to be asleep; if not, the test sees nothing.
+        std::thread::sleep(Duration::from_millis(100));
+        let began = Instant::now();
+        (0..20).for_each(|page| assert_eq!(touch(page), byte(page)));
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(20), "{took:?}");
+        assert!(without.iter().all(|thread| !thread.is_finished()));
+        drop(guards);
+        without.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    assert_eq!(cache.stats().warnings, 0);
 }
 
 #[test]
