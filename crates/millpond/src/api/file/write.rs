@@ -51,11 +51,13 @@ impl File {
     pub(crate) fn write_inside(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         let end = self.check_end(offset, buf.len())?;
+        self.check_within_limit(end)?;
         let _noted = self.begin(offset, buf.len(), true)?;
         let pages = self.pages_of(offset..end);
         self.engine().check_guards(&self.inner, pages, Waits::ForAll)?;
+        let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
         self.check_inside(end)?;
-        self.write_all(buf, offset, &mut None, Dirtying::Asked, false)
+        self.write_all(buf, offset, &mut resize, Dirtying::Asked, false)
     }
 
     /// # Errors

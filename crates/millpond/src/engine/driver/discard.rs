@@ -206,6 +206,8 @@ impl Engine {
             left.extend(busy.iter().map(|&(page, _)| page));
             if let Some(&(page, frame)) = busy.first() {
                 self.wait_unused(file, frame, page.0);
+                // It may be open: what a device puts there is not lost for that.
+                self.call_one_back(file, page.0, true);
             }
         }
         Ok(given_up)

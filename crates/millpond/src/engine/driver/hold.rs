@@ -2,6 +2,7 @@
 //! itself is refused.
 
 use super::Engine;
+use super::unmap::PAUSE_MIN;
 use crate::device::Awaited;
 use crate::error::{Error, Result};
 use crate::files::FileInner;
@@ -10,6 +11,7 @@ use crate::frames::wait::{SLOW_AFTER, Slow};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::cell::Cell;
 use std::ops::Range;
+use std::thread::sleep;
 
 impl Engine {
     /// Waits for the page by `wait_for`, which calls what it gets if that takes long: from then on the watchdog knows.
@@ -26,12 +28,17 @@ impl Engine {
     }
 
     /// Waits until no thread uses the page, which is in `frame`, as
-    /// [`Table::wait_unused`](crate::frames::table::Table::wait_unused).
+    /// [`Table::wait_unused`](crate::frames::table::Table::wait_unused). Not for a device that writes into it in a mapping, but
+    /// for a moment.
     pub(crate) fn wait_unused(&self, file: &FileInner, frame: FrameNo, page: u64) {
         let key = PageKey::new(file.id, PageIndex(page));
         self.watched(file, page, |slow| self.table.wait_unused(frame, key, slow));
         if self.table.word(frame).is_mapped() {
-            self.call_one_back(file, page, true);
+            if let Some(mapped) = self.mapped_of(file)
+                && self.call_mapped_back(&mapped, page..page + 1, true)
+            {
+                sleep(PAUSE_MIN);
+            }
         }
     }
 

@@ -41,7 +41,7 @@ const AT_ONCE: u32 = 20;
 
 /// How long such a thread sleeps at least, and at most, before it looks again: the end of a transfer is not told. A missed one
 /// costs no more than a part of the time waited so far.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// A page of a mapping that a thread has in hand, and that the mapping has.
@@ -194,7 +194,12 @@ impl Engine {
     }
 
     /// Whether a device writes into one of them, so that it can't be called back.
-    fn call_mapped_back(&self, mapped: &Arc<MappedFile>, pages: Range<u64>, to_change: bool) -> bool {
+    pub(super) fn call_mapped_back(
+        &self,
+        mapped: &Arc<MappedFile>,
+        pages: Range<u64>,
+        to_change: bool,
+    ) -> bool {
         let pages = pages.start..pages.end.min(mapped.space.pages.len());
         let (mut held, mut is_stuck) = (Vec::new(), false);
         for at in pages.clone().step_by(BATCH as usize) {
