@@ -33,12 +33,11 @@ impl Engine {
     pub(crate) fn wait_unused(&self, file: &FileInner, frame: FrameNo, page: u64) {
         let key = PageKey::new(file.id, PageIndex(page));
         self.watched(file, page, |slow| self.table.wait_unused(frame, key, slow));
-        if self.table.word(frame).is_mapped() {
-            if let Some(mapped) = self.mapped_of(file)
-                && self.call_mapped_back(&mapped, page..page + 1, true)
-            {
-                sleep(PAUSE_MIN);
-            }
+        if self.table.word(frame).is_mapped()
+            && let Some(mapped) = self.mapped_of(file)
+            && self.call_mapped_back(&mapped, page..page + 1, true)
+        {
+            sleep(PAUSE_MIN);
         }
     }
 
