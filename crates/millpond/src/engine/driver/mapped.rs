@@ -112,6 +112,8 @@ impl Engine {
         let space = &mapped.space;
         for n in 0.. {
             if space.closed.load(Ordering::Relaxed) {
+                // It finds no mapping there soon.
+                self.regions().exchange.wake(&space.memory, page);
                 return Ok(MappedFault::Served);
             }
             let at = space.pages.at(page);

@@ -28,7 +28,7 @@ impl Engine {
         });
         let _serving = mapped.serving.read();
         match mapped.space.closed.load(Ordering::Relaxed) {
-            true => Try::Over(MappedFault::Served),
+            true => Try::Again,
             false => self.refuse_touch(mapped, page, false),
         }
     }
