@@ -6,9 +6,15 @@ mod support;
 
 use millpond::{Error, Faults, File, MapOptions, OpenOptions, PageCache};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use support::{Kind, skip, until};
+
+/// Says to a test that it is the child, and where the file is.
+const CHILD: &str = "MILLPOND_MAPPING_CHILD";
 
 #[test]
 fn a_read_that_fails_is_an_error_of_try_read_and_copy_to_and_the_next_asks_again() {
@@ -180,7 +186,7 @@ fn a_store_behind_the_end_of_a_file_that_is_becoming_longer_waits_until_it_is() 
             until("it is held", || device.held() > 0);
             let storing = scope.spawn(|| word(101).store(7, Ordering::Relaxed));
             // Long enough for it to be asleep; if not, the test sees nothing.
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
             let waits = !storing.is_finished();
             // It can be read meanwhile.
             let read = word(102).load(Ordering::Relaxed);
@@ -191,5 +197,68 @@ fn a_store_behind_the_end_of_a_file_that_is_becoming_longer_waits_until_it_is() 
             growing.join().unwrap();
         });
         assert_eq!([0, 100, 101].map(|n| word(n).load(Ordering::Relaxed)), [1, 0, 7]);
+    }
+}
+
+/// Stores a number to a word of each page, syncs, says the number, and takes the next.
+fn stores_and_syncs_until_it_is_killed(path: &str) {
+    let cache = PageCache::builder()
+        .memory(2 << 20)
+        .mappings(true)
+        .build()
+        .unwrap();
+    let file = cache.open(path, OpenOptions::new().write(true)).unwrap();
+    let mapping = file.map(.., &MapOptions::new().writable(true)).unwrap();
+    for n in 1_u64.. {
+        for word in mapping.words().iter().step_by(WORDS) {
+            word.store(n, Ordering::Relaxed);
+        }
+        mapping.sync(..).unwrap();
+        eprintln!("synced {n}");
+    }
+}
+
+#[test]
+fn what_a_sync_of_a_mapping_has_promised_is_in_the_file_when_the_process_is_killed() {
+    if let Ok(path) = std::env::var(CHILD) {
+        return stores_and_syncs_until_it_is_killed(&path);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some((_device, cache, file)) = on_faulty(folder.path()) else {
+        return;
+    };
+    let path = file.path().to_owned();
+    drop((file, cache));
+    for kill in 0..5 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("what_a_sync_of_a_mapping_has_promised_is_in_the_file_when_the_process_is_killed")
+            .env(CHILD, &path)
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (mut said, mut last) = (0, 0);
+        for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+            let line = line.unwrap();
+            let Some(n) = line.strip_prefix("synced ") else {
+                continue;
+            };
+            (said, last) = (said + 1, n.parse().unwrap());
+            if said == 5 {
+                std::thread::sleep(Duration::from_micros(700 * kill));
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        assert!(said >= 5, "it has ended by itself");
+        let bytes = std::fs::read(&path).unwrap();
+        for (page, bytes) in bytes.chunks(4096).enumerate() {
+            let n = u64::from_ne_bytes(bytes[..8].try_into().unwrap());
+            assert!(
+                (last..=last + 1).contains(&n),
+                "page {page} has {n} after sync {last}"
+            );
+        }
     }
 }
