@@ -102,6 +102,8 @@ mutations! {
     OpenedWhilePinned = "opened-while-pinned",
     /// What is stored in a mapping behind the end of its file stays there.
     MappedTailIsKept = "mapped-tail-is-kept",
+    /// The last page of a file is written in a mapping while the file becomes longer.
+    TailIsOpened = "tail-is-opened",
 }
 
 /// Whether this process shall make the mistake.

@@ -147,6 +147,10 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
             "millpond",
             "sys::mapped_tests::written::what_is_stored_behind_the_end_of_a_file_is_never_the_file_s",
         )],
+        M::TailIsOpened => &[(
+            "mapping",
+            "a_store_behind_the_end_of_a_file_that_is_becoming_longer_waits_until_it_is",
+        )],
     }
 }
 
@@ -158,7 +162,7 @@ const BUILDS: [(&str, &[&str]); 3] = [
 ];
 
 /// What `MILLPOND_MUTATIONS=all` runs.
-const SUITES: [&str; 17] = [
+const SUITES: [&str; 18] = [
     "devices",
     "region",
     "millpond_core",
@@ -174,6 +178,7 @@ const SUITES: [&str; 17] = [
     "model",
     "concurrency",
     "contention",
+    "mapping",
     "kill",
     "crash",
 ];

@@ -30,6 +30,7 @@ use crate::device::{Device, DeviceFile};
 use crate::error::Error;
 use crate::observe::explain::{self, Wait};
 use hole::Hole;
+use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::FileId;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use requests::FileRequests;
@@ -108,7 +109,8 @@ impl FileInner {
     /// Whether threads may write the page in a mapping, of which the caller has seen to it that no other thread uses it. If
     /// not they may as soon as no thread changes the length.
     pub(crate) fn may_open(&self, page: u64) -> bool {
-        !self.hole.has(page) && !self.tail.is(page)
+        let is_tail = self.tail.is(page) && !mutation::is(Mutation::TailIsOpened);
+        !self.hole.has(page) && !is_tail
     }
 
     pub(crate) fn new(
