@@ -239,7 +239,8 @@ typedef uint32_t millpond_fault_target;
 #endif // __cplusplus
 
 // Told something by the cache, as one sentence without a line break, which is good during the call. It may be called by
-// any thread, also several at a time; it should note the text and return, and must not use the cache.
+// any thread, also several at a time; it should note the text and return, and must neither use the cache nor wait for a
+// thread that is in a call of the library.
 typedef void (*millpond_hook)(void *kept_user, const char *text);
 
 // What a cache is made of. Set all of it to zero, then `size` and what is to be other than the default:
@@ -271,7 +272,8 @@ struct millpond_cache_options {
     millpond_hook on_warning;
     // Told what the cache has to do without on this host, each once. NULL: standard error.
     millpond_hook on_notice;
-    // Kept as long as the cache, for both hooks.
+    // Kept as long as the cache, for both hooks: until the handles of the cache and of all its files and regions are
+    // closed. The last of these calls waits for a hook that is under way, and none begins once it has returned.
     void *kept_user;
     // Faults for tests, which the cache keeps until it is closed. NULL: none.
     const millpond_faults *faults;
@@ -366,7 +368,9 @@ struct millpond_page_mut {
 
 // Makes everything durable up to record `wanted`, sets `*durable` to the record up to which it is, which may be more, and
 // returns 0; or returns a number of errno.h, as which pages' syncs then fail. Called by a thread of its own, one call at a
-// time. It may use the cache, but not the files that wait for this log.
+// time. It may use the cache, but not the files that wait for this log, and must not wait for a thread that is in a call of
+// the library. If it drops the last handle of a file of this log itself, another thread closes that, soon, and may call it
+// again: then `kept_user` is in use until the process ends.
 typedef int (*millpond_log_flush)(void *kept_user, uint64_t wanted, uint64_t *durable);
 
 // Page number `page` is about to be written: `data` is a private copy of the whole page, which may be stamped.
@@ -439,7 +443,8 @@ const char *millpond_version(void);
 millpond_code millpond_cache_new(const struct millpond_cache_options *options,
                                  millpond_cache **cache);
 
-// Closes the handle. The cache ends with the last of its files and regions that is open.
+// Closes the handle. The cache ends with the last of its files and regions that is open. What these lose from now on no
+// call tells, as there is no handle for millpond_cache_take_lost: close it last, or files by millpond_file_close.
 millpond_code millpond_cache_close(millpond_cache *cache);
 
 // Makes everything durable that was written to any open file before. Tries all, and returns the first error: as
@@ -663,7 +668,8 @@ millpond_code millpond_region_drop(millpond_region *region);
 
 // A log, durable up to record 0. Records are counted as the log likes, as long as later ones have larger numbers: by the
 // byte at which they end, most often. With `flush` the cache asks when pages wait; `kept_user` is given to it, and kept
-// until the log is dropped and no file has it. With NULL the cache waits until millpond_log_advance is called.
+// until the log is dropped and all files that were opened with it are: the last of these calls waits for a `flush` that is
+// under way, and none begins once it has returned. With NULL the cache waits until millpond_log_advance is called.
 //
 // The caller owns `*log` and drops it with millpond_log_drop. MILLPOND_SETUP if the system gives no thread.
 millpond_code millpond_log_new(millpond_log_flush flush,
@@ -678,7 +684,8 @@ millpond_code millpond_log_advance(millpond_log *log,
 // Up to which record it is.
 millpond_code millpond_log_durable(const millpond_log *log, uint64_t *record);
 
-// Drops the handle. Files that were opened with the log keep it.
+// Drops the handle. Files that were opened with the log keep it; if none is left, it waits for a `flush` that is under
+// way, unless that is what calls.
 millpond_code millpond_log_drop(millpond_log *log);
 
 // A check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check` and drops it

@@ -77,13 +77,14 @@ fn compile(compiler: &str, standard: &str, source: &str, to: &Path, more: &[&str
 }
 
 /// The programs in C, and whether they want a folder rather than a file.
-const PROGRAMS: [(&str, bool); 6] = [
+const PROGRAMS: [(&str, bool); 7] = [
     ("examples/first.c", false),
     ("examples/failing_disk.c", false),
     ("examples/log_store.c", true),
     ("tests/c/misuse.c", true),
     ("tests/c/calls.c", true),
     ("tests/c/threads.c", true),
+    ("tests/c/callbacks.c", true),
 ];
 
 /// Runs a program in a folder of its own, behind what watches it.

@@ -32,7 +32,8 @@ pub const MILLPOND_CACHE_CONTROL: u32 = 4;
 pub const MILLPOND_CACHE_SWAP_UNLINKED: u32 = 8;
 
 /// Told something by the cache, as one sentence without a line break, which is good during the call. It may be called by
-/// any thread, also several at a time; it should note the text and return, and must not use the cache.
+/// any thread, also several at a time; it should note the text and return, and must neither use the cache nor wait for a
+/// thread that is in a call of the library.
 pub type millpond_hook = Option<extern "C" fn(kept_user: *mut c_void, text: *const c_char)>;
 
 /// What a cache is made of. Set all of it to zero, then `size` and what is to be other than the default:
@@ -66,7 +67,8 @@ pub struct millpond_cache_options {
     pub on_warning: millpond_hook,
     /// Told what the cache has to do without on this host, each once. NULL: standard error.
     pub on_notice: millpond_hook,
-    /// Kept as long as the cache, for both hooks.
+    /// Kept as long as the cache, for both hooks: until the handles of the cache and of all its files and regions are
+    /// closed. The last of these calls waits for a hook that is under way, and none begins once it has returned.
     pub kept_user: *mut c_void,
     /// Faults for tests, which the cache keeps until it is closed. NULL: none.
     pub faults: *const millpond_faults,
@@ -161,7 +163,8 @@ pub extern "C" fn millpond_cache_new(
     })
 }
 
-/// Closes the handle. The cache ends with the last of its files and regions that is open.
+/// Closes the handle. The cache ends with the last of its files and regions that is open. What these lose from now on no
+/// call tells, as there is no handle for millpond_cache_take_lost: close it last, or files by millpond_file_close.
 #[unsafe(no_mangle)]
 pub extern "C" fn millpond_cache_close(cache: *mut millpond_cache) -> millpond_code {
     attempt(|| handle::close(cache).map(drop))

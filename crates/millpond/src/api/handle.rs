@@ -192,15 +192,23 @@ struct Closing<'a> {
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        let open = &mut self.handle.files.lock().open;
+        let mut files = self.handle.files.lock();
         let is_stuck = |(file, _): &(Arc<FileInner>, usize)| file.stuck.get().is_some();
-        // Others may write it from now on, even if some still know of it.
-        if !open.get(&self.identity).is_some_and(is_stuck)
-            && let Some((file, _)) = open.remove(&self.identity)
-        {
+        let closed = match files.open.get(&self.identity).is_some_and(is_stuck) {
+            true => None,
+            false => files.open.remove(&self.identity),
+        };
+        if let Some((file, _)) = &closed {
+            // Others may write it from now on, even if some still know of it.
             file.writes.lock().take();
         }
+        drop(files);
         self.handle.closed.notify_all();
+        // Last, as it may wait for a call of the user's, which may open the file.
+        let held = closed
+            .as_ref()
+            .and_then(|(file, _)| file.writeback_rules.held.as_ref());
+        held.inspect(|held| held.closed());
     }
 }
 

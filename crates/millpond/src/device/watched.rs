@@ -275,6 +275,12 @@ impl Watched {
         self.hook.tell_soon(warning);
     }
 
+    /// No warning is told any more, and none is being told: what the hook uses may go. Waits for those that are, unless the
+    /// hook itself ends it.
+    pub(crate) fn end_of_warnings(&self) {
+        self.hook.end();
+    }
+
     /// What is to be done if the hook panics.
     pub(crate) fn if_the_hook_panics(&self, what: impl Fn() + Send + Sync + 'static) {
         self.hook.if_it_panics(what);

@@ -47,5 +47,7 @@ impl Drop for Threads {
         for handler in self.handlers.drain(..) {
             let _ = handler.join();
         }
+        // None of them is left that could tell it something.
+        self.engine.device.end_of_warnings();
     }
 }

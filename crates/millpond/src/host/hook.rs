@@ -91,6 +91,7 @@ struct Queue<T> {
     queued: u64,
     told: u64,
     thread: Option<ThreadId>,
+    has_ended: bool,
 }
 
 impl<T: Send + 'static> Teller<T> {
@@ -100,6 +101,7 @@ impl<T: Send + 'static> Teller<T> {
             queued: 0,
             told: 0,
             thread: None,
+            has_ended: false,
         };
         let told = Told {
             hook,
@@ -118,7 +120,7 @@ impl<T: Send + 'static> Teller<T> {
     /// Has it told, soon.
     pub(crate) fn tell_soon(&self, value: T) {
         let mut queue = self.told.queue.lock();
-        if queue.values.len() >= QUEUED_MAX {
+        if queue.has_ended || queue.values.len() >= QUEUED_MAX {
             return;
         }
         queue.values.push_back(value);
@@ -148,6 +150,21 @@ impl<T: Send + 'static> Teller<T> {
             self.told.moved.wait_while_for(&mut queue, is_untold, TELL_MAX);
         }
     }
+
+    /// From now on the hook is not called, and no call is under way: it waits for one, and for what is queued. Only a
+    /// call that ends it itself goes on, and is the last.
+    pub(crate) fn end(&self) {
+        let mut queue = self.told.queue.lock();
+        queue.has_ended = true;
+        if queue.thread == Some(std::thread::current().id()) {
+            queue.told += queue.values.len() as u64;
+            queue.values.clear();
+            return;
+        }
+        self.told
+            .moved
+            .wait_while(&mut queue, |queue| queue.thread.is_some());
+    }
 }
 
 /// Tells what is queued, until nothing is.
@@ -159,6 +176,8 @@ fn run<T>(told: &Told<T>) {
                 Some(value) => value,
                 None => {
                     queue.thread = None;
+                    // For the one that waits for the end of all.
+                    told.moved.notify_all();
                     return;
                 }
             }
@@ -211,6 +230,55 @@ mod tests {
         hears.try_recv().unwrap();
         teller.tell(2);
         hears.try_recv().unwrap();
+    }
+
+    /// A program in C frees what its hook uses when the cache is closed.
+    #[test]
+    fn after_the_end_no_call_is_under_way_and_none_begins() {
+        let calls = Arc::new(Mutex::new((0, 0)));
+        let (began, begun) = channel();
+        let (goes_on, go_on) = channel();
+        let (own, go_on) = (calls.clone(), Mutex::new(go_on));
+        let teller = Arc::new(Teller::new(Hook::new(move |_: &u32| {
+            own.lock().0 += 1;
+            began.send(()).unwrap();
+            go_on.lock().recv().unwrap();
+            own.lock().1 += 1;
+        })));
+        teller.tell_soon(1);
+        teller.tell_soon(2);
+        begun.recv().unwrap();
+        let ending = teller.clone();
+        let ends = std::thread::spawn(move || ending.end());
+        while !teller.told.queue.lock().has_ended {
+            std::thread::yield_now();
+        }
+        teller.tell_soon(3);
+        assert!(!ends.is_finished());
+        goes_on.send(()).unwrap();
+        goes_on.send(()).unwrap();
+        ends.join().unwrap();
+        assert_eq!(*calls.lock(), (2, 2));
+        teller.tell(4);
+        assert_eq!(*calls.lock(), (2, 2));
+    }
+
+    #[test]
+    fn a_hook_that_ends_its_teller_does_not_wait_for_itself_and_is_the_last() {
+        let own: Arc<OnceLock<Teller<u32>>> = Arc::default();
+        let (teller, (heard, hears)) = (own.clone(), channel());
+        let hook = Hook::new(move |&n: &u32| {
+            if let Some(teller) = teller.get() {
+                teller.tell_soon(n + 1);
+                teller.end();
+            }
+            heard.send(n).unwrap();
+        });
+        assert!(own.set(Teller::new(hook)).is_ok());
+        own.get().unwrap().tell(1);
+        assert_eq!(hears.recv(), Ok(1));
+        own.get().unwrap().end();
+        assert!(hears.try_recv().is_err());
     }
 
     /// The words came after the signal that they were about.

@@ -255,3 +255,72 @@ fn a_page_that_is_always_ahead_of_its_log_is_written_all_the_same() {
         }
     });
 }
+
+/// What a callback uses, of a program in C, is freed as soon as the last call is over that could have it called.
+#[test]
+fn the_last_of_a_log_waits_for_a_call_that_is_under_way_and_none_begins_afterwards() {
+    bounded(|| {
+        for log_first in [false, true] {
+            let world = World::new(4 << 20);
+            let seen = Arc::new((AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0)));
+            let own = seen.clone();
+            let log = LogOrder::with_flush(move |n| {
+                let (begun, goes_on, ended) = &*own;
+                begun.fetch_add(1, SeqCst);
+                until("the program to go on", || goes_on.load(SeqCst));
+                ended.fetch_add(1, SeqCst);
+                Ok(n)
+            });
+            let (log, (begun, goes_on, ended)) = (log.unwrap(), &*seen);
+            let file = world.open(plain().log(&log), 1);
+            change(&file, 0, 1, 7);
+            std::thread::scope(|scope| {
+                let syncs = scope.spawn(|| file.sync_data().unwrap());
+                until("a call", || begun.load(SeqCst) == 1);
+                // The log is durable by other means, and nothing waits for the call any more.
+                log.advance(7);
+                syncs.join().unwrap();
+            });
+            let (first, last): (Box<dyn Send>, Box<dyn Send>) = match log_first {
+                true => (Box::new(log), Box::new(file)),
+                false => (Box::new(file), Box::new(log)),
+            };
+            drop(first);
+            assert_eq!(ended.load(SeqCst), 0, "there is one left that has the log");
+            let dropping = std::thread::spawn(move || drop(last));
+            linger(|| dropping.is_finished());
+            assert!(!dropping.is_finished());
+            goes_on.store(true, SeqCst);
+            dropping.join().unwrap();
+            assert_eq!((begun.load(SeqCst), ended.load(SeqCst)), (1, 1));
+        }
+    });
+}
+
+#[test]
+fn a_callback_that_drops_the_last_of_its_log_is_called_no_more_and_does_not_wait_for_itself() {
+    bounded(|| {
+        let world = World::new(4 << 20);
+        let (calls, last) = (Arc::new(AtomicU64::new(0)), Arc::new(std::sync::Mutex::new(None)));
+        let (own, taken) = (calls.clone(), last.clone());
+        let log = LogOrder::with_flush(move |n| {
+            own.fetch_add(1, SeqCst);
+            until("the last handle", || taken.lock().unwrap().is_some());
+            drop(taken.lock().unwrap().take());
+            Ok(n)
+        });
+        let log = log.unwrap();
+        let file = world.open(plain().log(&log), 1);
+        change(&file, 0, 1, 7);
+        std::thread::scope(|scope| {
+            let syncs = scope.spawn(|| file.sync_data().unwrap());
+            until("a call", || calls.load(SeqCst) == 1);
+            log.advance(7);
+            syncs.join().unwrap();
+        });
+        drop(file);
+        *last.lock().unwrap() = Some(log);
+        until("the end of its thread", || Arc::strong_count(&calls) == 1);
+        assert_eq!(calls.load(SeqCst), 1);
+    });
+}

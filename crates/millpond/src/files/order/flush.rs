@@ -74,8 +74,14 @@ impl Asked {
         self.calls_begun
     }
 
+    /// No call begins any more.
     pub(super) fn stop(&mut self) {
         self.stops = true;
+    }
+
+    /// Whether a call is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy
     }
 
     /// Takes in that record `n` shall be durable. Whether there is something new to do.

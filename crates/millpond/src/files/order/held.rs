@@ -46,15 +46,34 @@ struct Orders {
 /// The pages of a file that depend on a log.
 pub(crate) struct Held {
     pub(crate) log: Arc<Log>,
+    /// Until the file is closed.
+    holder: Mutex<Option<Holder>>,
     orders: Mutex<Orders>,
+}
+
+/// A file that has the log.
+struct Holder(Arc<Log>);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 impl Held {
     pub(crate) fn new(log: Arc<Log>) -> Held {
+        log.enter();
         Held {
+            holder: Mutex::new(Some(Holder(log.clone()))),
             log,
             orders: Mutex::default(),
         }
+    }
+
+    /// The file is closed: it asks for nothing any more. May wait for a call of the log's callback.
+    pub(crate) fn closed(&self) {
+        let holder = self.holder.lock().take();
+        drop(holder);
     }
 
     /// The page, which the caller owns, depends on record `n`, and on what it depended on before.

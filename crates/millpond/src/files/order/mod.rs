@@ -72,11 +72,13 @@ pub(crate) trait Follower: Send + Sync {
     fn log_refused(&self);
 }
 
-/// What users' handles and files have in common. When the last of them goes, the callback's thread ends.
+/// What users' handles and files have in common.
 pub(crate) struct Log {
     state: Arc<State>,
     /// Users' handles.
     users: AtomicUsize,
+    /// Users' handles, and files that are not closed yet. When the last of them goes, the callback's thread ends.
+    holders: AtomicUsize,
     maker: Maker,
 }
 
@@ -109,6 +111,9 @@ impl LogOrder {
     /// take its time and may use the cache, but not the files that wait for this log: a sync of one of them is an error
     /// there, and one whose last handle is dropped there is closed by another thread. What it must not wait for is a
     /// thread that is inside a call of the cache: that may be waiting for the log, or for a page that is held still for it.
+    ///
+    /// The drop of the last of this log's handles and files waits for a call that is under way, unless it is in the callback
+    /// itself; none begins afterwards.
     ///
     /// If it fails, all threads that wait for it get the error as [`Error::Log`](crate::Error::Log), and
     /// pages keep waiting. The next sync asks again at once, the background after a second.
@@ -151,6 +156,7 @@ impl LogOrder {
         let log = Log {
             state: Arc::new(state),
             users: AtomicUsize::new(1),
+            holders: AtomicUsize::new(1),
             maker: Maker::this(),
         };
         LogOrder { log: Arc::new(log) }
@@ -187,6 +193,7 @@ impl Default for LogOrder {
 impl Clone for LogOrder {
     fn clone(&self) -> Self {
         self.log.users.fetch_add(1, Ordering::Relaxed);
+        self.log.enter();
         LogOrder {
             log: self.log.clone(),
         }
@@ -201,6 +208,7 @@ impl Drop for LogOrder {
             self.log.state.announce();
             self.log.state.refused();
         }
+        self.log.leave();
     }
 }
 
@@ -210,17 +218,27 @@ impl fmt::Debug for LogOrder {
     }
 }
 
-impl Drop for Log {
-    fn drop(&mut self) {
-        if self.maker.is_another() {
+impl Log {
+    /// One more has it.
+    fn enter(&self) {
+        self.holders.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less. After the last the callback is neither called nor under way: what it uses may go. Only to the callback
+    /// itself, which may drop the last, this does not apply. Not left to the end of the last [`Arc`], which the engine's
+    /// own threads have now and then.
+    fn leave(&self) {
+        if self.holders.fetch_sub(1, Ordering::AcqRel) > 1 || self.maker.is_another() {
             return;
         }
-        self.state.asked.lock().stop();
+        let mut asked = self.state.asked.lock();
+        asked.stop();
         self.state.more.notify_all();
+        if !self.is_own_callback() {
+            self.state.moved.wait_while(&mut asked, |asked| asked.is_busy());
+        }
     }
-}
 
-impl Log {
     pub(crate) fn durable(&self) -> u64 {
         self.state.durable.load(Ordering::SeqCst)
     }
