@@ -357,3 +357,23 @@ fn an_open_file_that_appends_is_not_taken_for_writing() {
     assert_eq!(kind, ErrorKind::PermissionDenied);
     assert!(said.contains("O_APPEND"), "{said}");
 }
+
+/// The lock went only with the last that knew of the file, later than a thread could open it again.
+#[test]
+fn a_file_for_one_cache_alone_can_be_opened_again_as_soon_as_it_is_closed() {
+    bounded(|| {
+        let folder = Place::Memory.folder();
+        let path = folder.path().join("data");
+        std::fs::write(&path, [7; 100]).unwrap();
+        let cache = cache();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        drop(cache.open(&path, write().exclusive(true)).unwrap());
+                    }
+                });
+            }
+        });
+    });
+}

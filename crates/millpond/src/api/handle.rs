@@ -199,8 +199,9 @@ impl Drop for Closing<'_> {
             false => files.open.remove(&self.identity),
         };
         if let Some((file, _)) = &closed {
-            // Others may write it from now on, even if some still know of it.
+            // Others may write and lock it from now on, even if some still know of it.
             file.writes.lock().take();
+            file.device().unlock();
         }
         drop(files);
         self.handle.closed.notify_all();

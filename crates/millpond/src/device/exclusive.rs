@@ -58,6 +58,11 @@ impl DeviceFile {
         Ok(())
     }
 
+    /// Gives the lock up, before the file is dropped: whoever locks it next need not wait for all that know of it.
+    pub(crate) fn unlock(&self) {
+        self.exclusive.0.lock().take();
+    }
+
     /// The file, opened for the lock alone. Where it can't be opened again the lock is one of the open file that there is,
     /// and of the children that have it.
     fn once_more(&self) -> io::Result<Descriptor> {
