@@ -8,7 +8,8 @@
 //! One range of addresses is reserved for as many frames as there may ever be, so frame `n` is always at
 //! `n` times the page size. Memory is put behind it from the front as the cache grows, and taken away
 //! from the end as it shrinks; both while other frames are pinned. Touching memory that is not committed
-//! is a fault, not a silent zero.
+//! is a fault, not a silent zero, but for one page of the kernel's behind what is: a C program that a page is lent to may
+//! read a little beyond its end, as SQLite does in a corrupt database ([`Arena::behind`]).
 //!
 //! With exchange of pages with regions it is different: a frame is in one of a somewhat larger number of
 //! places, or in none (`places.rs`). As the cache shrinks, a frame gives its memory back, wherever that is,
@@ -81,13 +82,13 @@ impl Arena {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
         let places = exchanged.then(|| Places::new(frames_max)).transpose()?;
-        // A page behind the last frame that is never committed: an access beyond the end faults, and the
-        // kernel does not join the arena with a neighbour of the same kind.
+        // Two pages behind the last frame: one that may be read, and one that is never committed, so that an access beyond
+        // faults, and the kernel does not join the arena with a neighbour of the same kind.
         let bytes = match exchanged {
             true => (places::born_at(frames_max) as usize) << page_size.shift(),
             false => bytes,
         };
-        let mapping = Mapping::new(bytes + kernel_page(), false)?;
+        let mapping = Mapping::new(bytes + 2 * kernel_page(), false)?;
         mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
         mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
         let huge_pages = match exchanged {
@@ -181,6 +182,13 @@ impl Arena {
             Some(_) => self.at(places::born_at(frame)),
         };
         at(frames.start)..at(frames.end)
+    }
+
+    /// The same bytes, one page of the kernel's further on. What is committed is so one page further than its frames, so
+    /// that each frame has readable memory behind it: the next frame, or zeros that no memory is behind.
+    fn behind(&self, frames: &Range<u32>) -> Range<usize> {
+        let Range { start, end } = self.bytes(frames);
+        start + kernel_page()..end + kernel_page()
     }
 
     /// Bytes that are held to know where frames are.
@@ -301,7 +309,13 @@ impl Memory for Arena {
     }
 
     fn commit(&self, frames: Range<u32>) -> io::Result<()> {
-        self.mapping.protect(self.bytes(&frames), true)
+        let Range { start, end } = self.bytes(&frames);
+        let end = match self.places {
+            None => self.behind(&frames).end,
+            // Frames that are exchanged have no neighbours that stay.
+            Some(_) => end,
+        };
+        self.mapping.protect(start..end, true)
     }
 
     fn granted(&self, frames: &[FrameNo], behind: impl FnOnce() -> Option<FrameNo>) {
@@ -336,7 +350,7 @@ impl Memory for Arena {
         // them: T4.
         unsafe { self.mapping.discard(bytes.clone()) };
         // Without it a stray access would read zeros instead of faulting; the memory is gone in any case.
-        let _ = self.mapping.protect(bytes, false);
+        let _ = self.mapping.protect(self.behind(vacated.frames()), false);
     }
 }
 
