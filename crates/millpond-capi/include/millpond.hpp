@@ -62,7 +62,7 @@ template <typename T, millpond_code (*End)(T *)> class owned {
     T *handle_ = nullptr;
 };
 
-// A page that is held for reading.
+// A page that is held for reading. It ends before its file does: one that outlives the file's last handle is undefined.
 class page {
   public:
     page() noexcept = default;
@@ -89,7 +89,7 @@ class page {
     millpond_page held_{};
 };
 
-// A page that is held for changing.
+// A page that is held for changing. It ends before its file does, too.
 class page_mut {
   public:
     page_mut() noexcept = default;

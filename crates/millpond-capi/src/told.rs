@@ -70,9 +70,15 @@ pub(crate) fn errno() -> c_int {
 pub(crate) fn attempt(call: impl FnOnce() -> Outcome) -> millpond_code {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => millpond_code::MILLPOND_OK,
-        Ok(Err(failure)) => tell(failure),
-        Err(panic) => tell(panicked(&*panic)),
+        Ok(Err(failure)) => told(failure),
+        Err(panic) => told(panicked(&*panic)),
     }
+}
+
+/// What is told may be words of a hook's or of another crate's: they must not end the program either.
+#[cold]
+fn told(failure: Failure) -> millpond_code {
+    catch_unwind(AssertUnwindSafe(|| tell(failure))).unwrap_or(millpond_code::MILLPOND_PANIC)
 }
 
 #[cold]

@@ -135,6 +135,17 @@ fn programs_in_cpp_do_what_they_say_as_each_compiler_makes_them() {
     }
 }
 
+/// What a program does not set is zero, and `= {0}` need not clear padding: a library that does not know the last fields of a
+/// struct would take the bytes of padding for one of them.
+#[test]
+fn no_struct_of_the_header_has_padding() {
+    for compiler in compilers(["gcc", "clang"]) {
+        let mut command = Command::new(compiler);
+        command.args(["-std=c11", "-fsyntax-only", "-Wpadded", "-Werror", "-x", "c"]);
+        run("the header", command.arg(here().join("include/millpond.h")));
+    }
+}
+
 /// Of the program and of what it lends the library: the library itself is compiled without.
 #[test]
 fn programs_in_c_have_no_complaint_of_the_address_sanitizer() {
