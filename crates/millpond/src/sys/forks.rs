@@ -27,16 +27,17 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 const NONE: RawFd = -1;
 
-/// Files that children close. If there are more, their locks live on in children.
-static LOCKED: [AtomicI32; 64] = [const { AtomicI32::new(NONE) }; 64];
+/// Files that children close: as many as a process may have open, unless it asks for more. If there are more, their locks
+/// live on in children.
+static LOCKED: [AtomicI32; 1024] = [const { AtomicI32::new(NONE) }; 1024];
 
 /// Which process made something: equal only in the one that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Maker(u32);
+pub struct Maker(u32);
 
 impl Maker {
     /// This one.
-    pub(crate) fn this() -> Maker {
+    pub fn this() -> Maker {
         static WATCHED: Once = Once::new();
         WATCHED.call_once(|| {
             // If there is no memory for it, forks are not noticed.
@@ -48,22 +49,24 @@ impl Maker {
 
     /// Whether this process is another: a child of that one. One load.
     #[inline]
-    pub(crate) fn is_another(self) -> bool {
+    pub fn is_another(self) -> bool {
         self.0 != FORKS.load(Ordering::Relaxed)
     }
 }
 
 /// What all caches of a process share. A forked child begins with an empty one: what is in it is the parent's, and a thread
 /// that the child does not have may hold the lock of it.
-pub(crate) struct OfProcess<T>(AtomicPtr<(Maker, Mutex<T>)>);
+pub struct OfProcess<T>(AtomicPtr<(Maker, Mutex<T>)>);
 
 impl<T: Default> OfProcess<T> {
-    pub(crate) const fn new() -> OfProcess<T> {
+    /// For a static.
+    #[allow(clippy::new_without_default, reason = "it is for statics")]
+    pub const fn new() -> OfProcess<T> {
         OfProcess(AtomicPtr::new(ptr::null_mut()))
     }
 
     /// That of this process.
-    pub(crate) fn lock(&self) -> MutexGuard<'static, T>
+    pub fn lock(&self) -> MutexGuard<'static, T>
     where
         T: 'static,
     {
