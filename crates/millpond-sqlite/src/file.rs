@@ -3,11 +3,12 @@
 use crate::code;
 use crate::database::Database;
 use crate::locks::{Busy, Connection, Level};
+use crate::opening::{self, Asked};
 use crate::process::{self, Process};
 use crate::shm::{Held, LOCKS};
 use crate::told;
-use millpond::{Error, File, OpenOptions, OwnedPageRef};
-use rustix::fs::{Gid, Uid};
+use millpond::internal::Maker;
+use millpond::{Error, File, OwnedPageRef};
 use std::ffi::{c_int, c_void};
 use std::fs;
 use std::ops::Range;
@@ -16,25 +17,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How SQLite asks for a file.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) writes: bool,
-    pub(crate) creates: bool,
-    pub(crate) is_new: bool,
-    pub(crate) is_database: bool,
-}
-
 /// What SQLite has open.
 pub(crate) struct Opened {
     file: File,
     path: PathBuf,
     process: Process,
+    maker: Maker,
     /// Whether the connection may write it.
     pub(crate) is_writable: bool,
     /// Whether the process may.
     is_process_writable: bool,
-    /// It was made, and its name is not durable yet.
+    /// Its name may not be durable yet.
     is_name_new: bool,
     pub(crate) persists_wal: bool,
     pub(crate) powersafe_overwrite: bool,
@@ -55,16 +48,6 @@ struct Main {
     shm: Option<Held>,
 }
 
-/// The permissions that SQLite gives a database: `SQLITE_DEFAULT_FILE_PERMISSIONS`.
-const MODE: u32 = 0o644;
-
-/// Whose a journal or WAL has to be: its database's, so that whoever may open that can recover it.
-fn of_database(path: &Path) -> Option<fs::Metadata> {
-    let name = path.to_str()?;
-    let (database, _) = name.rsplit_once('-')?;
-    fs::metadata(database).ok()
-}
-
 impl Opened {
     /// Opens a file. One that may not be written is opened for reading, as by SQLite's own VFS.
     ///
@@ -79,51 +62,24 @@ impl Opened {
         // A journal and a WAL have their database's parameters, which were heard when that was opened.
         let setting = |name: &str| setting(name).filter(|_| asked.is_database);
         let process = process::with_settings(&setting).map_err(failed)?;
-        let like = of_database(path).filter(|_| !asked.is_database);
-        let options = OpenOptions::new()
-            .mode(like.as_ref().map_or(MODE, |like| like.mode() & 0o777))
-            .write(true)
-            .create(asked.creates && asked.writes)
-            .create_new(asked.is_new && asked.creates && asked.writes);
-        let is_name_new = asked.creates && !path.exists();
-        // Also for a connection that only reads: the lock that keeps others out needs it.
-        let (file, is_writable) = match process.cache.open(path, options) {
-            Ok(file) => (file, true),
-            Err(error) if is_refused(&error) => (
-                process.cache.open(path, OpenOptions::new()).map_err(failed)?,
-                false,
-            ),
-            Err(error) => return Err(failed(error)),
-        };
-        let found = rustix::fs::fstat(file.as_fd()).map_err(|errno| failed(opening(path, errno.into())))?;
-        if let Some(like) =
-            like.filter(|like| is_name_new && (like.uid(), like.gid()) != (found.st_uid, found.st_gid))
-        {
-            // Only the superuser can, and only then is it needed.
-            // What was opened, not what has its name by now.
-            let (uid, gid) = (Uid::from_raw(like.uid()), Gid::from_raw(like.gid()));
-            let _ = rustix::fs::fchown(file.as_fd(), Some(uid), Some(gid));
-        }
-        let main = match asked.is_database {
-            true => {
-                let database = process::database((found.st_dev, found.st_ino))
-                    .map_err(|error| (code::of_opening(&error), error.told(SURFACE)))?;
-                Some(Main {
-                    connection: database.connection(),
-                    database,
-                    level: Level::None,
-                    shm: None,
-                })
+        let found = opening::open(&process.cache, path, asked).map_err(failed)?;
+        let main = asked.is_database.then(|| {
+            let database = process::database(found.identity);
+            Main {
+                connection: database.connection(),
+                database,
+                level: Level::None,
+                shm: None,
             }
-            false => None,
-        };
+        });
         Ok(Opened {
-            file,
+            file: found.file,
             path: path.to_owned(),
             process,
-            is_writable: is_writable && asked.writes,
-            is_process_writable: is_writable,
-            is_name_new,
+            maker: Maker::this(),
+            is_writable: found.is_writable && asked.writes,
+            is_process_writable: found.is_writable,
+            is_name_new: found.is_name_new,
             persists_wal: false,
             powersafe_overwrite: !matches!(setting("psow").as_deref(), Some("0" | "off" | "no" | "false")),
             errno: 0,
@@ -179,10 +135,10 @@ impl Opened {
         let synced = self.file.sync_data();
         let answer = self.done(synced, code::IOERR_FSYNC);
         if answer == code::OK && self.is_name_new {
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = fs::File::open(folder.unwrap_or(Path::new(".")));
-            if let Err(source) = folder.and_then(|folder| folder.sync_all()) {
+            if let Err(source) = opening::sync_name(&self.path) {
                 self.errno = source.raw_os_error().unwrap_or(0);
+                let said = format!("can't make the name of {} durable: {source}", self.path.display());
+                told::tell(code::IOERR_DIR_FSYNC, &said);
                 return code::IOERR_DIR_FSYNC;
             }
             self.is_name_new = false;
@@ -247,13 +203,19 @@ impl Opened {
             return code::OK;
         };
         let mut state = main.database.state.lock();
-        if let Err(error) = state.claim(&self.process.cache, &self.file, self.is_process_writable) {
-            drop(state);
-            self.errno = error.errno();
-            return match code::of_opening(&error) {
-                code::BUSY => code::BUSY,
-                _ => self.fail(&error, code::IOERR_LOCK),
-            };
+        let (cache, is_writable) = (&self.process.cache, self.is_process_writable);
+        match state.claim(cache, &self.file, is_writable, wanted) {
+            Ok(false) => {}
+            Ok(true) => process::has_become_own(&self.path),
+            Err(error) => {
+                drop(state);
+                self.errno = error.errno();
+                return match error.errno() {
+                    libc::EAGAIN | libc::EBUSY => code::BUSY,
+                    libc::EROFS => code::READONLY,
+                    _ => self.fail(&error, code::IOERR_LOCK),
+                };
+            }
         }
         match state.locks.lock(main.connection, &mut main.level, wanted) {
             Ok(()) => code::OK,
@@ -369,19 +331,44 @@ impl Opened {
         }
     }
 
+    /// Whether it is the parent's: this process was forked from the one that has opened it.
+    pub(crate) fn is_parents(&self) -> bool {
+        self.maker.is_another()
+    }
+
+    /// What a call of a parent's file answers, which does nothing: locks are counted in memory, and the cache is not here.
+    pub(crate) fn refuse(&self, number: c_int) -> c_int {
+        if self.main.is_none() {
+            process::is_parents(&self.path);
+        }
+        let path = self.path.display();
+        told::tell(
+            number,
+            &format!("{path} was opened before fork(), and is the parent's: open it anew in the child"),
+        );
+        number
+    }
+
     /// Closes it. What could not be written is told, in SQLite's log too.
     pub(crate) fn close(mut self) -> c_int {
+        if self.is_parents() {
+            self.refuse(code::OK);
+            // Not even its memory: a thread that is not here may have been in the midst of a change.
+            std::mem::forget(self);
+            return code::OK;
+        }
         self.fetched.clear();
         self.shm_leave();
         self.unlock(Level::None);
         let Opened {
             file, main, process, ..
         } = self;
+        let path = file.path().to_owned();
         // The file before the lock on it: what is dirty is written meanwhile.
         drop(file);
         drop(main);
         let mut answer = code::OK;
-        for lost in process.cache.take_lost() {
+        for lost in process::take_lost(&process.cache, &path) {
             answer = code::IOERR_CLOSE;
             told::tell(answer, &lost.told(SURFACE));
         }
@@ -403,16 +390,6 @@ fn lent(number: c_int) -> c_int {
     number
 }
 
-fn opening(path: &Path, source: std::io::Error) -> Error {
-    let path = path.to_owned();
-    Error::Open { path, source }
-}
-
-/// Whether it may be there, but not to be written.
-fn is_refused(error: &Error) -> bool {
-    matches!(error.errno(), libc::EACCES | libc::EPERM | libc::EROFS)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,6 +400,7 @@ mod tests {
             creates: true,
             is_new: false,
             is_database: true,
+            follows: false,
         };
         Opened::new(path, asked, |_| None).ok().unwrap()
     }
@@ -449,6 +427,59 @@ mod tests {
         assert_eq!(file.read(&mut read, 4092), code::IOERR_SHORT_READ);
         assert_eq!(read, [8, 8, 8, 8, 0, 0, 0, 0], "zeros behind the end");
         assert_eq!(file.close(), code::OK);
+    }
+
+    #[test]
+    fn what_is_kept_from_writers_only_is_not_written_before_its_readers_are_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.db");
+        let (mut reads, mut writes) = (open(&path), open(&path));
+        // As of a file that this process could not write when it was opened.
+        reads.is_process_writable = false;
+        assert_eq!(reads.lock(Level::Shared), code::OK);
+        assert_eq!(reads.lock(Level::Exclusive), code::READONLY);
+        assert_eq!(writes.lock(Level::Shared), code::OK);
+        assert_eq!(writes.lock(Level::Reserved), code::BUSY);
+        assert!(
+            writes.shm_region(0, 32768, true).is_err(),
+            "others may write the WAL"
+        );
+        reads.unlock(Level::None);
+        assert_eq!(
+            writes.lock(Level::Reserved),
+            code::BUSY,
+            "of what it has read already"
+        );
+        writes.unlock(Level::None);
+        assert_eq!(writes.lock(Level::Shared), code::OK);
+        assert_eq!(writes.lock(Level::Reserved), code::OK);
+        assert_eq!(reads.lock(Level::Shared), code::OK);
+        assert!(writes.shm_region(0, 32768, true).is_ok());
+        for file in [reads, writes] {
+            assert_eq!(file.close(), code::OK);
+        }
+    }
+
+    #[test]
+    fn a_write_is_powersafe_unless_the_uri_says_that_it_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for (said, is) in [
+            (None, true),
+            (Some("1"), true),
+            (Some("0"), false),
+            (Some("off"), false),
+        ] {
+            let asked = Asked {
+                writes: true,
+                creates: true,
+                is_new: false,
+                is_database: true,
+                follows: false,
+            };
+            let setting = |name: &str| said.filter(|_| name == "psow").map(String::from);
+            let file = Opened::new(&folder.path().join("data.db"), asked, setting);
+            assert_eq!(file.ok().unwrap().powersafe_overwrite, is, "{said:?}");
+        }
     }
 
     #[test]

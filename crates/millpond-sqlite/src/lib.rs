@@ -24,6 +24,7 @@
 //   2  shm                 the shared memory of the WAL
 //   1  locks               who may read and write
 //   0  code  told          SQLite's numbers, and its log
+//   0  opening             how a file is opened
 //   0  ffi/read_lock       a lock of a range of a file
 
 mod code;
@@ -31,6 +32,7 @@ mod database;
 mod ffi;
 mod file;
 mod locks;
+mod opening;
 mod process;
 mod shm;
 mod told;

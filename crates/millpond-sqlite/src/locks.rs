@@ -97,6 +97,11 @@ impl Locks {
         *own = wanted;
     }
 
+    /// Whether a connection is at SHARED or above.
+    pub(crate) fn are_held(&self) -> bool {
+        self.readers > 0
+    }
+
     /// Whether a connection is above SHARED.
     pub(crate) fn is_reserved(&self) -> bool {
         self.writer.is_some()

@@ -5,12 +5,13 @@
 //! anew: the cache is its parent's.
 
 use crate::database::Database;
+use millpond::internal::OfProcess;
 use millpond::settings::SETTINGS;
 use millpond::{Error, PageCache, device};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
-use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 /// Settings by name, and three of this crate's own: `NAME=VALUE`, separated by spaces or commas.
@@ -35,14 +36,19 @@ pub(crate) struct Process {
     pub(crate) faults: Option<Arc<Faulty>>,
 }
 
+#[derive(Default)]
 struct Own {
-    /// Whose it is.
-    id: u32,
-    process: Process,
+    /// Once a database was opened.
+    process: Option<Process>,
     databases: HashMap<Identity, Weak<Database>>,
+    /// What files could not write when they were closed, as long as their own connections have not heard of it.
+    lost: Vec<Error>,
+    /// In a forked child: journals and WALs that its parent has open, as far as a connection of the parent's has been
+    /// used here.
+    parents: HashSet<PathBuf>,
 }
 
-static OWN: Mutex<Option<Own>> = Mutex::new(None);
+static OWN: OfProcess<Own> = OfProcess::new();
 
 /// What the variable says, pair by pair.
 pub(crate) fn variable() -> Vec<(String, String)> {
@@ -97,7 +103,7 @@ pub(crate) fn with_settings(of_uri: impl Fn(&str) -> Option<String>) -> Result<P
         .iter()
         .filter_map(|setting| Some((setting.name.to_owned(), of_uri(setting.name)?)));
     let asked: Vec<_> = asked.collect();
-    let process = own(|own| own.process.clone()).and_then(|process| {
+    let process = process().and_then(|process| {
         set(&process.cache, &asked)?;
         Ok(process)
     });
@@ -111,38 +117,68 @@ pub(crate) fn with_settings(of_uri: impl Fn(&str) -> Option<String>) -> Result<P
     })
 }
 
-fn own<T>(call: impl FnOnce(&mut Own) -> T) -> Result<T, Error> {
+fn process() -> Result<Process, Error> {
     let mut own = OWN.lock();
-    let id = std::process::id();
-    if let Some(others) = own.take_if(|own| own.id != id) {
-        // The parent's, which ends there.
-        std::mem::forget(others);
+    match &own.process {
+        Some(process) => Ok(process.clone()),
+        None => Ok(own.process.insert(make()?).clone()),
     }
-    let here = match &mut *own {
-        Some(here) => here,
-        none => none.insert(Own {
-            id,
-            process: make()?,
-            databases: HashMap::new(),
-        }),
-    };
-    Ok(call(here))
 }
 
 /// What connections of the process to this file share.
-///
-/// # Errors
-/// As [`with_settings`].
-pub(crate) fn database(identity: Identity) -> Result<Arc<Database>, Error> {
-    own(|own| {
-        own.databases.retain(|_, database| database.strong_count() > 0);
-        let known = own.databases.get(&identity).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let database = Arc::new(Database::new());
-            own.databases.insert(identity, Arc::downgrade(&database));
-            database
-        })
+pub(crate) fn database(identity: Identity) -> Arc<Database> {
+    let databases = &mut OWN.lock().databases;
+    databases.retain(|_, database| database.strong_count() > 0);
+    let known = databases.get(&identity).and_then(Weak::upgrade);
+    known.unwrap_or_else(|| {
+        let database = Arc::new(Database::new());
+        databases.insert(identity, Arc::downgrade(&database));
+        database
     })
+}
+
+/// What could not be written when the file was closed. What others could not is left for those that close them.
+pub(crate) fn take_lost(cache: &PageCache, path: &Path) -> Vec<Error> {
+    let lost = &mut OWN.lock().lost;
+    lost.extend(cache.take_lost());
+    let is_anothers = |error: &Error| path_of(error).is_some_and(|of| of != path);
+    let (anothers, own) = std::mem::take(lost).into_iter().partition(is_anothers);
+    *lost = anothers;
+    own
+}
+
+fn path_of(error: &Error) -> Option<&Path> {
+    match error {
+        Error::Write { path, .. }
+        | Error::Lost { path, .. }
+        | Error::Log { path, .. }
+        | Error::Sync { path, .. }
+        | Error::OwnGuard { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+/// A connection of the parent's, which this process should not use, has this file.
+pub(crate) fn is_parents(path: &Path) {
+    OWN.lock().parents.insert(path.to_owned());
+}
+
+/// Whether it must not be deleted here.
+pub(crate) fn may_be_in_use(path: &Path) -> bool {
+    OWN.lock().parents.contains(path)
+}
+
+/// The database is this process's now, with its journal and WAL, whatever the parent had open.
+pub(crate) fn has_become_own(database: &Path) {
+    let is_of = |path: &PathBuf| {
+        let (path, database) = (
+            path.as_os_str().as_encoded_bytes(),
+            database.as_os_str().as_encoded_bytes(),
+        );
+        path.strip_prefix(database)
+            .is_some_and(|rest| rest.starts_with(b"-"))
+    };
+    OWN.lock().parents.retain(|path| !is_of(path));
 }
 
 /// What is to fail: `writes:5`, or `syncs:28:3` for three times, with numbers of errno.
@@ -168,4 +204,37 @@ pub(crate) fn fault(text: &str) -> Result<FaultRule, String> {
     let mut rule = FaultRule::always(target, Fault::Fail(errno));
     rule.times = times;
     Ok(rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_of_a_file_is_told_where_that_one_is_closed() {
+        let cache = process().ok().unwrap().cache;
+        let lost = |path: &str| Error::Write {
+            path: path.into(),
+            source: std::io::Error::from_raw_os_error(libc::EIO),
+        };
+        OWN.lock()
+            .lost
+            .extend([lost("/a.db"), lost("/b.db"), lost("/a.db")]);
+        assert!(take_lost(&cache, Path::new("/c.db")).is_empty());
+        assert_eq!(take_lost(&cache, Path::new("/a.db")).len(), 2);
+        assert_eq!(take_lost(&cache, Path::new("/b.db")).len(), 1);
+        assert!(take_lost(&cache, Path::new("/a.db")).is_empty());
+    }
+
+    #[test]
+    fn what_a_parent_has_open_is_in_use_until_the_database_is_this_processs() {
+        let wal = Path::new("/parents.db-wal");
+        assert!(!may_be_in_use(wal));
+        is_parents(wal);
+        assert!(may_be_in_use(wal));
+        has_become_own(Path::new("/parents"));
+        assert!(may_be_in_use(wal));
+        has_become_own(Path::new("/parents.db"));
+        assert!(!may_be_in_use(wal));
+    }
 }

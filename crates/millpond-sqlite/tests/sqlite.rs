@@ -133,6 +133,46 @@ fn a_forked_child_has_a_cache_of_its_own() {
 }
 
 #[test]
+fn a_forked_child_that_closes_its_parents_connections_takes_nothing_from_the_parent() {
+    passes(
+        "a_forked_child_that_closes_its_parents_connections_takes_nothing_from_the_parent",
+        "memory=8M",
+    );
+}
+
+#[test]
+fn a_forked_child_that_closes_a_database_for_reading_leaves_its_parents_lock() {
+    passes(
+        "a_forked_child_that_closes_a_database_for_reading_leaves_its_parents_lock",
+        "memory=8M",
+    );
+}
+
+#[test]
+fn a_wal_that_may_only_be_read_is_refused_in_every_locking_mode() {
+    passes(
+        "a_wal_that_may_only_be_read_is_refused_in_every_locking_mode",
+        "memory=8M",
+    );
+}
+
+#[test]
+fn a_journal_is_its_databases_owners_and_no_link_is_followed() {
+    passes(
+        "a_journal_is_its_databases_owners_and_no_link_is_followed",
+        "memory=8M",
+    );
+}
+
+#[test]
+fn settings_of_a_uri_count_when_the_database_is_opened_and_no_more() {
+    passes(
+        "settings_of_a_uri_count_when_the_database_is_opened_and_no_more",
+        "memory=8M",
+    );
+}
+
+#[test]
 fn it_can_be_the_vfs_of_every_database() {
     passes("it_can_be_the_vfs_of_every_database", "memory=8M,default=1");
 }

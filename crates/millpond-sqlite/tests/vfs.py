@@ -527,6 +527,158 @@ def a_forked_child_has_a_cache_of_its_own(folder):
     check(plain(f"{folder}/child.db"))
 
 
+def a_forked_child_that_closes_its_parents_connections_takes_nothing_from_the_parent(folder):
+    load()
+    for mode in MODES:
+        path = f"{folder}/{mode}.db"
+        connection = ours(path)
+        connection.execute(f"pragma journal_mode={mode}")
+        connection.execute("pragma synchronous=full")
+        connection.execute("create table t(a)")
+        # A WAL that holds nothing new is what the last connection deletes.
+        connection.execute("pragma wal_checkpoint")
+        busy = ours(f"{folder}/busy-{mode}.db")
+        busy.execute(f"pragma journal_mode={mode}")
+        busy.execute("create table t(a)")
+        busy.execute("begin immediate")
+        busy.execute("insert into t values(1)")
+        before = sorted(os.listdir(folder))
+        child = os.fork()
+        if child == 0:
+            try:
+                fails("", lambda: connection.execute("insert into t values(7)"))
+                fails("", lambda: connection.execute("select * from t").fetchall())
+                fails("", lambda: busy.execute("commit"))
+            except AssertionError:
+                os._exit(1)
+            for each in (connection, busy):
+                each.close()
+            os._exit(0 if sorted(os.listdir(folder)) == before else 2)
+        assert os.waitpid(child, 0)[1] == 0
+        busy.execute("commit")
+        connection.execute("insert into t values(1)")
+        # What is synced is in the files that have the names.
+        copies = f"{folder}/copies-{mode}"
+        os.mkdir(copies)
+        for name in os.listdir(folder):
+            if name.startswith((f"{mode}.db", f"busy-{mode}.db")):
+                open(f"{copies}/{name}", "wb").write(open(f"{folder}/{name}", "rb").read())
+        for name in (f"{mode}.db", f"busy-{mode}.db"):
+            copy = plain(f"{copies}/{name}")
+            check(copy)
+            assert ask(copy, "select count(*) from t") == 1, (mode, name)
+            copy.close()
+        connection.close()
+        busy.close()
+
+
+def a_forked_child_that_closes_a_database_for_reading_leaves_its_parents_lock(folder):
+    if os.getuid() != 0:
+        return print("skipped: a database that may only be read: needs root, to be another user")
+    path = f"{folder}/data.db"
+    connection = plain(path)
+    connection.execute("create table t(a)")
+    connection.close()
+    os.chmod(path, 0o444)
+    os.chmod(folder, 0o755)
+    reader = other(
+        """
+load()  # while the library can be reached
+os.setgid(65534), os.setuid(65534)
+connection = ours(sys.argv[2])
+ask(connection, "select count(*) from t")
+child = os.fork()
+connection.close() if child == 0 else None
+os._exit(0) if child == 0 else os.waitpid(child, 0)
+print("closed in the child", flush=True)
+sys.stdin.readline()
+""",
+        path,
+    )
+    assert reader.stdout.readline() == "closed in the child\n"
+    beside = plain(path, timeout=0)
+    fails("database is locked", lambda: beside.execute("insert into t values(1)"))
+    reader.communicate("go\n", timeout=60)
+    beside.execute("insert into t values(1)")
+
+
+def a_wal_that_may_only_be_read_is_refused_in_every_locking_mode(folder):
+    if os.getuid() != 0:
+        return print("skipped: a database that may only be read: needs root, to be another user")
+    path = f"{folder}/data.db"
+    connection = plain(path)
+    connection.execute("pragma journal_mode=wal")
+    connection.execute("create table t(a)")
+    os.chmod(path, 0o444)
+    os.chmod(folder, 0o755)
+    said = answer(
+        TRY + """
+load()  # while the library can be reached
+os.setgid(65534), os.setuid(65534)
+for locking in ["normal", "exclusive"]:
+    connection = sqlite3.connect("file::memory:", uri=True, isolation_level=None)
+    connection.execute(f"pragma locking_mode={locking}")  # of what is attached from now on
+    print(attempt(lambda: connection.execute("attach ? as x", (f"file:{sys.argv[2]}?vfs=millpond",))))
+""",
+        path,
+    )
+    refused = ["unable to open database", "attempt to write a readonly database"]
+    lines = said.splitlines()
+    assert len(lines) == 2 and all(line.startswith(text) for line, text in zip(lines, refused)), said
+    connection.close()
+
+
+def a_journal_is_its_databases_owners_and_no_link_is_followed(folder):
+    if os.getuid() != 0:
+        return print("skipped: owners of files: needs root")
+    load()
+    for mode, ending in [("delete", "-journal"), ("wal", "-wal")]:
+        path = f"{folder}/{mode}.db"
+        connection = ours(path)
+        connection.execute(f"pragma journal_mode={mode}")
+        connection.execute("create table t(a)")
+        connection.close()
+        os.chown(path, 65534, 65533)
+        os.chmod(path, 0o664)
+        before = os.umask(0o077)
+        connection = ours(path)
+        connection.execute("begin")
+        connection.execute("insert into t values(1)")
+        found = os.stat(path + ending)
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (65534, 65533, 0o664), found
+        connection.execute("commit")
+        connection.close()
+        os.umask(before)
+
+        # In a folder of another's, a link is where the journal would be.
+        others = f"{folder}/others"
+        os.symlink(others, path + ending)
+        connection = ours(path)
+        fails("unable to open", lambda: connection.execute("insert into t values(2)"))
+        connection.close()
+        assert not os.path.exists(others)
+        os.unlink(path + ending)
+        connection = ours(path)
+        assert ask(connection, "select count(*) from t") == 1
+        connection.close()
+    # A database may be reached by one.
+    os.symlink(f"{folder}/wal.db", f"{folder}/link.db")
+    connection = ours(f"{folder}/link.db")
+    assert ask(connection, "select count(*) from t") == 1
+    connection.close()
+
+
+def settings_of_a_uri_count_when_the_database_is_opened_and_no_more(folder):
+    load()
+    connection = ours(f"{folder}/data.db", "&memory=12M")
+    connection.execute("create table t(a)")
+    connection.execute("pragma millpond='memory=16M'")
+    for _ in range(3):
+        connection.execute("insert into t values(1)")  # opens a journal
+    assert ask(connection, "pragma millpond=memory") == "16M"
+    connection.close()
+
+
 def it_can_be_the_vfs_of_every_database(folder):
     load()  # with MILLPOND_SQLITE=default=1
     connection = sqlite3.connect(f"{folder}/data.db")

@@ -39,6 +39,11 @@ impl Api {
         API.get().copied()
     }
 
+    /// As `SQLITE_VERSION_NUMBER`.
+    pub(crate) fn version(self) -> c_int {
+        (self.0.libversion_number)()
+    }
+
     pub(crate) fn vfs_find(self, name: Option<&CStr>) -> *mut Vfs {
         (self.0.vfs_find)(name.map_or(std::ptr::null(), CStr::as_ptr))
     }

@@ -19,7 +19,7 @@ const MMAP_SIZE: c_int = 18;
 const HAS_MOVED: c_int = 20;
 
 pub(super) extern "C" fn file_control(file: *mut OsFile, op: c_int, argument: *mut c_void) -> c_int {
-    with(file, |file| match op {
+    with(file, code::NOTFOUND, |file| match op {
         LOCK_STATE => set(argument, file.level() as c_int),
         LAST_ERRNO => set(argument, file.errno),
         // The cache makes room on the device as it writes.

@@ -35,6 +35,9 @@ static METHODS: IoMethods = IoMethods {
 /// cache writes whole pages, in which bytes that were not changed are the same as before.
 const POWERSAFE_OVERWRITE: c_int = 0x1000;
 
+/// Where none can be asked: what most disks have.
+const SECTOR_BYTES: c_int = 4096;
+
 /// `SQLITE_SHM_...`.
 mod shm {
     use std::ffi::c_int;
@@ -70,13 +73,18 @@ pub(super) fn is_ours(file: *const OsFile) -> bool {
     std::ptr::eq(methods, &METHODS)
 }
 
-/// Makes a call for SQLite, from which no panic gets out.
-pub(super) fn with(file: *mut OsFile, call: impl FnOnce(&mut Opened) -> c_int) -> c_int {
+/// Makes a call for SQLite, from which no panic gets out. `refused` is the answer in a forked child, of a file that its parent
+/// has opened.
+pub(super) fn with(file: *mut OsFile, refused: c_int, call: impl FnOnce(&mut Opened) -> c_int) -> c_int {
     // SAFETY: SQLite gives a file that `leave` has left, and uses it on one thread at a time.
     let opened = unsafe { (*file).opened };
     // SAFETY: the same; it is a box's until `close`.
     let opened = unsafe { &mut *opened };
-    catch_unwind(AssertUnwindSafe(|| call(opened))).unwrap_or(code::IOERR)
+    let call = || match opened.is_parents() {
+        false => call(opened),
+        true => opened.refuse(refused),
+    };
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or(code::IOERR)
 }
 
 fn set<T>(place: *mut T, value: T) -> c_int {
@@ -97,35 +105,35 @@ extern "C" fn close(file: *mut OsFile) -> c_int {
 extern "C" fn read(file: *mut OsFile, buffer: *mut c_void, len: c_int, offset: i64) -> c_int {
     // SAFETY: SQLite's buffer, of this length; bytes are only written to it.
     let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), len as usize) };
-    with(file, |file| file.read(buffer, offset as u64))
+    with(file, code::IOERR_READ, |file| file.read(buffer, offset as u64))
 }
 
 extern "C" fn write(file: *mut OsFile, buffer: *const c_void, len: c_int, offset: i64) -> c_int {
     // SAFETY: SQLite's buffer, of this length.
     let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), len as usize) };
-    with(file, |file| file.write(bytes, offset as u64))
+    with(file, code::IOERR_WRITE, |file| file.write(bytes, offset as u64))
 }
 
 extern "C" fn truncate(file: *mut OsFile, len: i64) -> c_int {
-    with(file, |file| file.truncate(len as u64))
+    with(file, code::IOERR_TRUNCATE, |file| file.truncate(len as u64))
 }
 
 extern "C" fn sync(file: *mut OsFile, _how: c_int) -> c_int {
-    with(file, Opened::sync)
+    with(file, code::IOERR_FSYNC, Opened::sync)
 }
 
 extern "C" fn file_size(file: *mut OsFile, len: *mut i64) -> c_int {
-    with(file, |file| set(len, file.len() as i64))
+    with(file, code::IOERR_FSTAT, |file| set(len, file.len() as i64))
 }
 
 extern "C" fn lock(file: *mut OsFile, level: c_int) -> c_int {
-    with(file, |file| {
+    with(file, code::IOERR_LOCK, |file| {
         Level::from_number(level).map_or(code::ERROR, |level| file.lock(level))
     })
 }
 
 extern "C" fn unlock(file: *mut OsFile, level: c_int) -> c_int {
-    with(file, |file| match Level::from_number(level) {
+    with(file, code::OK, |file| match Level::from_number(level) {
         Some(level @ (Level::None | Level::Shared)) => {
             file.unlock(level);
             code::OK
@@ -135,15 +143,17 @@ extern "C" fn unlock(file: *mut OsFile, level: c_int) -> c_int {
 }
 
 extern "C" fn check_reserved_lock(file: *mut OsFile, answer: *mut c_int) -> c_int {
-    with(file, |file| set(answer, file.is_reserved().into()))
+    with(file, code::IOERR_CHECKRESERVEDLOCK, |file| {
+        set(answer, file.is_reserved().into())
+    })
 }
 
 extern "C" fn sector_size(file: *mut OsFile) -> c_int {
-    with(file, |file| file.sector_bytes() as c_int)
+    with(file, SECTOR_BYTES, |file| file.sector_bytes() as c_int)
 }
 
 extern "C" fn device_characteristics(file: *mut OsFile) -> c_int {
-    with(file, |file| match file.powersafe_overwrite {
+    with(file, 0, |file| match file.powersafe_overwrite {
         true => POWERSAFE_OVERWRITE,
         false => 0,
     })
@@ -156,20 +166,18 @@ extern "C" fn shm_map(
     make: c_int,
     at: *mut *mut c_void,
 ) -> c_int {
-    with(file, |file| {
+    set(at, std::ptr::null_mut());
+    with(file, code::IOERR_SHMMAP, |file| {
         match file.shm_region(index as usize, bytes as usize, make != 0) {
             Ok(region) => set(at, region.unwrap_or(std::ptr::null_mut())),
-            Err(number) => {
-                set(at, std::ptr::null_mut());
-                number
-            }
+            Err(number) => number,
         }
     })
 }
 
 extern "C" fn shm_lock(file: *mut OsFile, first: c_int, count: c_int, flags: c_int) -> c_int {
     let locks = first as usize..(first + count) as usize;
-    with(file, |file| {
+    with(file, code::IOERR_SHMLOCK, |file| {
         file.shm_lock(locks, flags & shm::LOCK != 0, flags & shm::EXCLUSIVE != 0)
     })
 }
@@ -179,7 +187,7 @@ extern "C" fn shm_barrier(_file: *mut OsFile) {
 }
 
 extern "C" fn shm_unmap(file: *mut OsFile, _delete: c_int) -> c_int {
-    with(file, |file| {
+    with(file, code::OK, |file| {
         file.shm_leave();
         code::OK
     })
@@ -187,10 +195,12 @@ extern "C" fn shm_unmap(file: *mut OsFile, _delete: c_int) -> c_int {
 
 extern "C" fn fetch(file: *mut OsFile, offset: i64, len: c_int, at: *mut *mut c_void) -> c_int {
     set(at, std::ptr::null_mut());
-    with(file, |file| match file.fetch(offset as u64, len as usize) {
-        Ok(Some(page)) => set(at, page.cast_mut()),
-        Ok(None) => code::OK,
-        Err(number) => number,
+    with(file, code::OK, |file| {
+        match file.fetch(offset as u64, len as usize) {
+            Ok(Some(page)) => set(at, page.cast_mut()),
+            Ok(None) => code::OK,
+            Err(number) => number,
+        }
     })
 }
 
@@ -199,7 +209,7 @@ extern "C" fn unfetch(file: *mut OsFile, offset: i64, page: *mut c_void) -> c_in
     if page.is_null() {
         return code::OK;
     }
-    with(file, |file| {
+    with(file, code::OK, |file| {
         file.unfetch(offset as u64);
         code::OK
     })

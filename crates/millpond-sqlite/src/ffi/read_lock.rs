@@ -5,6 +5,7 @@
 //! the locks that the process has by `fcntl`.
 
 use millpond::File;
+use millpond::internal::Maker;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -12,22 +13,29 @@ use std::os::fd::{AsFd, AsRawFd};
 const START: i64 = 0x4000_0000;
 const LEN: i64 = 512;
 
-/// Held until it is dropped.
-pub(crate) struct ReadLock(File);
+/// Held until it is dropped, in the process that has taken it.
+pub(crate) struct ReadLock {
+    file: File,
+    maker: Maker,
+}
 
 impl ReadLock {
     /// # Errors
     /// `EAGAIN` if a writer has it.
     pub(crate) fn new(file: File) -> io::Result<ReadLock> {
         set(&file, libc::F_RDLCK)?;
-        Ok(ReadLock(file))
+        let maker = Maker::this();
+        Ok(ReadLock { file, maker })
     }
 }
 
 impl Drop for ReadLock {
     fn drop(&mut self) {
-        // Whatever forked children have of the descriptor.
-        let _ = set(&self.0, libc::F_UNLCK);
+        // Whatever forked children have of the descriptor. In one of them it is the parent's: an unlock there would be one
+        // for all that have the open file.
+        if !self.maker.is_another() {
+            let _ = set(&self.file, libc::F_UNLCK);
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use super::api::Api;
 use super::methods;
 use super::types::{OsFile, Symbol, Vfs};
 use crate::code;
-use crate::file::{Asked, Opened};
+use crate::file::Opened;
+use crate::opening::Asked;
+use crate::process;
 use crate::told;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +16,9 @@ use std::path::Path;
 
 const NAME: &CStr = c"millpond";
 
+/// SQLite 3.10 and newer gives names of databases in which no link is left.
+const RESOLVES_LINKS: c_int = 3_010_000;
+
 /// `SQLITE_OPEN_...`.
 mod open {
     use std::ffi::c_int;
@@ -21,6 +26,7 @@ mod open {
     pub(super) const READ_WRITE: c_int = 0x2;
     pub(super) const CREATE: c_int = 0x4;
     pub(super) const EXCLUSIVE: c_int = 0x10;
+    pub(super) const URI: c_int = 0x40;
     pub(super) const MAIN_DB: c_int = 0x100;
     pub(super) const MAIN_JOURNAL: c_int = 0x800;
     pub(super) const WAL: c_int = 0x8_0000;
@@ -37,8 +43,9 @@ pub(super) fn register(api: Api, is_default: bool) -> c_int {
     let Some(facts) = (unsafe { below.as_ref() }) else {
         return code::ERROR;
     };
+    let version = facts.version.min(2);
     let vfs = Vfs {
-        version: facts.version.min(2),
+        version,
         file_bytes: facts.file_bytes.max(size_of::<OsFile>() as c_int),
         path_bytes_max: facts.path_bytes_max,
         next: std::ptr::null_mut(),
@@ -56,7 +63,10 @@ pub(super) fn register(api: Api, is_default: bool) -> c_int {
         sleep,
         current_time,
         last_error,
-        current_time_ms: facts.current_time_ms.map(|_| current_time_ms as _),
+        current_time_ms: (version >= 2)
+            .then_some(facts)
+            .and_then(|facts| facts.current_time_ms)
+            .map(|_| current_time_ms as _),
     };
     // For ever, as SQLite has it from now on.
     api.vfs_register(Box::into_raw(Box::new(vfs)), is_default)
@@ -91,8 +101,14 @@ extern "C" fn open(
             creates: flags & open::CREATE != 0,
             is_new: flags & open::EXCLUSIVE != 0,
             is_database: flags & open::MAIN_DB != 0,
+            follows: Api::get().is_none_or(|api| api.version() < RESOLVES_LINKS),
         };
-        let parameter = |name: &str| Api::get()?.uri_parameter(text.as_ptr(), name);
+        // Another name may have nothing behind it to look at.
+        let has_parameters = flags & open::URI != 0;
+        let parameter = |name: &str| match has_parameters {
+            true => Api::get()?.uri_parameter(text.as_ptr(), name),
+            false => None,
+        };
         let opened = Opened::new(path, asked, parameter);
         opened.inspect_err(|(number, why)| told::tell(*number, why))
     }));
@@ -113,6 +129,14 @@ extern "C" fn open(
 }
 
 extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_dir: c_int) -> c_int {
+    // SAFETY: SQLite gives a text.
+    let text = unsafe { CStr::from_ptr(name) };
+    let path = Path::new(OsStr::from_bytes(text.to_bytes()));
+    if catch_unwind(|| process::may_be_in_use(path)).unwrap_or(false) {
+        let said = format!("{} is the parent's, and stays", path.display());
+        told::tell(code::IOERR_DELETE, &said);
+        return code::IOERR_DELETE;
+    }
     let (facts, below) = below(vfs);
     (facts.delete)(below, name, sync_dir)
 }
