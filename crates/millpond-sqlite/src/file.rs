@@ -61,7 +61,7 @@ impl Opened {
         let failed = |error: Error| (code::of_opening(&error), error.told(SURFACE));
         // A journal and a WAL have their database's parameters, which were heard when that was opened.
         let setting = |name: &str| setting(name).filter(|_| asked.is_database);
-        let process = process::with_settings(&setting).map_err(failed)?;
+        let process = process::with_settings(setting).map_err(failed)?;
         let found = opening::open(&process.cache, path, asked).map_err(failed)?;
         let main = asked.is_database.then(|| {
             let database = process::database(found.identity);
