@@ -187,7 +187,7 @@ fn programs_in_c_have_no_complaint_of_valgrind() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
     refuse_rings();
-    for (source, wants_folder) in [PROGRAMS[0], PROGRAMS[1], PROGRAMS[3]] {
+    for (source, wants_folder) in [PROGRAMS[0], PROGRAMS[1], PROGRAMS[3], PROGRAMS[6]] {
         compile("gcc", "c11", source, &program, &[]);
         let watcher = [
             "valgrind",
