@@ -37,6 +37,7 @@
 /* Handles. */
 typedef struct millpond_cache millpond_cache;         /* a budget, and what is in it */
 typedef struct millpond_file millpond_file;           /* a file in a cache */
+typedef struct millpond_map millpond_map;             /* a file at addresses */
 typedef struct millpond_region millpond_region;       /* memory larger than memory */
 typedef struct millpond_log millpond_log;             /* how far a log is durable */
 typedef struct millpond_check millpond_check;         /* checksums of pages */
@@ -57,6 +58,10 @@ typedef struct millpond_recording millpond_recording; /* a trace that is being w
 // millpond_cache_options.flags: the swap file has no name, and is gone with the cache.
 #define MILLPOND_CACHE_SWAP_UNLINKED 8
 
+// millpond_cache_options.flags: files can be mapped, with millpond_map_new. Frames are in small pages then, and hits over more
+// than 1 GiB take longer.
+#define MILLPOND_CACHE_MAPPINGS 16
+
 // millpond_file_options.flags: for writing as well.
 #define MILLPOND_OPEN_WRITE 1
 
@@ -74,6 +79,13 @@ typedef struct millpond_recording millpond_recording; /* a trace that is being w
 
 // millpond_file_options.flags: also if another cache of the process writes the file. The program keeps the two apart.
 #define MILLPOND_OPEN_BESIDE_OTHER_CACHES 32
+
+// millpond_map_new: the memory can be written, and what is stored there is the file's.
+#define MILLPOND_MAP_WRITABLE 1
+
+// millpond_map_new: the thread that touches a page serves its fault, in a handler of SIGBUS. System calls that are given
+// memory which is not there fail with EFAULT then.
+#define MILLPOND_MAP_IN_THREAD 2
 
 // millpond_region_new: the thread that touches a page serves its fault, in a handler of SIGBUS.
 #define MILLPOND_REGION_IN_THREAD 1
@@ -191,6 +203,25 @@ enum millpond_advice
 typedef enum millpond_advice millpond_advice;
 #else
 typedef uint32_t millpond_advice;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// How a part of a mapping will be used. millpond_file_advise is for all of the file.
+enum millpond_map_advice
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // Soon: it is read in the background.
+    MILLPOND_MAP_WILL_NEED = 0,
+    // Not soon: the mapping gives it back. What is stored stays, and so does the content.
+    MILLPOND_MAP_DONT_NEED = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum millpond_map_advice millpond_map_advice;
+#else
+typedef uint32_t millpond_map_advice;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -365,6 +396,9 @@ struct millpond_page_mut {
     // The library's.
     uint64_t held[12];
 };
+
+// Is lent bytes that stay as they are during the call.
+typedef void (*millpond_map_visit)(void *user, const void *data, size_t len);
 
 // Makes everything durable up to record `wanted`, sets `*durable` to the record up to which it is, which may be more, and
 // returns 0; or returns a number of errno.h, as which pages' syncs then fail. Called by a thread of its own, one call at a
@@ -588,6 +622,12 @@ millpond_code millpond_file_prefetch(const millpond_file *file, uint64_t offset,
 // Says how the file will be used from now on, by all handles: a millpond_advice.
 millpond_code millpond_file_advise(millpond_file *file, uint32_t advice);
 
+// Says that the file is read in records of so many bytes, rounded up to whole pages, each beginning at a multiple of that, by
+// all handles: a page that is missing for a guard or a mapping is read with what is missing of its record. 4 MiB at most; 0
+// is as MILLPOND_ADVICE_RANDOM.
+millpond_code millpond_file_advise_records(millpond_file *file,
+                                           uint64_t bytes);
+
 // Forgets the unchanged pages of the bytes from `start` up to `end` (UINT64_MAX: up to the end), and takes the length that
 // the device has: for files that others have changed. `*kept`, if not NULL, gets how many pages stay because they are
 // changed here.
@@ -643,6 +683,69 @@ millpond_code millpond_page_set_order(struct millpond_page_mut *page,
 
 // How many bytes a page has, in all files of the cache but at their end.
 millpond_code millpond_file_page_size(const millpond_file *file, uint64_t *bytes);
+
+// Maps `len` bytes of the file from `offset` on, of a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that stay
+// until millpond_map_close or millpond_map_drop, and what of them is in memory is within the budget. `len` 0: up to the end
+// of the file. `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps
+// the file open, also when `file` is closed.
+//
+// A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one behind the
+// end of the file. millpond_map_try_read has an error instead.
+//
+// MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE, MILLPOND_READ_ONLY.
+millpond_code millpond_map_new(millpond_file *file,
+                               uint64_t offset,
+                               uint64_t len,
+                               uint32_t flags,
+                               millpond_map **map);
+
+// Where the mapping is and how long. To be written only if it is MILLPOND_MAP_WRITABLE: a store into another ends the
+// program. `len` may be NULL.
+millpond_code millpond_map_data(const millpond_map *map,
+                                void **data,
+                                size_t *len);
+
+// Brings `len` bytes from `offset` on into memory and lends them to `visit`, which gets `user`. No thread changes them
+// meanwhile, and the file is not made shorter below them: their writers wait. A quarter of the cache's memory at most.
+//
+// As millpond_file_read_at; MILLPOND_RANGE behind the end, or if there are too many bytes.
+millpond_code millpond_map_try_read(const millpond_map *map,
+                                    size_t offset,
+                                    size_t len,
+                                    millpond_map_visit visit,
+                                    void *user);
+
+// Copies up to `len` bytes from `offset` on into `buffer`. `*read` has how many: fewer than `len` only where the mapping or
+// the file ends. As millpond_file_read_at: nothing is torn by those who write meanwhile but between pages.
+millpond_code millpond_map_copy_to(const millpond_map *map,
+                                   void *buffer,
+                                   size_t len,
+                                   size_t offset,
+                                   size_t *read);
+
+// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE behind the end of the mapping or of the
+// file, and nothing is written then.
+millpond_code millpond_map_copy_from(millpond_map *map,
+                                     const void *data,
+                                     size_t len,
+                                     size_t offset);
+
+// Makes durable what was stored in `len` bytes from `offset` on, and all of the file with them.
+//
+// As millpond_file_sync: what could not be written stays in memory, and the next sync says so again.
+millpond_code millpond_map_sync(millpond_map *map, size_t offset, size_t len);
+
+// Says how `len` bytes from `offset` on will be used: a millpond_map_advice.
+millpond_code millpond_map_advise(millpond_map *map, size_t offset, size_t len, uint32_t advice);
+
+// Whether the page with byte `offset` of the mapping is in memory at this moment: `*is` is 1 or 0.
+millpond_code millpond_map_is_resident(const millpond_map *map, size_t offset, int *is);
+
+// Makes what was stored durable and drops the mapping. It stays if that fails. Nothing may point into it any more.
+millpond_code millpond_map_close(millpond_map *map);
+
+// Drops the mapping. What was stored stays in the cache, and is written as ever. Nothing may point into it any more.
+millpond_code millpond_map_drop(millpond_map *map);
 
 // Makes a region of `len` bytes, zeros at first, of a cache with a swap file. `flags` is 0 or MILLPOND_REGION_IN_THREAD. The
 // caller owns `*region` and drops it with millpond_region_drop.

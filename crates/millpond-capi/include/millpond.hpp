@@ -137,6 +137,35 @@ struct fault : millpond_fault {
     }
 };
 
+// A file at addresses.
+class map : public owned<millpond_map, millpond_map_drop> {
+  public:
+    using owned::owned;
+
+    // To be written only if it is MILLPOND_MAP_WRITABLE.
+    std::span<std::byte> bytes() const {
+        void *data = nullptr;
+        std::size_t len = 0;
+        check(millpond_map_data(get(), &data, &len));
+        return {static_cast<std::byte *>(data), len};
+    }
+    // As much of it as whole values fill.
+    template <typename T> std::span<T> as() const {
+        static_assert(std::is_trivially_copyable_v<T>, "a file has bytes, and no objects with constructors");
+        std::span<std::byte> all = bytes();
+        return {reinterpret_cast<T *>(all.data()), all.size() / sizeof(T)};
+    }
+    void sync() { check(millpond_map_sync(get(), 0, bytes().size())); }
+    void advise(std::size_t offset, std::size_t len, millpond_map_advice advice) {
+        check(millpond_map_advise(get(), offset, len, static_cast<std::uint32_t>(advice)));
+    }
+    // Syncs, and throws if that fails; the mapping stays then.
+    void close() {
+        check(millpond_map_close(get()));
+        release();
+    }
+};
+
 // A file in a cache. The destructor drops it: what can't be written then is told by cache::take_lost.
 class file : public owned<millpond_file, millpond_file_drop> {
   public:
@@ -206,6 +235,13 @@ class file : public owned<millpond_file, millpond_file_drop> {
     }
     void advise(millpond_advice advice) {
         check(millpond_file_advise(get(), static_cast<std::uint32_t>(advice)));
+    }
+    void advise_records(std::uint64_t bytes) { check(millpond_file_advise_records(get(), bytes)); }
+    // MILLPOND_MAP_... flags; `len` 0: up to the end.
+    millpond::map map(std::uint64_t offset = 0, std::uint64_t len = 0, std::uint32_t flags = 0) {
+        millpond_map *handle = nullptr;
+        check(millpond_map_new(get(), offset, len, flags, &handle));
+        return millpond::map(handle);
     }
     // How many pages were given up.
     std::uint64_t discard_unwritten() {

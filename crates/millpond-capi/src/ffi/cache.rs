@@ -30,6 +30,9 @@ pub const MILLPOND_CACHE_BEYOND_LIMIT: u32 = 2;
 pub const MILLPOND_CACHE_CONTROL: u32 = 4;
 /// millpond_cache_options.flags: the swap file has no name, and is gone with the cache.
 pub const MILLPOND_CACHE_SWAP_UNLINKED: u32 = 8;
+/// millpond_cache_options.flags: files can be mapped, with millpond_map_new. Frames are in small pages then, and hits over more
+/// than 1 GiB take longer.
+pub const MILLPOND_CACHE_MAPPINGS: u32 = 16;
 
 /// Told something by the cache, as one sentence without a line break, which is good during the call. It may be called by
 /// any thread, also several at a time; it should note the text and return, and must neither use the cache nor wait for a
@@ -93,7 +96,8 @@ fn builder(options: &millpond_cache_options) -> Result<Builder, Failure> {
     let known = MILLPOND_CACHE_LAZY
         | MILLPOND_CACHE_BEYOND_LIMIT
         | MILLPOND_CACHE_CONTROL
-        | MILLPOND_CACHE_SWAP_UNLINKED;
+        | MILLPOND_CACHE_SWAP_UNLINKED
+        | MILLPOND_CACHE_MAPPINGS;
     if options.flags & !known != 0 || options.reserved != 0 {
         return Err(Failure::invalid(format!(
             "the flags {:#x} of struct millpond_cache_options are not all known: allowed are those of {known:#x}, and 0 \
@@ -104,7 +108,8 @@ fn builder(options: &millpond_cache_options) -> Result<Builder, Failure> {
     let mut builder = PageCache::builder()
         .populate(!has(MILLPOND_CACHE_LAZY))
         .memory_beyond_limit(has(MILLPOND_CACHE_BEYOND_LIMIT))
-        .control(has(MILLPOND_CACHE_CONTROL));
+        .control(has(MILLPOND_CACHE_CONTROL))
+        .mappings(has(MILLPOND_CACHE_MAPPINGS));
     match (options.memory, options.memory_max) {
         (0, 0) => {}
         (memory, 0) => builder = builder.memory(memory),

@@ -372,6 +372,14 @@ pub extern "C" fn millpond_file_advise(file: *mut millpond_file, advice: u32) ->
     })
 }
 
+/// Says that the file is read in records of so many bytes, rounded up to whole pages, each beginning at a multiple of that, by
+/// all handles: a page that is missing for a guard or a mapping is read with what is missing of its record. 4 MiB at most; 0
+/// is as MILLPOND_ADVICE_RANDOM.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_file_advise_records(file: *mut millpond_file, bytes: u64) -> millpond_code {
+    attempt(|| Ok(value(file)?.advise(Advice::Records(bytes))?))
+}
+
 /// Forgets the unchanged pages of the bytes from `start` up to `end` (UINT64_MAX: up to the end), and takes the length that
 /// the device has: for files that others have changed. `*kept`, if not NULL, gets how many pages stay because they are
 /// changed here.

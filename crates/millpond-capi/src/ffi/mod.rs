@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `handle` `memory` | what C gives: handles, bytes, texts, structs |
 //! | `page` | guards in structs of the caller's |
-//! | `error` `cache` `figures` `file` `region` `order` `check` `faults` `recording` | the calls |
+//! | `error` `cache` `figures` `file` `mapping` `region` `order` `check` `faults` `recording` | the calls |
 
 mod handle;
 mod memory;
@@ -19,6 +19,8 @@ mod figures;
 mod file;
 
 mod page;
+
+mod mapping;
 
 mod region;
 
@@ -40,4 +42,5 @@ kinds! {
     millpond_check: check::Check, 0x6d70_0005;
     millpond_faults: faults::Faults, 0x6d70_0006;
     millpond_recording: millpond::trace::Recording, 0x6d70_0007;
+    millpond_map: millpond::Mapping, 0x6d70_0008;
 }

@@ -146,6 +146,81 @@ static void checks(millpond_cache *cache, const char *folder) {
     CHECK(millpond_file_close(file) == MILLPOND_OK);
 }
 
+static void adds(void *user, const void *data, size_t len) {
+    const uint64_t *numbers = data;
+    uint64_t *sum = user;
+    size_t n;
+
+    for (n = 0; n < len / sizeof *numbers; n++) *sum += numbers[n];
+}
+
+/* 16 MiB of numbers in a file, through 8 MiB of memory. */
+static void maps(const char *folder) {
+    char path[4096];
+    struct millpond_cache_options options = {0};
+    struct millpond_file_options create = {0};
+    millpond_cache *cache, *plain;
+    millpond_file *file;
+    millpond_map *map;
+    millpond_code code;
+    uint64_t *numbers, n, sum = 0, seven = 7;
+    void *data;
+    size_t len, read;
+    int is, notices = 0;
+
+    options.size = sizeof options;
+    options.memory = 8 << 20;
+    options.flags = MILLPOND_CACHE_LAZY;
+    options.on_notice = told;
+    options.on_warning = told;
+    options.kept_user = &notices;
+    create.size = sizeof create;
+    create.flags = MILLPOND_OPEN_CREATE;
+    snprintf(path, sizeof path, "%s/numbers", folder);
+    CHECK(millpond_cache_new(&options, &plain) == MILLPOND_OK);
+    CHECK(millpond_open(plain, path, &create, &file) == MILLPOND_OK);
+    CHECK(millpond_file_set_len(file, 16 << 20) == MILLPOND_OK);
+    CHECK(millpond_map_new(file, 0, 0, 0, &map) == MILLPOND_SETUP);
+    CHECK(strstr(millpond_error_message(), "MILLPOND_CACHE_MAPPINGS"));
+    CHECK(millpond_file_close(file) == MILLPOND_OK);
+    CHECK(millpond_cache_close(plain) == MILLPOND_OK);
+
+    options.flags |= MILLPOND_CACHE_MAPPINGS;
+    code = millpond_cache_new(&options, &cache);
+    if (code == MILLPOND_SETUP) {
+        printf("skipped: mappings in C: %s\n", millpond_error_message());
+        return;
+    }
+    CHECK(code == MILLPOND_OK);
+    CHECK(millpond_open(cache, path, &create, &file) == MILLPOND_OK);
+    CHECK(millpond_file_advise_records(file, 65536) == MILLPOND_OK);
+    CHECK(millpond_file_advise_records(file, 8 << 20) == MILLPOND_RANGE);
+    CHECK(millpond_map_new(file, 0, 0, 4, &map) == MILLPOND_INVALID);
+    CHECK(millpond_map_new(file, 32 << 20, 0, 0, &map) == MILLPOND_RANGE);
+    CHECK(millpond_map_new(file, 0, 0, MILLPOND_MAP_WRITABLE, &map) == MILLPOND_OK);
+    /* It keeps the file open. */
+    CHECK(millpond_file_close(file) == MILLPOND_OK);
+    CHECK(millpond_map_data(map, &data, &len) == MILLPOND_OK && len == 16 << 20);
+    numbers = data;
+    for (n = 0; n < len / sizeof *numbers; n++) numbers[n] = n;
+    CHECK(millpond_map_sync(map, 0, len) == MILLPOND_OK);
+    CHECK(millpond_map_sync(map, 1, len) == MILLPOND_RANGE);
+    CHECK(millpond_map_try_read(map, 8, 80000, adds, &sum) == MILLPOND_OK && sum == 50005000);
+    CHECK(millpond_map_try_read(map, 0, len, adds, &sum) == MILLPOND_RANGE);
+    CHECK(millpond_map_try_read(map, 0, 8, NULL, NULL) == MILLPOND_INVALID);
+    CHECK(millpond_map_copy_from(map, &seven, sizeof seven, 8 << 20) == MILLPOND_OK);
+    CHECK(numbers[1 << 20] == 7);
+    CHECK(millpond_map_copy_to(map, &n, sizeof n, len - 4, &read) == MILLPOND_OK && read == 4);
+    CHECK(millpond_map_is_resident(map, 8 << 20, &is) == MILLPOND_OK && is == 1);
+    CHECK(millpond_map_advise(map, 0, len, MILLPOND_MAP_DONT_NEED) == MILLPOND_OK);
+    CHECK(millpond_map_advise(map, 0, 1 << 20, MILLPOND_MAP_WILL_NEED) == MILLPOND_OK);
+    CHECK(millpond_map_advise(map, 0, 1 << 20, 2) == MILLPOND_INVALID);
+    CHECK(numbers[0] == 0 && numbers[1] == 1 && numbers[1 << 20] == 7);
+    CHECK(millpond_map_close(map) == MILLPOND_OK);
+    CHECK(millpond_map_drop(map) == MILLPOND_HANDLE);
+    CHECK(millpond_cache_close(cache) == MILLPOND_OK);
+}
+
 /* 16 MiB of numbers in 8 MiB of memory. */
 static void regions(const char *folder) {
     char path[4096];
@@ -201,5 +276,6 @@ int main(int argc, char **argv) {
     checks(cache, argv[1]);
     CHECK(millpond_cache_close(cache) == MILLPOND_OK);
     regions(argv[1]);
+    maps(argv[1]);
     return 0;
 }

@@ -137,7 +137,12 @@ fn without_calls(text: String, surface: Surface) -> String {
         Surface::Python => "an array beside smaller ones, which have to be deleted first,",
         _ => "a mapping beside smaller ones",
     };
+    let without = match surface {
+        Surface::C => "made without MILLPOND_CACHE_MAPPINGS",
+        _ => "made without mappings",
+    };
     text.replace("a mapping beside smaller ones (MapOptions::room)", smaller)
+        .replace("made without Builder::mappings", without)
         .replace(", or say OpenOptions::beside_other_caches(true)", "")
 }
 

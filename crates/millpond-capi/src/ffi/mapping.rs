@@ -1,0 +1,201 @@
+//! Files at addresses.
+
+use super::handle::{self, Handle, value};
+use super::memory::{bytes, bytes_mut, out};
+use super::{millpond_file, millpond_map};
+use crate::code::millpond_code;
+use crate::told::{Failure, attempt};
+use millpond::{Faults, MapAdvice, MapOptions, Mapping};
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+
+/// millpond_map_new: the memory can be written, and what is stored there is the file's.
+pub const MILLPOND_MAP_WRITABLE: u32 = 1;
+/// millpond_map_new: the thread that touches a page serves its fault, in a handler of SIGBUS. System calls that are given
+/// memory which is not there fail with EFAULT then.
+pub const MILLPOND_MAP_IN_THREAD: u32 = 2;
+
+/// How a part of a mapping will be used. millpond_file_advise is for all of the file.
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum millpond_map_advice {
+    /// Soon: it is read in the background.
+    MILLPOND_MAP_WILL_NEED = 0,
+    /// Not soon: the mapping gives it back. What is stored stays, and so does the content.
+    MILLPOND_MAP_DONT_NEED = 1,
+}
+
+/// Is lent bytes that stay as they are during the call.
+pub type millpond_map_visit = Option<extern "C" fn(user: *mut c_void, data: *const c_void, len: usize)>;
+
+fn part(offset: usize, len: usize) -> Range<usize> {
+    offset..offset.saturating_add(len)
+}
+
+/// Maps `len` bytes of the file from `offset` on, of a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that stay
+/// until millpond_map_close or millpond_map_drop, and what of them is in memory is within the budget. `len` 0: up to the end
+/// of the file. `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps
+/// the file open, also when `file` is closed.
+///
+/// A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one behind the
+/// end of the file. millpond_map_try_read has an error instead.
+///
+/// MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE, MILLPOND_READ_ONLY.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_new(
+    file: *mut millpond_file,
+    offset: u64,
+    len: u64,
+    flags: u32,
+    map: Option<&mut *mut millpond_map>,
+) -> millpond_code {
+    attempt(|| {
+        let map = out(map, "map")?;
+        let known = MILLPOND_MAP_WRITABLE | MILLPOND_MAP_IN_THREAD;
+        if flags & !known != 0 {
+            return Err(Failure::invalid(format!(
+                "the flags {flags:#x} of a mapping are not all known: allowed are those of {known:#x}"
+            )));
+        }
+        let faults = match flags & MILLPOND_MAP_IN_THREAD {
+            0 => Faults::Handlers,
+            _ => Faults::InThread,
+        };
+        let options = MapOptions::new()
+            .writable(flags & MILLPOND_MAP_WRITABLE != 0)
+            .faults(faults);
+        let file = value(file)?;
+        let made = match len {
+            0 => file.map(offset.., &options)?,
+            len => file.map(offset..offset.saturating_add(len), &options)?,
+        };
+        *map = std::ptr::from_ref(Handle::new(made)).cast_mut();
+        Ok(())
+    })
+}
+
+/// Where the mapping is and how long. To be written only if it is MILLPOND_MAP_WRITABLE: a store into another ends the
+/// program. `len` may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_data(
+    map: *const millpond_map,
+    data: Option<&mut *mut c_void>,
+    len: Option<&mut usize>,
+) -> millpond_code {
+    attempt(|| {
+        let map: &Mapping = value(map)?;
+        *out(data, "data")? = map.as_ptr().cast_mut().cast();
+        if let Some(len) = len {
+            *len = map.len();
+        }
+        Ok(())
+    })
+}
+
+/// Brings `len` bytes from `offset` on into memory and lends them to `visit`, which gets `user`. No thread changes them
+/// meanwhile, and the file is not made shorter below them: their writers wait. A quarter of the cache's memory at most.
+///
+/// As millpond_file_read_at; MILLPOND_RANGE behind the end, or if there are too many bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_try_read(
+    map: *const millpond_map,
+    offset: usize,
+    len: usize,
+    visit: millpond_map_visit,
+    user: *mut c_void,
+) -> millpond_code {
+    attempt(|| {
+        let visit = visit.ok_or_else(|| Failure::invalid("`visit` is NULL"))?;
+        let lent = |bytes: &[u8]| visit(user, bytes.as_ptr().cast(), bytes.len());
+        Ok(value(map)?.try_read(part(offset, len), lent)?)
+    })
+}
+
+/// Copies up to `len` bytes from `offset` on into `buffer`. `*read` has how many: fewer than `len` only where the mapping or
+/// the file ends. As millpond_file_read_at: nothing is torn by those who write meanwhile but between pages.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_copy_to(
+    map: *const millpond_map,
+    buffer: *mut c_void,
+    len: usize,
+    offset: usize,
+    read: Option<&mut usize>,
+) -> millpond_code {
+    attempt(|| {
+        *out(read, "read")? = value(map)?.copy_to(bytes_mut(buffer, len)?, offset)?;
+        Ok(())
+    })
+}
+
+/// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE behind the end of the mapping or of the
+/// file, and nothing is written then.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_copy_from(
+    map: *mut millpond_map,
+    data: *const c_void,
+    len: usize,
+    offset: usize,
+) -> millpond_code {
+    attempt(|| Ok(value(map)?.copy_from(bytes(data, len)?, offset)?))
+}
+
+/// Makes durable what was stored in `len` bytes from `offset` on, and all of the file with them.
+///
+/// As millpond_file_sync: what could not be written stays in memory, and the next sync says so again.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_sync(map: *mut millpond_map, offset: usize, len: usize) -> millpond_code {
+    attempt(|| Ok(value(map)?.sync(part(offset, len))?))
+}
+
+/// Says how `len` bytes from `offset` on will be used: a millpond_map_advice.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_advise(
+    map: *mut millpond_map,
+    offset: usize,
+    len: usize,
+    advice: u32,
+) -> millpond_code {
+    attempt(|| {
+        let given = match advice {
+            n if n == millpond_map_advice::MILLPOND_MAP_WILL_NEED as u32 => MapAdvice::WillNeed,
+            n if n == millpond_map_advice::MILLPOND_MAP_DONT_NEED as u32 => MapAdvice::DontNeed,
+            _ => {
+                return Err(Failure::invalid(format!(
+                    "the advice {advice} is none of millpond_map_advice, 0 to 1"
+                )));
+            }
+        };
+        Ok(value(map)?.advise(part(offset, len), given)?)
+    })
+}
+
+/// Whether the page with byte `offset` of the mapping is in memory at this moment: `*is` is 1 or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_is_resident(
+    map: *const millpond_map,
+    offset: usize,
+    is: Option<&mut c_int>,
+) -> millpond_code {
+    attempt(|| {
+        *out(is, "is")? = value(map)?.is_resident(offset).into();
+        Ok(())
+    })
+}
+
+/// Makes what was stored durable and drops the mapping. It stays if that fails. Nothing may point into it any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_close(map: *mut millpond_map) -> millpond_code {
+    attempt(|| {
+        let open = value(map)?;
+        if open.is_writable() {
+            open.sync(..)?;
+        }
+        handle::close(map).map(drop)
+    })
+}
+
+/// Drops the mapping. What was stored stays in the cache, and is written as ever. Nothing may point into it any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_drop(map: *mut millpond_map) -> millpond_code {
+    attempt(|| handle::close(map).map(drop))
+}
