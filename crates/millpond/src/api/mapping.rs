@@ -5,7 +5,7 @@ use crate::api::file::{Advice, File};
 use crate::engine::driver::Engine;
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
-use crate::memory::mapped::{MAPPED_PAGE_BYTES, MappedFile};
+use crate::memory::mapped::MappedFile;
 use crate::memory::{MapOptions, Regions, buffers};
 use crate::sys::addresses::{MappedBytes, RegionMemory};
 use crate::sys::arena::pinned;
@@ -71,7 +71,8 @@ impl File {
     /// and end anywhere, behind the end of the file too: what is there can be touched when the file has become longer.
     /// All mappings of a file show it at the same addresses.
     ///
-    /// Costs address space, and 4 bytes of the budget for each page up to the end of the file.
+    /// Costs address space, and 4 bytes of the budget for each page of the range, by 4 MiB of the file, until the file's last
+    /// mapping is dropped.
     ///
     /// # Errors
     /// [`Error::Setup`] if the cache was made without [`Builder::mappings`](crate::Builder::mappings), if the process may not
@@ -98,10 +99,13 @@ impl File {
             Some(mapped) => self.mapped_before(mapped, end, options)?,
             None => self.map_first(regions, end, options)?,
         };
-        if options.is_writable() {
-            let made = self.let_write(regions, &mapped);
-            made.inspect_err(|_| self.give_up_map(&mapped))?;
-        }
+        let size = engine.page_size.bytes();
+        let made = self.cover(&mapped, &(start / size..end.div_ceil(size)));
+        let made = made.and_then(|()| match options.is_writable() {
+            true => self.let_write(regions, &mapped),
+            false => Ok(()),
+        });
+        made.inspect_err(|_| self.give_up_map(&mapped))?;
         regions.mapped.add(&mapped);
         Ok(Mapping {
             bytes: MappedBytes::new(&mapped.space.memory, start as usize..end as usize),
@@ -110,6 +114,18 @@ impl File {
             mapped,
             file: self.clone(),
         })
+    }
+
+    /// A mapping is to have these pages: what is known of each takes some of the budget.
+    fn cover(&self, mapped: &MappedFile, pages: &Range<u64>) -> Result<()> {
+        let mut covered = mapped.covered.lock();
+        let with = covered.with(pages);
+        let more = with.bytes() - covered.bytes();
+        if more > 0 {
+            self.cache.set_aside_for_regions(more as i64)?;
+        }
+        *covered = with;
+        Ok(())
     }
 
     fn let_write(&self, regions: &Regions, mapped: &MappedFile) -> Result<()> {
@@ -150,10 +166,7 @@ impl File {
         let bytes = options.addresses(self.len(), end);
         let memory = RegionMemory::of_file(bytes as usize, options.touch()).map_err(setup)?;
         regions.exchange.add_region(&memory).map_err(setup)?;
-        let pages = self.len().max(end).div_ceil(engine.page_size.bytes());
-        let mapped = MappedFile::new(self.inner.clone(), memory, pages * MAPPED_PAGE_BYTES).map_err(setup)?;
-        self.cache.set_aside_for_regions(mapped.set_aside as i64)?;
-        let mapped = Arc::new(mapped);
+        let mapped = Arc::new(MappedFile::new(self.inner.clone(), memory).map_err(setup)?);
         if options.touch() == Touch::Signals {
             in_thread::enter_mapped(&mapped, engine);
         }
@@ -166,7 +179,9 @@ impl File {
         if self.cache.engine.mapped_of(&self.inner).is_none() {
             in_thread::remove_mapped(mapped);
             buffers::remove(&mapped.space.memory);
-            let _ = self.cache.set_aside_for_regions(-(mapped.set_aside as i64));
+            let _ = self
+                .cache
+                .set_aside_for_regions(-(mapped.covered.lock().bytes() as i64));
         }
     }
 
@@ -439,7 +454,7 @@ impl Drop for Mapping {
         in_thread::remove_mapped(&self.mapped);
         buffers::remove(&self.mapped.space.memory);
         // More frames than before: that can fail only for want of memory, and then the pool stays as it is.
-        let _ = cache.set_aside_for_regions(-(self.mapped.set_aside as i64));
+        let _ = cache.set_aside_for_regions(-(self.mapped.covered.lock().bytes() as i64));
     }
 }
 

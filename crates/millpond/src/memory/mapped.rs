@@ -13,6 +13,7 @@
 //! `engine/driver/mapped.rs`, `open.rs` and `unmap.rs`; why that is right is decision 0016.
 
 use super::RegionInner;
+use super::covered::Covered;
 use crate::files::FileInner;
 use crate::sys::addresses::RegionMemory;
 use millpond_core::units::FileId;
@@ -22,9 +23,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// What a page of a mapping costs beside its frame: 4 bytes of state.
-pub(crate) const MAPPED_PAGE_BYTES: u64 = 4;
 
 /// How long a page that could not be read, or that is behind the end of its file, is marked: each thread that waits for it
 /// gets its signal meanwhile, and the touch after that asks again.
@@ -41,8 +39,8 @@ pub(crate) struct MappedFile {
     pub(crate) marked: Mutex<BTreeSet<u64>>,
     /// Stores wait because too much can't be written, as was said.
     pub(crate) stores_wait: AtomicBool,
-    /// Bytes of the budget that it has.
-    pub(crate) set_aside: u64,
+    /// What of it mappings have had, which it has of the budget.
+    pub(crate) covered: Mutex<Covered>,
 }
 
 impl MappedFile {
@@ -50,11 +48,7 @@ impl MappedFile {
     ///
     /// # Errors
     /// If the system gives no addresses for its tables.
-    pub(crate) fn new(
-        file: Arc<FileInner>,
-        memory: Arc<RegionMemory>,
-        set_aside: u64,
-    ) -> io::Result<MappedFile> {
+    pub(crate) fn new(file: Arc<FileInner>, memory: Arc<RegionMemory>) -> io::Result<MappedFile> {
         let pages = memory.page_count();
         Ok(MappedFile {
             space: RegionInner::new(file.id, memory, pages)?,
@@ -62,7 +56,7 @@ impl MappedFile {
             serving: RwLock::default(),
             marked: Mutex::default(),
             stores_wait: AtomicBool::new(false),
-            set_aside,
+            covered: Mutex::default(),
         })
     }
 }

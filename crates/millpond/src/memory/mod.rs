@@ -24,6 +24,7 @@
 
 mod bells;
 pub(crate) mod buffers;
+mod covered;
 mod double_resident;
 pub(crate) mod mapped;
 mod options;

@@ -315,6 +315,16 @@ fn a_budget_is_the_same_when_a_mapping_has_come_and_gone() {
         cache.set_memory(3 << 20).unwrap();
         cache.set_memory(4 << 20).unwrap();
     }
+    // Parts of it cost what they are.
+    let part = file.map(2000 * PAGE as u64..2001 * PAGE as u64, &MapOptions::new());
+    let more = file.map(2002 * PAGE as u64..2010 * PAGE as u64, &MapOptions::new());
+    let taken = before.0 - frames().0;
+    assert!((1..=2).contains(&taken), "{taken} frames for nine pages");
+    assert_eq!(
+        touch(&part.unwrap(), 0) ^ touch(&more.unwrap(), 5),
+        byte(2000) ^ byte(2002)
+    );
+    assert_eq!(frames(), before);
     let error = file.map(0..(1 << 40), &MapOptions::new()).unwrap_err();
     assert!(matches!(error, Error::BudgetTooSmall { .. }), "{error}");
     assert_eq!(touch(&file.map(.., &MapOptions::new()).unwrap(), 5), byte(0));
