@@ -227,6 +227,35 @@ fn what_try_read_lends_can_be_touched_although_a_touch_has_just_failed() {
     assert_eq!(touch(&mapping, 3 * PAGE), byte(3));
 }
 
+/// The inner one gave way to the writer again and again, which waited for the outer one.
+#[test]
+fn try_read_of_a_page_that_the_thread_has_ends_although_a_writer_waits_for_it() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 10);
+    let Some(cache) = cache(2 << 20) else { return };
+    let file = open(&cache, &path);
+    let mapping = file.map(.., &MapOptions::new()).unwrap();
+    for is_touched in [false, true] {
+        let page = 3 + usize::from(is_touched);
+        let range = page * PAGE..(page + 1) * PAGE;
+        std::thread::scope(|scope| {
+            let outer = |_: &[u8]| {
+                if is_touched {
+                    assert_eq!(touch(&mapping, page * PAGE), byte(page));
+                }
+                let write = scope.spawn(|| file.write_at(&[99], 4096 * page as u64).unwrap());
+                // Long enough for the writer to wait; if it does not, the test sees nothing.
+                std::thread::sleep(Duration::from_millis(50));
+                assert!(!write.is_finished());
+                mapping.try_read(range.clone(), |bytes| bytes[0]).unwrap()
+            };
+            assert_eq!(mapping.try_read(range.clone(), outer).unwrap(), byte(page));
+        });
+        assert_eq!(touch(&mapping, page * PAGE), 99);
+    }
+}
+
 /// The mapping's end waited for the handler that waited for the hook.
 #[test]
 fn a_hook_for_warnings_may_drop_the_mapping_of_which_a_touch_has_failed() {

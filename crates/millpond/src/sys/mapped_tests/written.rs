@@ -182,6 +182,30 @@ fn what_is_stored_behind_the_end_of_a_file_is_never_the_file_s() {
     }
 }
 
+/// It was written over what the other program had put there.
+#[test]
+fn what_is_stored_behind_the_end_is_not_the_file_s_when_another_program_has_made_it_longer() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    std::fs::write(&path, [7; 1000]).unwrap();
+    let Some(cache) = cache(2 << 20) else { return };
+    let file = open(&cache, &path);
+    let options = MapOptions::new().writable(true);
+    let mapping = file.map(..2 * PAGE as u64, &options).unwrap();
+    store(&mapping, 2000, 8);
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .and_then(|other| other.set_len(2 * PAGE as u64))
+        .unwrap();
+    file.invalidate(..).unwrap();
+    assert_eq!(file.len(), 2 * PAGE as u64);
+    assert_eq!((touch(&mapping, 999), touch(&mapping, 2000)), (7, 0));
+    assert_eq!(file.page(0).unwrap()[2000], 0);
+    mapping.sync(..).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap()[2000], 0);
+}
+
 #[test]
 fn a_mapping_is_written_only_if_that_was_asked_for_and_the_handle_may() {
     let folder = folder();
