@@ -239,12 +239,14 @@ fn try_read_of_a_page_that_the_thread_has_ends_although_a_writer_waits_for_it() 
     for is_touched in [false, true] {
         let page = 3 + usize::from(is_touched);
         let range = page * PAGE..(page + 1) * PAGE;
+        // A page that was changed is pinned by a count, for which a writer waits without looking again.
+        file.write_at(&[byte(page)], (page * PAGE) as u64).unwrap();
         std::thread::scope(|scope| {
             let outer = |_: &[u8]| {
                 if is_touched {
                     assert_eq!(touch(&mapping, page * PAGE), byte(page));
                 }
-                let write = scope.spawn(|| file.write_at(&[99], 4096 * page as u64).unwrap());
+                let write = scope.spawn(|| file.write_at(&[99], (page * PAGE) as u64).unwrap());
                 // Long enough for the writer to wait; if it does not, the test sees nothing.
                 std::thread::sleep(Duration::from_millis(50));
                 assert!(!write.is_finished());
