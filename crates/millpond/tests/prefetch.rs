@@ -5,7 +5,7 @@
 mod support;
 
 use millpond::device::Op;
-use millpond::{OpenOptions, PageCache};
+use millpond::{Advice, OpenOptions, PageCache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::{Call, Hooked, Kind, Place, What, bounded};
@@ -46,4 +46,38 @@ fn a_prefetch_of_more_than_memory_ends_when_memory_is_full_of_it() {
         let again = asked * PAGE;
         file.prefetch(again, 10 * PAGE).unwrap();
     });
+}
+
+/// A record as large as a small cache's memory is read as far as there are frames, and the page that was asked for with it.
+#[test]
+fn a_missing_page_brings_the_rest_of_its_record() {
+    let folder = Place::Memory.folder();
+    let path = folder.path().join("data");
+    std::fs::write(&path, vec![7; 1024 * PAGE as usize]).unwrap();
+    for (memory, record, page, brought) in [
+        (8 << 20, 16 * PAGE, 40, 32..48),
+        (8 << 20, 16 * PAGE, 1023, 1008..1024),
+        (8 << 20, 15 * PAGE + 1, 17, 16..32),
+        (1 << 20, 4 << 20, 0, 0..1),
+    ] {
+        let cache = PageCache::builder().memory(memory).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new()).unwrap();
+        file.advise(Advice::Records(record)).unwrap();
+        assert_eq!(file.page(page).unwrap()[0], 7);
+        let resident = (0..1024).filter(|n| file.is_resident(n * PAGE));
+        let resident = resident.collect::<Vec<_>>();
+        match memory {
+            0x10_0000 => assert!(resident.contains(&page), "{resident:?}"),
+            _ => assert_eq!(resident, brought.collect::<Vec<_>>(), "{record} bytes"),
+        }
+        file.advise(Advice::Normal).unwrap();
+        assert_eq!(file.page(500).unwrap()[0], 7);
+        assert!(!file.is_resident(499 * PAGE));
+        let refused = file
+            .advise(Advice::Records((4 << 20) + 1))
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains("bytes of a record 4194305"), "{refused}");
+        assert!(refused.contains("0 to 4194304"), "{refused}");
+    }
 }
