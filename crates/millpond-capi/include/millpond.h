@@ -84,7 +84,7 @@ typedef struct millpond_recording millpond_recording; /* a trace that is being w
 #define MILLPOND_MAP_WRITABLE 1
 
 // millpond_map_new: the thread that touches a page serves its fault, in a handler of SIGBUS. System calls that are given
-// memory which is not there fail with EFAULT then.
+// memory which is not there fail with EFAULT then; without the flag only if a notice says so.
 #define MILLPOND_MAP_IN_THREAD 2
 
 // millpond_region_new: the thread that touches a page serves its fault, in a handler of SIGBUS.
@@ -116,7 +116,7 @@ enum millpond_code
     MILLPOND_END_OF_FILE = 6,
     // The file can't have this length (EFBIG, ENOSPC, EINVAL). Nothing was changed.
     MILLPOND_TOO_LONG = 7,
-    // The handle is for reading only (EBADF).
+    // The handle or mapping is for reading only (EBADF).
     MILLPOND_READ_ONLY = 8,
     // The device could not read (its number). A later read asks it again.
     MILLPOND_READ = 9,
@@ -613,7 +613,8 @@ millpond_code millpond_file_len(const millpond_file *file, uint64_t *len);
 millpond_code millpond_file_set_len(millpond_file *file,
                                     uint64_t len);
 
-// Makes a range zeros, and gives the blocks of its whole pages back to the file system. The length stays.
+// Makes a range zeros, and gives the blocks of its whole pages back to the file system. The length stays; what is behind
+// it is left out.
 millpond_code millpond_file_punch(millpond_file *file, uint64_t offset, uint64_t len);
 
 // Begins to read a range, and waits for nothing. What can't be read, or has no room, is skipped.
@@ -685,14 +686,17 @@ millpond_code millpond_page_set_order(struct millpond_page_mut *page,
 millpond_code millpond_file_page_size(const millpond_file *file, uint64_t *bytes);
 
 // Maps `len` bytes of the file from `offset` on, of a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that stay
-// until millpond_map_close or millpond_map_drop, and what of them is in memory is within the budget. `len` 0: up to the end
-// of the file. `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps
-// the file open, also when `file` is closed.
+// until millpond_map_close or millpond_map_drop, and what of them is in memory is within the budget. Any `offset` is right,
+// and so is a `len` beyond the end of the file: what is there can be touched once the file is longer. `len` 0: up to the end.
+// `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps the file open,
+// also when `file` is closed.
 //
 // A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one behind the
-// end of the file. millpond_map_try_read has an error instead.
+// end of the file. millpond_map_try_read has an error instead. A store may pause while too much is dirty. A forked child
+// that touches the memory ends by SIGSEGV.
 //
-// MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE, MILLPOND_READ_ONLY.
+// MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE also for `len` 0 where the file has
+// nothing; MILLPOND_READ_ONLY if it is to be written and `file` is for reading.
 millpond_code millpond_map_new(millpond_file *file,
                                uint64_t offset,
                                uint64_t len,

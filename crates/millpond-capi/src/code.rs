@@ -23,7 +23,7 @@ pub enum millpond_code {
     MILLPOND_END_OF_FILE = 6,
     /// The file can't have this length (EFBIG, ENOSPC, EINVAL). Nothing was changed.
     MILLPOND_TOO_LONG = 7,
-    /// The handle is for reading only (EBADF).
+    /// The handle or mapping is for reading only (EBADF).
     MILLPOND_READ_ONLY = 8,
     /// The device could not read (its number). A later read asks it again.
     MILLPOND_READ = 9,

@@ -344,7 +344,8 @@ pub extern "C" fn millpond_file_set_len(file: *mut millpond_file, len: u64) -> m
     attempt(|| Ok(value(file)?.set_len(len)?))
 }
 
-/// Makes a range zeros, and gives the blocks of its whole pages back to the file system. The length stays.
+/// Makes a range zeros, and gives the blocks of its whole pages back to the file system. The length stays; what is behind
+/// it is left out.
 #[unsafe(no_mangle)]
 pub extern "C" fn millpond_file_punch(file: *mut millpond_file, offset: u64, len: u64) -> millpond_code {
     attempt(|| Ok(value(file)?.punch(offset, len)?))

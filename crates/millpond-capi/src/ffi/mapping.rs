@@ -12,7 +12,7 @@ use std::ops::Range;
 /// millpond_map_new: the memory can be written, and what is stored there is the file's.
 pub const MILLPOND_MAP_WRITABLE: u32 = 1;
 /// millpond_map_new: the thread that touches a page serves its fault, in a handler of SIGBUS. System calls that are given
-/// memory which is not there fail with EFAULT then.
+/// memory which is not there fail with EFAULT then; without the flag only if a notice says so.
 pub const MILLPOND_MAP_IN_THREAD: u32 = 2;
 
 /// How a part of a mapping will be used. millpond_file_advise is for all of the file.
@@ -33,14 +33,17 @@ fn part(offset: usize, len: usize) -> Range<usize> {
 }
 
 /// Maps `len` bytes of the file from `offset` on, of a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that stay
-/// until millpond_map_close or millpond_map_drop, and what of them is in memory is within the budget. `len` 0: up to the end
-/// of the file. `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps
-/// the file open, also when `file` is closed.
+/// until millpond_map_close or millpond_map_drop, and what of them is in memory is within the budget. Any `offset` is right,
+/// and so is a `len` beyond the end of the file: what is there can be touched once the file is longer. `len` 0: up to the end.
+/// `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps the file open,
+/// also when `file` is closed.
 ///
 /// A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one behind the
-/// end of the file. millpond_map_try_read has an error instead.
+/// end of the file. millpond_map_try_read has an error instead. A store may pause while too much is dirty. A forked child
+/// that touches the memory ends by SIGSEGV.
 ///
-/// MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE, MILLPOND_READ_ONLY.
+/// MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE also for `len` 0 where the file has
+/// nothing; MILLPOND_READ_ONLY if it is to be written and `file` is for reading.
 #[unsafe(no_mangle)]
 pub extern "C" fn millpond_map_new(
     file: *mut millpond_file,
