@@ -370,7 +370,7 @@ impl Opened {
         let mut answer = code::OK;
         for lost in process::take_lost(&process.cache, &path) {
             answer = code::IOERR_CLOSE;
-            told::tell(answer, &lost.told(SURFACE));
+            told::tell(answer, &lost.told_lost(SURFACE));
         }
         answer
     }

@@ -117,6 +117,12 @@ impl Error {
         }
     }
 
+    /// The same, of what the last handle of a file could not write: it is in memory no more.
+    #[doc(hidden)]
+    pub fn told_lost(&self, surface: Surface) -> String {
+        self.told(surface).replace("are kept in memory", "are lost")
+    }
+
     fn way_out(&self) -> Option<&'static WayOut> {
         match self {
             Error::MemoryLimit { .. } | Error::MemoryOfMachine { .. } => Some(&LESS_MEMORY),
@@ -152,6 +158,22 @@ mod tests {
     use crate::host::MemoryLimit;
     use std::path::PathBuf;
     use std::time::Duration;
+
+    #[test]
+    fn what_the_last_handle_could_not_write_is_lost_and_not_kept() {
+        let (path, source) = (PathBuf::from("file"), std::io::ErrorKind::StorageFull.into());
+        let errors = [
+            Error::Write { path, source },
+            Error::Log {
+                path: PathBuf::from("file"),
+                source: std::io::ErrorKind::Other.into(),
+            },
+        ];
+        for error in errors {
+            let said = error.told_lost(Surface::C);
+            assert!(said.ends_with("; its changes are lost"), "{said}");
+        }
+    }
 
     #[test]
     fn no_error_names_a_call_in_rust_on_a_command_line_in_python_or_in_c() {
