@@ -203,8 +203,8 @@ pub enum Error {
         given: u64,
     },
 
-    /// The file was opened for reading only. Open it for writing.
-    #[error("{path} is open for reading only: {WRITABLE}")]
+    /// The file was opened for reading only, or the mapping made for that. Open it for writing, and map it so.
+    #[error("{path} is open or mapped for reading only: {WRITABLE}")]
     ReadOnly {
         /// The file.
         path: PathBuf,

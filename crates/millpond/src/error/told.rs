@@ -75,10 +75,10 @@ pub(crate) const MORE_SWAP: WayOut = WayOut {
 };
 
 pub(crate) const WRITABLE: WayOut = WayOut {
-    rust: "open it with OpenOptions::write(true) to change it",
+    rust: "open it with OpenOptions::write(true), and map it with MapOptions::writable(true), to change it",
     command_line: "its program has not opened it for writing",
     python: "open it with mode 'r+' to change it",
-    c: "open it with MILLPOND_OPEN_WRITE to change it",
+    c: "open it with MILLPOND_OPEN_WRITE, and map it with MILLPOND_MAP_WRITABLE, to change it",
 };
 
 pub(crate) const LOG: WayOut = WayOut {
