@@ -615,7 +615,9 @@ millpond_code millpond_file_set_len(millpond_file *file,
 
 // Makes a range zeros, and gives the blocks of its whole pages back to the file system. The length stays; what is behind
 // it is left out.
-millpond_code millpond_file_punch(millpond_file *file, uint64_t offset, uint64_t len);
+millpond_code millpond_file_punch(millpond_file *file,
+                                  uint64_t offset,
+                                  uint64_t len);
 
 // Begins to read a range, and waits for nothing. What can't be read, or has no room, is skipped.
 millpond_code millpond_file_prefetch(const millpond_file *file, uint64_t offset, uint64_t len);
