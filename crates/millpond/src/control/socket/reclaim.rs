@@ -4,7 +4,7 @@ use super::answer::seconds;
 use crate::control::cache::Cache;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::trace::{Caller, Outcome, Record, SAMPLED_ONE_IN, Trace};
-use millpond_core::units::FileId;
+use millpond_core::units::{FileId, PageKey};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -43,9 +43,10 @@ pub(super) fn reclaim(cache: &Cache) -> Value {
     })
 }
 
+/// Those of pages: a frame that was granted in the same step has none yet.
 fn last(trace: &Trace) -> impl Iterator<Item = &Record> {
-    let kept = trace.records().count();
-    trace.records().skip(kept.saturating_sub(SAMPLES))
+    let of_pages = || trace.records().filter(|record| record.key != PageKey::NONE);
+    of_pages().skip(of_pages().count().saturating_sub(SAMPLES))
 }
 
 fn of(trace: &Trace, outcome: Outcome) -> Value {
