@@ -21,12 +21,14 @@
 //   3  region  world                        a machine that uses memory; one with files and processes
 //   2  checker  scripts  swap               what must hold; what processes do; where pages are swapped to
 //   1  disk  draw  faults  frames  process  task   disks, chance, what goes wrong, frames, operations on files and memory
+//   0  look                                 what a machine looks like, for those that draw it
 
 pub mod checker;
 pub mod disk;
 pub mod draw;
 pub mod faults;
 pub mod frames;
+pub mod look;
 pub mod mixed_load;
 pub mod pressure;
 pub mod process;

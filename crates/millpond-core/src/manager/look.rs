@@ -47,6 +47,17 @@ impl<A: Form> Manager<A> {
         })
     }
 
+    /// The frames of the active or the inactive list, the next victim first.
+    pub fn frames_from_cold(&self, active: bool) -> impl Iterator<Item = FrameNo> + '_ {
+        let list = if active { List::Active } else { List::Inactive };
+        self.lru.iter_from_cold(list)
+    }
+
+    /// From now on every decision of reclaim is kept in [`Manager::trace`], and not a sample of them.
+    pub fn keep_every_decision(&mut self) {
+        self.trace.keep_all();
+    }
+
     /// How many frames there are to look at: those of the pool, and those that it has not given back yet.
     pub fn frames_known(&self) -> u32 {
         self.states.len() as u32

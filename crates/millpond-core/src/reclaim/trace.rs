@@ -124,12 +124,18 @@ pub struct Trace {
     ring: Vec<Record>,
     next: usize,
     until_sample: u32,
+    keeps_all: bool,
 }
 
 impl Trace {
     /// Nothing yet.
     pub fn new() -> Trace {
         Trace::default()
+    }
+
+    /// From now on every decision is kept, not one in [`SAMPLED_ONE_IN`]: for a machine that is watched step by step.
+    pub fn keep_all(&mut self) {
+        (self.keeps_all, self.until_sample) = (true, 0);
     }
 
     /// A decision; `details` are asked for only where it is kept: when, which page and at which priority. Allocates once.
@@ -143,7 +149,7 @@ impl Trace {
     ) {
         self.counts[caller as usize][kind as usize][outcome as usize] += 1;
         if self.until_sample == 0 {
-            self.until_sample = SAMPLED_ONE_IN;
+            self.until_sample = if self.keeps_all { 1 } else { SAMPLED_ONE_IN };
             let (at, key, priority) = details();
             self.keep(Record {
                 at,
@@ -213,6 +219,16 @@ mod tests {
         assert_eq!(times.len(), RECORDS_MAX);
         assert!(times.is_sorted(), "the oldest first");
         assert_eq!(times[0], 10 * u64::from(SAMPLED_ONE_IN));
+    }
+
+    #[test]
+    fn a_machine_that_is_watched_keeps_every_decision() {
+        let mut trace = Trace::new();
+        (0..3).for_each(|n| note(&mut trace, n));
+        trace.keep_all();
+        (3..300).for_each(|n| note(&mut trace, n));
+        let times: Vec<u64> = trace.records().map(|r| r.at.0).collect();
+        assert_eq!(times, (44..300).collect::<Vec<_>>());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! The angle and the seek curve are the classical ones of disk simulation (Ruemmler and Wilkes 1994).
 
 use super::{Command, Finished, ModelFacts, ModelParameterError, Output, in_range};
+use crate::look::DiskLook;
 use millpond_core::units::{Bytes, Instant, Nanos};
 use std::collections::VecDeque;
 
@@ -210,6 +211,19 @@ impl Hdd {
             queue_depth: self.parameters.queue_depth,
             rotational: true,
             write_cache: self.parameters.write_cache.0 > 0,
+        }
+    }
+
+    pub(super) fn look(&self) -> DiskLook {
+        let serves = self.in_service.as_ref().map(|service| service.command);
+        let writes = self.waiting.iter().filter(|w| w.command.write).count();
+        DiskLook {
+            head: Some(serves.map_or(self.head.position, |command| command.offset)),
+            capacity: self.parameters.capacity.0,
+            works_on_write: serves.map(|command| command.write),
+            reads: (self.waiting.len() - writes) as u64,
+            writes: (writes + self.uncached.len()) as u64,
+            ..DiskLook::default()
         }
     }
 

@@ -27,6 +27,7 @@ pub use ram::RamParameters;
 pub use ssd::SsdParameters;
 pub use statistics::ModelStatistics;
 
+use crate::look::DiskLook;
 use hdd::Hdd;
 use millpond_core::units::{Bytes, Instant};
 use ram::Ram;
@@ -315,6 +316,15 @@ impl Model {
     /// called.
     pub fn statistics(&self, now: Instant) -> ModelStatistics {
         self.tally.snapshot(now.max(self.now))
+    }
+
+    /// What it is doing, for those that draw it.
+    pub fn look(&self) -> DiskLook {
+        match &self.drive {
+            Drive::Hdd(hdd) => hdd.look(),
+            Drive::Ssd(ssd) => ssd.look(self.now),
+            Drive::Ram(_) => DiskLook::default(),
+        }
     }
 
     /// Starts counting anew at `now`.

@@ -11,6 +11,7 @@
 //! Times are decided when a command enters; what comes later cannot change them.
 
 use super::{Command, ModelFacts, ModelParameterError, Output, in_range};
+use crate::look::DiskLook;
 use millpond_core::units::{Bytes, Instant, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -151,6 +152,21 @@ impl Ssd {
             queue_depth: self.parameters.queue_depth,
             rotational: false,
             write_cache: false,
+        }
+    }
+
+    pub(super) fn look(&self, now: Instant) -> DiskLook {
+        let inside = self.inside.iter().map(|Reverse(inside)| &inside.command);
+        let writes = |command: &&Command| command.write;
+        let all = inside.clone().chain(&self.outside);
+        let writes_all = all.filter(writes).count() as u64;
+        let busy = self.channels_free_at.iter().filter(|&&at| at > now).count();
+        DiskLook {
+            works_on_write: inside.clone().next().map(|_| inside.clone().any(|c| c.write)),
+            reads: (self.inside.len() + self.outside.len()) as u64 - writes_all,
+            writes: writes_all,
+            channels: (busy as u32, self.parameters.channels),
+            ..DiskLook::default()
         }
     }
 

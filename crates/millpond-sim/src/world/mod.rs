@@ -4,6 +4,7 @@ mod disk;
 mod effects;
 mod files;
 mod guards;
+mod look;
 mod operations;
 mod waits;
 

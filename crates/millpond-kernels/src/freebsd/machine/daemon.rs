@@ -79,6 +79,16 @@ impl Machine {
         }
     }
 
+    /// What it does, and whether it would rather not.
+    pub(super) fn daemon_does(&self) -> (&'static str, bool) {
+        match self.daemon.stage {
+            Stage::Asleep => ("sleeps", false),
+            Stage::Inactive => ("scans the inactive queue", false),
+            Stage::Active => ("scans the active queue", false),
+            Stage::WaitsForSwap => ("waits for a write to swap", true),
+        }
+    }
+
     fn facts(&self) -> Facts {
         Facts {
             pass: self.daemon.pass,
@@ -180,6 +190,7 @@ impl Machine {
             Verdict::Launder => behind.into_iter().flatten().find(is_left),
             _ => behind[0],
         };
+        self.note(frame.0, verdict, met.is_busy, self.daemon.pass);
         self.apply(frame.0, verdict, met);
         self.counters.scanned[0] += 1;
         self.daemon.left -= 1;

@@ -49,6 +49,10 @@ impl Disk {
         self.in_transit == 0
     }
 
+    pub(super) fn in_transit(&self) -> u64 {
+        self.in_transit
+    }
+
     pub(super) fn submit(&mut self, now: Instant, write: bool, offset: u64, request: Request) {
         self.in_transit += request.bytes.0;
         self.in_transit_max = self.in_transit_max.max(self.in_transit);

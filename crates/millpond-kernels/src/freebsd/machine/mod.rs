@@ -17,6 +17,7 @@ mod daemon;
 mod deadlock;
 mod disk;
 mod launder;
+mod look;
 mod memory;
 mod modern;
 mod options;

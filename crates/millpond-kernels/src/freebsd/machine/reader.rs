@@ -48,6 +48,18 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// What it does, and whether it would rather not.
+    pub(super) fn does(&self) -> (&'static str, bool) {
+        match self.wait {
+            Wait::Thinks => ("send an article", false),
+            Wait::Memory => ("wait for memory", true),
+            Wait::Page(_) => ("wait for a page that is read or written", true),
+            Wait::Read => ("wait for their own read", true),
+        }
+    }
+}
+
 /// A number below `n`, the lower ones more often: the cube of an even one.
 pub fn skewed(draw: &mut Draw, n: u32) -> u32 {
     let u = u128::from(draw.bits() >> 32);

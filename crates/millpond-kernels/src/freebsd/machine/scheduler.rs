@@ -9,6 +9,7 @@ use super::options::MachineOptions;
 use super::reader::Reader;
 use crate::freebsd::LaundryRule;
 use crate::freebsd::targets::Targets;
+use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::{Instant, Nanos, PageSize};
 use millpond_sim::disk::{ModelParameterError, ModelStatistics};
 use millpond_sim::draw::Draw;
@@ -45,6 +46,8 @@ pub struct Machine {
     pub(super) draw: Draw,
     pub(super) counters: Counters,
     pub(super) noted: Noted,
+    pub(super) trace: Trace,
+    turns: u64,
 }
 
 impl Machine {
@@ -78,6 +81,8 @@ impl Machine {
             draw: Draw(options.seed),
             counters: Counters::default(),
             noted: Noted::default(),
+            trace: Trace::new(),
+            turns: 0,
         };
         for n in 0..news.readers {
             let own = machine.memory.add_object(news.own_pages.into(), false);
@@ -156,6 +161,17 @@ impl Machine {
         self.memory.available().0
     }
 
+    /// Events so far.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// The time of the next event; `None`: nothing will happen.
+    pub fn next_event(&self) -> Option<Instant> {
+        let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
+        [queued, self.disk.next_event()].into_iter().flatten().min()
+    }
+
     /// The most bytes that were on their way at a time.
     pub fn in_transit_max(&self) -> u64 {
         self.disk.in_transit_max
@@ -164,13 +180,12 @@ impl Machine {
     /// Goes on until `until`.
     pub fn run(&mut self, until: Instant) {
         loop {
-            let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
             let disk = self.disk.next_event();
-            let next = [queued, disk].into_iter().flatten().min();
-            let Some(at) = next.filter(|&at| at <= until) else {
+            let Some(at) = self.next_event().filter(|&at| at <= until) else {
                 break;
             };
             self.now = self.now.max(at);
+            self.turns += 1;
             // what the disk has done by now comes before what wants to be done now
             if disk.is_some_and(|disk| disk <= self.now) {
                 self.disk_has_news();

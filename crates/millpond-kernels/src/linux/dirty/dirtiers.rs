@@ -9,6 +9,10 @@
 //! Hills 2015's `dd`. The device has no positioning time: the post has seen the same on a rotating disk, on flash and on a
 //! USB stick, so it is not about that. All decisions are those of the rules beside it.
 
+mod look;
+
+pub use look::Pause;
+
 use crate::linux::dirty::balance::{Balance, Balanced, Facts, Task};
 use crate::linux::dirty::device::DeviceRatios;
 use crate::linux::dirty::limits::KernelVersion;
@@ -64,7 +68,7 @@ const WRITE_PAGES: u64 = 256;
 const TRANSIT_PAGES: u64 = 2048;
 const SECOND: u64 = 1_000_000_000;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Entry {
     Second,
     WriteDone(u64),
@@ -72,14 +76,20 @@ enum Entry {
     Task(usize, bool),
 }
 
-struct World<'a> {
-    options: &'a DirtiersOptions,
+/// The tasks, the device and the machine.
+#[derive(Debug)]
+pub struct Dirtiers {
+    options: DirtiersOptions,
     machine: Touched,
     device: Balanced,
     tasks: Vec<Task>,
     queue: BinaryHeap<Reverse<(u64, u64, Entry)>>,
     entered: u64,
     now: u64,
+    turns: u64,
+    /// The last pauses, the oldest first.
+    pauses: Vec<Pause>,
+    pauses_all: u64,
     dirty: u64,
     transit: u64,
     device_free_at: u64,
@@ -90,51 +100,72 @@ struct World<'a> {
 
 /// Runs it on `machine`.
 pub fn run(machine: Touched, options: &DirtiersOptions) -> Dirtied {
-    let mut world = World {
-        options,
-        device: Balanced::new(options.version, options.ratios),
-        machine,
-        tasks: vec![Task::default(); options.tasks],
-        queue: BinaryHeap::new(),
-        entered: 0,
-        now: 0,
-        dirty: 0,
-        transit: 0,
-        device_free_at: 0,
-        dirtied: 0,
-        written: 0,
-        seen: Dirtied {
-            bytes: vec![0; options.seconds as usize],
-            bytes_of_task: vec![0; options.tasks],
-            ..Dirtied::default()
-        },
-    };
-    world
-        .device
-        .set_domain_limit(world.machine.in_force().thresholds.hard);
-    world.enter(0, Entry::Second);
-    (0..options.tasks).for_each(|n| world.enter(0, Entry::Task(n, false)));
-    while let Some(Reverse((at, _, entry))) = world.queue.pop() {
-        world.now = at;
-        if at >= options.seconds * SECOND {
-            break;
-        }
-        match entry {
-            Entry::Second => world.second(),
-            Entry::WriteDone(pages) => {
-                world.transit -= pages;
-                world.written += pages;
-                world.flush();
-            }
-            Entry::Task(n, looks) => world.task(n, looks),
-        }
-    }
-    world.seen.dirty.push(world.dirty + world.transit);
-    world.seen.dirty.remove(0);
-    world.seen
+    let mut dirtiers = Dirtiers::new(machine, options);
+    dirtiers.run((options.seconds * SECOND).saturating_sub(1));
+    let Dirtiers {
+        mut seen,
+        dirty,
+        transit,
+        ..
+    } = dirtiers;
+    seen.bytes.resize(options.seconds as usize, 0);
+    seen.dirty.push(dirty + transit);
+    seen.dirty.remove(0);
+    seen
 }
 
-impl World<'_> {
+impl Dirtiers {
+    /// All at their beginning.
+    pub fn new(machine: Touched, options: &DirtiersOptions) -> Dirtiers {
+        let mut dirtiers = Dirtiers {
+            options: options.clone(),
+            device: Balanced::new(options.version, options.ratios),
+            machine,
+            tasks: vec![Task::default(); options.tasks],
+            queue: BinaryHeap::new(),
+            entered: 0,
+            now: 0,
+            turns: 0,
+            pauses: Vec::new(),
+            pauses_all: 0,
+            dirty: 0,
+            transit: 0,
+            device_free_at: 0,
+            dirtied: 0,
+            written: 0,
+            seen: Dirtied {
+                bytes_of_task: vec![0; options.tasks],
+                ..Dirtied::default()
+            },
+        };
+        dirtiers
+            .device
+            .set_domain_limit(dirtiers.machine.in_force().thresholds.hard);
+        dirtiers.enter(0, Entry::Second);
+        (0..options.tasks).for_each(|n| dirtiers.enter(0, Entry::Task(n, false)));
+        dirtiers
+    }
+
+    /// Goes on through `until`, in nanoseconds from the beginning.
+    pub fn run(&mut self, until: u64) {
+        while let Some(&Reverse((at, _, entry))) = self.queue.peek()
+            && at <= until
+        {
+            self.queue.pop();
+            (self.now, self.turns) = (at, self.turns + 1);
+            match entry {
+                Entry::Second => self.second(),
+                Entry::WriteDone(pages) => {
+                    self.transit -= pages;
+                    self.written += pages;
+                    self.flush();
+                }
+                Entry::Task(n, looks) => self.task(n, looks),
+            }
+        }
+        self.now = until;
+    }
+
     fn enter(&mut self, at: u64, entry: Entry) {
         self.entered += 1;
         self.queue.push(Reverse((at, self.entered, entry)));
@@ -143,9 +174,13 @@ impl World<'_> {
     fn second(&mut self) {
         self.seen.dirty.push(self.dirty + self.transit);
         let second = self.now / SECOND;
-        for (_, touch) in self.options.touches.iter().filter(|(at, _)| *at == second) {
+        for n in 0..self.options.touches.len() {
+            let (at, touch) = self.options.touches[n].clone();
+            if at != second {
+                continue;
+            }
             let before = self.machine.in_force();
-            self.machine.touch(touch.clone());
+            self.machine.touch(touch);
             if self.machine.in_force() != before {
                 self.device
                     .set_domain_limit(self.machine.in_force().thresholds.hard);
@@ -171,7 +206,11 @@ impl World<'_> {
         if !looks {
             self.dirty += 1;
             self.dirtied += 1;
-            self.seen.bytes[(self.now / SECOND) as usize] += PAGE;
+            let second = (self.now / SECOND) as usize;
+            if self.seen.bytes.len() <= second {
+                self.seen.bytes.resize(second + 1, 0);
+            }
+            self.seen.bytes[second] += PAGE;
             self.seen.bytes_of_task[n] += PAGE;
             let task = &mut self.tasks[n];
             looks = self.device.must_look(task, 1, ratelimit);
@@ -191,10 +230,12 @@ impl World<'_> {
                 written: self.written,
                 ratelimit,
             };
+            let dirtied = self.tasks[n].dirtied;
             if let Balance::Pause { ticks, again } = self.device.balance(&mut self.tasks[n], &facts) {
                 // A timer ends with a tick.
                 let until = (self.now / tick + ticks) * tick;
                 self.seen.pause_max = self.seen.pause_max.max(until - self.now);
+                self.note_pause(n, dirtied, until);
                 return self.enter(until, Entry::Task(n, again));
             }
         }

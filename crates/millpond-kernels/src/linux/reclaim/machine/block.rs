@@ -13,6 +13,7 @@ use super::options::MachineOptions;
 use crate::linux::reclaim::congestion::{Change, Congestion, REQUESTS_MAX};
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::disk::{Model, ModelCompletion, ModelParameterError, ModelRequest};
+use millpond_sim::look::DiskLook;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Requests that a woken thread may put in without waiting again (`BLK_BATCH_REQ`).
@@ -267,6 +268,15 @@ impl Block {
         self.done = done;
         self.dispatch(now);
         ended
+    }
+
+    /// What the disk does, and what waits in front of it.
+    pub(super) fn look(&self) -> DiskLook {
+        DiskLook {
+            queued_writes: self.writes.len() as u64,
+            queued_reads: self.reads.len() as u64,
+            ..self.model.look()
+        }
     }
 
     /// The thread whose turn it is, if there is room for it.

@@ -250,6 +250,12 @@ impl Memory {
         self.lists.len(zone * 4 + list)
     }
 
+    /// The flags of a list's pages, the next victim first.
+    pub(super) fn flags_from_cold(&self, zone: usize, list: usize) -> impl Iterator<Item = u8> + '_ {
+        let frames = self.lists.iter_from_cold(zone * 4 + list);
+        frames.map(|frame| self.frames[frame.index()].flags)
+    }
+
     /// The lengths of a zone's lists.
     pub(super) fn sizes(&self, zone: usize) -> Sizes {
         let len = |list| self.len(zone, list);

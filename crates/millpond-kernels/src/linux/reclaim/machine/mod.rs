@@ -18,6 +18,7 @@ mod counters;
 mod dirtier;
 mod files;
 mod kswapd;
+mod look;
 mod memory;
 mod options;
 mod run;
@@ -29,7 +30,7 @@ mod writeback;
 
 pub use counters::{Counters, Waits};
 pub use options::{MachineCosts, MachineOptions};
-pub use run::{FILES, Load, MICRO_PAGES, Ran, anonymous_pages, run};
+pub use run::{FILES, Load, MICRO_PAGES, Ran, anonymous_pages, loaded, run};
 pub use scheduler::Machine;
 pub use scripts::{BackgroundTask, FsMark, Habits, Micro, Round, Rounds};
 pub use task::{TaskOp, TaskScript};

@@ -75,15 +75,12 @@ pub struct Ran {
 /// Steps between two calls of the observer.
 const STEPS: u32 = 50_000;
 
-/// Runs a load. `at` is told now and then how much of it is done, from 0 to 1, and says whether to go on; `None` if not.
+/// The post's machine with `load` and what ran beside it, at its beginning; pages that the load writes, and where its rounds
+/// are noted.
 ///
 /// # Errors
 /// If the disk can't be.
-pub fn run(
-    options: MachineOptions,
-    load: Load,
-    at: &mut dyn FnMut(f64) -> bool,
-) -> Result<Option<Ran>, ModelParameterError> {
+pub fn loaded(options: MachineOptions, load: Load) -> Result<(Machine, u64, Rounds), ModelParameterError> {
     let mut machine = Machine::new(options)?;
     let rounds = Rounds::default();
     let own = (machine.add_anonymous(OWN_PAGES), OWN_PAGES);
@@ -104,6 +101,19 @@ pub fn run(
         let seed = options.seed.wrapping_mul(BACKGROUND_TASKS.len() as u64 + 1) + n as u64;
         machine.add_task(Box::new(BackgroundTask::new(own, habits, seed)));
     }
+    Ok((machine, pages, rounds))
+}
+
+/// Runs a load. `at` is told now and then how much of it is done, from 0 to 1, and says whether to go on; `None` if not.
+///
+/// # Errors
+/// If the disk can't be.
+pub fn run(
+    options: MachineOptions,
+    load: Load,
+    at: &mut dyn FnMut(f64) -> bool,
+) -> Result<Option<Ran>, ModelParameterError> {
+    let (mut machine, pages, rounds) = loaded(options, load)?;
     while !machine.run(STEPS) {
         if cfg!(debug_assertions) {
             machine.validate();

@@ -66,6 +66,13 @@ pub(super) struct Thread {
     waits_since: Instant,
 }
 
+impl Thread {
+    /// What it waits for, and since when.
+    pub(super) fn waits(&self) -> (Wait, Instant) {
+        (self.wait, self.waits_since)
+    }
+}
+
 /// What a step of a thread came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {

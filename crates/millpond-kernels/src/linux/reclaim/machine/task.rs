@@ -107,6 +107,10 @@ impl Task {
             has_ended: false,
         }
     }
+
+    pub(super) fn is_reclaiming(&self) -> bool {
+        self.direct.is_some()
+    }
 }
 
 impl Machine {
