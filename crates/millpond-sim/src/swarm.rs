@@ -116,11 +116,14 @@ pub struct Report {
     pub digest: u64,
 }
 
-/// Runs the world of `seed`.
-///
-/// # Panics
-/// If a check fails. The message names what; the world of the same seed fails again in the same way.
-pub fn run(seed: u64) -> Report {
+/// A world at its beginning.
+struct Begun {
+    world: World,
+    files: Vec<(FileId, u64)>,
+    draw: Draw,
+}
+
+fn begin(seed: u64) -> Begun {
     let mut draw = Draw(seed);
     let frames = PageCount(64 + draw.below(1_000));
     let alternatives: Vec<_> = (0..1 + draw.below(4)).map(|_| options(&mut draw)).collect();
@@ -176,6 +179,24 @@ pub fn run(seed: u64) -> Report {
             pause_max: Nanos(1 + draw.below(500_000_000)),
         }));
     }
+    Begun { world, files, draw }
+}
+
+/// The world of `seed` at its beginning, to be run step by step.
+pub fn world(seed: u64) -> World {
+    begin(seed).world
+}
+
+/// Runs the world of `seed`.
+///
+/// # Panics
+/// If a check fails. The message names what; the world of the same seed fails again in the same way.
+pub fn run(seed: u64) -> Report {
+    let Begun {
+        mut world,
+        files,
+        mut draw,
+    } = begin(seed);
     world.run(Instant::NEVER);
     if draw.one_in(8) {
         shrink_while_held(&mut world, files[0]);

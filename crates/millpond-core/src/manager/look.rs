@@ -47,10 +47,14 @@ impl<A: Form> Manager<A> {
         })
     }
 
-    /// The frames of the active or the inactive list, the next victim first.
+    /// The frames of the active or the inactive list, the next victim first. With the inactive list come what has passed
+    /// before it and the newcomers behind it.
     pub fn frames_from_cold(&self, active: bool) -> impl Iterator<Item = FrameNo> + '_ {
-        let list = if active { List::Active } else { List::Inactive };
-        self.lru.iter_from_cold(list)
+        let lists: &[List] = match active {
+            true => &[List::Active],
+            false => &[List::NoReuse, List::Inactive, List::Window],
+        };
+        lists.iter().flat_map(|&list| self.lru.iter_from_cold(list))
     }
 
     /// From now on every decision of reclaim is kept in [`Manager::trace`], and not a sample of them.

@@ -48,7 +48,7 @@ impl<A: Form> World<A> {
             threads.push(ThreadLook {
                 name: format!("the next write ({})", reason.name()),
                 count: 1,
-                does: "is held back, because a read is expected or slow",
+                does: "held back: a read is expected, or slow",
                 is_held_up: true,
                 since: Some(millpond_core::units::Instant(self.now.0 - span.0.min(self.now.0))),
             });
@@ -106,18 +106,18 @@ const MANY: usize = 8;
 fn doing(process: &Process) -> (&'static str, bool) {
     match process.state {
         State::Ready => match process.op {
-            Op::Read { .. } | Op::Prefetch { .. } => ("reads", false),
-            Op::Write { .. } => ("writes", false),
-            Op::Sync { .. } => ("syncs", false),
-            Op::Sleep(_) => ("does something else", false),
-            _ => ("runs", false),
+            Op::Read { .. } | Op::Prefetch { .. } => ("reading", false),
+            Op::Write { .. } => ("writing", false),
+            Op::Sync { .. } => ("syncing", false),
+            Op::Sleep(_) => ("doing something else", false),
+            _ => ("running", false),
         },
-        State::Page(_) => ("waits for a page to be read", true),
-        State::Memory => ("waits for a free frame", true),
-        State::Dirtiers => ("is paused, because too much is dirty", true),
-        State::Ticket(_) => ("waits for its writes: a sync", true),
-        State::Flush(_) => ("waits for the disk's own cache", true),
-        State::Others => ("waits for another process's page", true),
-        State::Exited => ("has ended", false),
+        State::Page(_) => ("waiting for a page to be read", true),
+        State::Memory => ("waiting for a free frame", true),
+        State::Dirtiers => ("paused: too much is dirty", true),
+        State::Ticket(_) => ("waiting for its writes (sync)", true),
+        State::Flush(_) => ("waiting for the disk's own cache", true),
+        State::Others => ("waiting for another's page", true),
+        State::Exited => ("ended", false),
     }
 }

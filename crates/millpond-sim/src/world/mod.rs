@@ -297,7 +297,8 @@ impl<A: Form> World<A> {
         }
     }
 
-    fn next_event(&self) -> Option<Instant> {
+    /// When something happens next; `None`: nothing is left to happen.
+    pub fn next_event(&self) -> Option<Instant> {
         let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
         self.disk_event().into_iter().chain(queued).min()
     }

@@ -82,10 +82,10 @@ impl Machine {
     /// What it does, and whether it would rather not.
     pub(super) fn daemon_does(&self) -> (&'static str, bool) {
         match self.daemon.stage {
-            Stage::Asleep => ("sleeps", false),
-            Stage::Inactive => ("scans the inactive queue", false),
-            Stage::Active => ("scans the active queue", false),
-            Stage::WaitsForSwap => ("waits for a write to swap", true),
+            Stage::Asleep => ("asleep", false),
+            Stage::Inactive => ("scanning the inactive queue", false),
+            Stage::Active => ("scanning the active queue", false),
+            Stage::WaitsForSwap => ("waiting for a write to swap", true),
         }
     }
 

@@ -52,10 +52,10 @@ impl Reader {
     /// What it does, and whether it would rather not.
     pub(super) fn does(&self) -> (&'static str, bool) {
         match self.wait {
-            Wait::Thinks => ("send an article", false),
-            Wait::Memory => ("wait for memory", true),
-            Wait::Page(_) => ("wait for a page that is read or written", true),
-            Wait::Read => ("wait for their own read", true),
+            Wait::Thinks => ("sending an article", false),
+            Wait::Memory => ("waiting for memory", true),
+            Wait::Page(_) => ("waiting for a page that is read or written", true),
+            Wait::Read => ("waiting for their own read", true),
         }
     }
 }

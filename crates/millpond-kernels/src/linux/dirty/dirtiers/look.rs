@@ -90,9 +90,9 @@ impl Dirtiers {
                 name: "dd".into(),
                 count: 1,
                 does: if pause.is_some() {
-                    "is paused, because too much is dirty"
+                    "paused: too much is dirty"
                 } else {
-                    "writes"
+                    "writing"
                 },
                 is_held_up: pause.is_some(),
                 since: pause.map(|pause| Instant(pause.at)),
@@ -113,14 +113,11 @@ impl Dirtiers {
             },
             threads: threads.collect(),
             limits: vec![
-                ("dirty, hard, as a task finds it", found.hard.0),
-                ("dirty, background", found.background.0),
-                (
-                    "the limit that stops tasks, derived last",
-                    in_force.thresholds.hard.0,
-                ),
-                ("pages between two looks (ratelimit)", in_force.ratelimit.0),
-                ("dirtyable memory when it was derived", in_force.dirtyable.0),
+                ("hard limit, as a task finds it now", found.hard.0),
+                ("background limit", found.background.0),
+                ("limit that stops tasks, derived last", in_force.thresholds.hard.0),
+                ("ratelimit: pages between two looks", in_force.ratelimit.0),
+                ("dirtyable memory when derived", in_force.dirtyable.0),
             ],
         }
     }

@@ -1,19 +1,11 @@
 //! What the machine looks like, for those that draw it. Nothing here decides anything.
 
-use super::memory::{
-    ACTIVE_ANON, ACTIVE_FILE, DIRTY, INACTIVE_ANON, INACTIVE_FILE, LOADING, REFERENCED, TAGGED, WRITING,
-    YOUNG,
-};
+use super::memory::{ACTIVE_FILE, DIRTY, INACTIVE_FILE, LOADING, REFERENCED, TAGGED, WRITING, YOUNG};
 use super::scheduler::{FLUSHER, KSWAPD, Machine, TASKS, Wait};
 use millpond_sim::look::{Look, Shade, Strip, ThreadLook};
 
-/// The lists from the one that is scanned most, of all zones.
-const LISTS: [(usize, &str); 4] = [
-    (ACTIVE_FILE, "active, files"),
-    (INACTIVE_FILE, "inactive, files"),
-    (ACTIVE_ANON, "active, anonymous"),
-    (INACTIVE_ANON, "inactive, anonymous"),
-];
+/// The lists of files. Anonymous pages have lists, too, but they are few on this machine.
+const LISTS: [(usize, &str); 2] = [(ACTIVE_FILE, "active, files"), (INACTIVE_FILE, "inactive, files")];
 
 fn shade(flags: u8) -> Shade {
     match flags {
@@ -37,7 +29,7 @@ impl Machine {
         let mut strips: Vec<Strip> = LISTS.map(|(list, name)| strip(zone, list, name)).into();
         if zone > 0 {
             // small, so it turns over faster than the disk writes: there dirty pages meet reclaim
-            strips.insert(2, strip(0, INACTIVE_FILE, "inactive, files, first 16 MiB"));
+            strips.push(strip(0, INACTIVE_FILE, "inactive, files, first 16 MiB"));
         }
         let marks = self.memory.zones[zone].marks;
         Look {
@@ -48,7 +40,7 @@ impl Machine {
             writing: self.writing,
             in_transit: Some((self.writing * 4096, None)),
             disk: self.block.look(),
-            threads: (0..self.threads.len()).map(|n| self.thread_look(n)).collect(),
+            threads: self.threads_look(),
             limits: vec![
                 ("free, min", marks.min.0),
                 ("free, low", marks.low.0),
@@ -57,35 +49,51 @@ impl Machine {
         }
     }
 
+    /// Each thread; the programs beside the load by what they do.
+    fn threads_look(&self) -> Vec<ThreadLook> {
+        let mut threads: Vec<ThreadLook> = Vec::new();
+        for n in 0..self.threads.len() {
+            let look = self.thread_look(n);
+            let alike = threads
+                .iter_mut()
+                .find(|other| n > TASKS && other.name == look.name && other.does == look.does);
+            match alike {
+                Some(other) => other.count += 1,
+                None => threads.push(look),
+            }
+        }
+        threads
+    }
+
     fn thread_look(&self, n: usize) -> ThreadLook {
         let (wait, since) = self.threads[n].waits();
         let reclaims = n >= TASKS && self.tasks[n - TASKS].is_reclaiming();
         let (does, is_held_up) = match wait {
-            Wait::Nothing if n == KSWAPD => ("scans", false),
-            Wait::Nothing if n == FLUSHER => ("writes files back", false),
-            Wait::Nothing if reclaims => ("looks for a frame itself: direct reclaim", true),
-            Wait::Nothing => ("runs", false),
-            Wait::Request => ("waits for a place in the disk's queue", true),
-            Wait::Congestion(_) | Wait::Conditional(_) => ("sleeps until the disk's queue is shorter", true),
-            Wait::Page(_) => ("waits for a page to be read from swap", true),
-            Wait::Log => ("waits for the file system's log, to write a page", true),
-            Wait::WritesEnd(_) => ("waits for tagged pages to be written", true),
-            Wait::Time if n == KSWAPD || n == FLUSHER => ("sleeps until it is woken", false),
-            Wait::Time if self.tasks[n - TASKS].has_ended => ("has ended", false),
+            Wait::Nothing if n == KSWAPD => ("scanning", false),
+            Wait::Nothing if n == FLUSHER => ("writing files back", false),
+            Wait::Nothing if reclaims => ("looking for a frame itself (direct reclaim)", true),
+            Wait::Nothing => ("running", false),
+            Wait::Request => ("waiting for a place in the disk's queue", true),
+            Wait::Congestion(_) | Wait::Conditional(_) => ("asleep until the disk's queue is shorter", true),
+            Wait::Page(_) => ("waiting for a page from swap", true),
+            Wait::Log => ("waiting for the file system's log, to write a page", true),
+            Wait::WritesEnd(_) => ("waiting for tagged pages to be written", true),
+            Wait::Time if n == KSWAPD || n == FLUSHER => ("asleep", false),
+            Wait::Time if self.tasks[n - TASKS].has_ended => ("ended", false),
             Wait::Time
                 if self.tasks[n - TASKS]
                     .dirtier
                     .is_due(self.options.system.dirtiers()) =>
             {
-                ("is paused, because too much is dirty", true)
+                ("paused: too much is dirty", true)
             }
-            Wait::Time => ("sleeps", false),
+            Wait::Time => ("asleep", false),
         };
         let name = match n {
             KSWAPD => "kswapd".into(),
             FLUSHER => "flusher".into(),
             TASKS => "the load".into(),
-            other => format!("program {}", other - TASKS),
+            _ => "other programs".into(),
         };
         ThreadLook {
             name,
