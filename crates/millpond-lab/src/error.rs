@@ -1,5 +1,6 @@
 //! What can go wrong in the laboratory, as a user must hear it: the value, what is allowed, the way out.
 
+use millpond_sim::unknown::UnknownName;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -59,6 +60,16 @@ pub enum LabError {
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<UnknownName> for LabError {
+    fn from(unknown: UnknownName) -> LabError {
+        LabError::UnknownName {
+            what: unknown.what,
+            value: unknown.value,
+            allowed: unknown.allowed,
+        }
+    }
 }
 
 impl LabError {

@@ -23,7 +23,7 @@
 //!   4  workload  testbed                            what is read and written; a modelled disk under the kernel's cache
 //!   3  machine  storage  setup  slowdisk  report    where a run is, what it opens; a disk as slow as its model; tables
 //!   2  measure  traces                              counters and latencies; files of others' traces
-//!   1  outcome  disk_model  memory_group  scratch  policy   what a run brings home; models by name; limits; folders; models of caches
+//!   1  outcome  disk_model  memory_group  scratch   what a run brings home; models by name; limits; folders
 //!   0  error  program  watch  measure/heat    what all need
 //! ```
 #![forbid(unsafe_code)]
@@ -46,7 +46,6 @@ pub mod machine;
 pub mod measure;
 pub mod memory_group;
 pub mod outcome;
-pub mod policy;
 pub mod program;
 pub mod replay;
 pub mod report;

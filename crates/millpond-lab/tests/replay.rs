@@ -10,12 +10,12 @@ use millpond::trace::Trace;
 use millpond::{OpenOptions, PageCache};
 use millpond_core::options::Preset;
 use millpond_core::units::{Bytes, PageSize};
-use millpond_lab::policy::Model;
 use millpond_lab::replay::{self, Load, Memory, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, table};
-use millpond_lab::traces;
 use millpond_lab::watch::Proceed;
 use millpond_lab::watch::Watch;
+use millpond_sim::policy::Model;
+use millpond_sim::traces::Options;
 use std::fs;
 use std::path::PathBuf;
 
@@ -114,7 +114,7 @@ fn apart() -> f64 {
     }
     let missed = cache.stats().counters.pgmajfault - before.pgmajfault;
     recording.stop().unwrap();
-    let load = Load::read(&trace, &traces::Options::default()).unwrap();
+    let load = Load::read(&trace, &Options::default()).unwrap();
     assert_eq!(load.uses, 40_000);
     assert_eq!(load.recorded, Some((memory, missed)));
     let options = options(vec![Memory::Budget(Bytes(memory))], vec![MILLPOND, OPT]);
@@ -177,7 +177,7 @@ fn threads_that_sync_cut_and_close_are_replayed_to_their_end() {
         }
     });
     recording.stop().unwrap();
-    let load = Load::read(&trace, &traces::Options::default()).unwrap();
+    let load = Load::read(&trace, &Options::default()).unwrap();
     assert_eq!((load.files.len(), load.threads.len()), (3, 3));
     let points = run(&load, &options(Vec::new(), vec![MILLPOND, Policy::Linux6, LRU]));
     for ran in points.iter().map(|point| point.runs[0]) {
@@ -229,11 +229,7 @@ fn what_can_not_be_replayed_says_why() {
         fs::write(&path, bytes).unwrap();
         path
     };
-    let why = |path: PathBuf| {
-        Load::read(&path, &traces::Options::default())
-            .unwrap_err()
-            .to_string()
-    };
+    let why = |path: PathBuf| Load::read(&path, &Options::default()).unwrap_err().to_string();
     assert!(why(file("a", b"hello")).contains("neither its name nor its content say what it is"));
     assert!(why(file("a.u32", b"hello")).contains("5 bytes are no whole number of page numbers"));
     assert!(why(file("b", b"MPTRACE\x02")).contains("version 2"));
@@ -278,7 +274,7 @@ fn recorded_page_traces_miss_as_little_as_was_counted() {
             println!("skipped: {} is not there", path.display());
             continue;
         }
-        let load = Load::read(&path, &traces::Options::default()).unwrap();
+        let load = Load::read(&path, &Options::default()).unwrap();
         let mut options = options(vec![Memory::Pages(pages)], vec![OPT, LRU, MILLPOND]);
         options.pace = Pace::None;
         let runs = run(&load, &options)[0].runs.clone();
@@ -305,7 +301,7 @@ fn any_bytes_are_a_load_or_an_error() {
         }
         let path = folder.path().join("bytes");
         fs::write(&path, &bytes).unwrap();
-        let _ = Load::read(&path, &traces::Options::default());
+        let _ = Load::read(&path, &Options::default());
         let _ = Trace::parse(&bytes);
     }
 }

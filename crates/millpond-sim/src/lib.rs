@@ -19,9 +19,9 @@
 //   5  pressure                             worlds in which nearly all of memory is dirty or held
 //   4  mixed_load  swarm                    a writer and a reader; worlds drawn from a seed
 //   3  region  world                        a machine that uses memory; one with files and processes
-//   2  checker  scripts  swap               what must hold; what processes do; where pages are swapped to
-//   1  disk  draw  faults  frames  process  task   disks, chance, what goes wrong, frames, operations on files and memory
-//   0  look                                 what a machine looks like, for those that draw it
+//   2  checker  scripts  swap  traces       what must hold; what processes do; where pages are swapped to; others' recordings
+//   1  disk  draw  faults  frames  process  task  policy   disks, chance, faults, frames, operations; models of replacement policies
+//   0  look  unknown                        what a machine looks like, for those that draw it; names that nothing has
 
 pub mod checker;
 pub mod disk;
@@ -30,6 +30,7 @@ pub mod faults;
 pub mod frames;
 pub mod look;
 pub mod mixed_load;
+pub mod policy;
 pub mod pressure;
 pub mod process;
 pub mod region;
@@ -37,6 +38,8 @@ pub mod scripts;
 pub mod swap;
 pub mod swarm;
 pub mod task;
+pub mod traces;
+pub mod unknown;
 pub mod world;
 
 pub use faults::{Coverage, Faults, Seen};

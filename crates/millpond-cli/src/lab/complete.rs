@@ -4,8 +4,8 @@ use crate::complete::words;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate as Candidate};
 use millpond_lab::backend::BACKENDS;
 use millpond_lab::experiment::{EXPERIMENTS, Experiment};
-use millpond_lab::traces::Format;
 use millpond_lab::{disk_model, replay};
+use millpond_sim::traces::Format;
 
 fn from_list(list: &'static str) -> ArgValueCandidates {
     ArgValueCandidates::new(move || list.split(", ").map(Candidate::new).collect())

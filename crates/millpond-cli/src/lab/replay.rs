@@ -10,7 +10,7 @@ use millpond_lab::LabError;
 use millpond_lab::disk_model::DiskModel;
 use millpond_lab::replay::{self, Load, Memory, POLICIES, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, json, table};
-use millpond_lab::traces::{self, Columns};
+use millpond_sim::traces::{self, Columns};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -141,9 +141,19 @@ impl ReplayArgs {
             ))
         })?;
         Ok(traces::Options {
-            format: self.format.as_deref().map(str::parse).transpose()?,
+            format: self
+                .format
+                .as_deref()
+                .map(str::parse)
+                .transpose()
+                .map_err(LabError::from)?,
             page_size,
-            ids: self.ids.as_deref().map(str::parse).transpose()?,
+            ids: self
+                .ids
+                .as_deref()
+                .map(str::parse)
+                .transpose()
+                .map_err(LabError::from)?,
             columns: self.columns,
         })
     }

@@ -2,13 +2,14 @@
 
 use super::Memory;
 use crate::error::{LabError, Result};
-use crate::policy::Use;
-use crate::traces::{self, Kind, Requests};
+use crate::traces;
 use millpond::host;
 use millpond::internal::quantity::size;
 use millpond::trace::{Access, Trace, What};
 use millpond_core::units::{Bytes, FileId, Nanos, PageSize};
 use millpond_sim::Op;
+use millpond_sim::policy::Use;
+use millpond_sim::traces::{Kind, Options, Requests};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -71,7 +72,7 @@ impl Load {
     ///
     /// # Errors
     /// [`LabError::Io`] if it can't be read, [`LabError::BadValue`] if it is no trace.
-    pub fn read(path: &Path, options: &traces::Options) -> Result<Load> {
+    pub fn read(path: &Path, options: &Options) -> Result<Load> {
         let failed = |e: io::Error| LabError::path("cannot read", path, e);
         let mut file = File::open(path).map_err(failed)?;
         let name = path.display().to_string();

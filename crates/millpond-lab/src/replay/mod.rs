@@ -23,7 +23,6 @@ pub use plot::plot;
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::machine;
-use crate::policy::Model;
 use crate::report::Report;
 use crate::watch::Proceed;
 use crate::watch::Watch;
@@ -32,6 +31,7 @@ use millpond::internal::quantity::parse_size;
 use millpond_core::lru::{Detection, LinuxOptions, Replacement};
 use millpond_core::options::{Options, Preset};
 use millpond_core::units::{Bytes, Nanos, PageCount, PageSize};
+use millpond_sim::policy::Model;
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,162 +1,15 @@
-//! Traces of others: what was asked of a disk or of a cache, as requests for pages.
-//!
-//! ```text
-//!   file ──► zstd? ──► format, by name and content ──► requests ──► uses of pages        for models
-//!                        │                                └───────► calls of a thread     for the simulator
-//!                        ├─ binary  u32, oracle-general, vscsi                   record by record
-//!                        └─ text    pages, csv, msr, blkparse, iolog             line by line
-//! ```
-//!
-//! A block request is split into the pages that it touches. A write keeps what it does not cover of its first and last page,
-//! so these are needed; the pages between need no read. Formats that name objects, not addresses, have a page for each object.
-//! Times are not kept: requests come one after the other.
+//! Traces of others in files, which zstd may have packed. What is in them is read by [`millpond_sim::traces`].
 
-mod binary;
-mod block;
-mod csv;
-mod detect;
-mod requests;
-#[cfg(test)]
-mod tests;
-mod text;
 mod zstd;
-
-pub use csv::Columns;
-pub use requests::{Kind, Request, Requests};
 
 use crate::error::{LabError, Result};
 use millpond::host;
 use millpond::internal::quantity::size;
-use millpond_core::units::{Bytes, PageSize};
-use requests::Builder;
+use millpond_core::units::Bytes;
+use millpond_sim::traces::{BEGIN, Options, Requests, format_of, parse};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::str::FromStr;
-
-/// How a trace is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
-    /// Page numbers of 32 bits, little endian.
-    U32,
-    /// Page numbers as text, one a line.
-    Pages,
-    /// libCacheSim's records of 24 bytes: time, object, size, next access.
-    OracleGeneral,
-    /// libCacheSim's text with columns.
-    Csv,
-    /// VMware's SCSI traces, versions 1 and 2, as libCacheSim reads them.
-    Vscsi,
-    /// Microsoft Research Cambridge's block traces.
-    Msr,
-    /// What blktrace's `blkparse` prints.
-    Blkparse,
-    /// What fio's `write_iolog` writes, versions 2 and 3.
-    Iolog,
-}
-
-impl Format {
-    /// All of them.
-    pub const ALL: [Format; 8] = [
-        Format::U32,
-        Format::Pages,
-        Format::OracleGeneral,
-        Format::Csv,
-        Format::Vscsi,
-        Format::Msr,
-        Format::Blkparse,
-        Format::Iolog,
-    ];
-
-    /// The name that users write.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::U32 => "u32",
-            Format::Pages => "pages",
-            Format::OracleGeneral => "oracle-general",
-            Format::Csv => "csv",
-            Format::Vscsi => "vscsi",
-            Format::Msr => "msr",
-            Format::Blkparse => "blkparse",
-            Format::Iolog => "iolog",
-        }
-    }
-
-    /// Names of all, separated by commas.
-    pub fn names() -> String {
-        Format::ALL.map(Format::name).join(", ")
-    }
-
-    /// By the name of a file, if that says it.
-    pub fn of_name(path: &Path) -> Option<Format> {
-        detect::by_name(path)
-    }
-}
-
-impl FromStr for Format {
-    type Err = LabError;
-
-    fn from_str(name: &str) -> Result<Format> {
-        let found = Format::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| LabError::UnknownName {
-            what: "format",
-            value: name.into(),
-            allowed: Format::names(),
-        })
-    }
-}
-
-/// What the numbers of `oracle-general` and `csv` stand for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ids {
-    /// Objects: a page each, whatever their size.
-    Object,
-    /// Blocks of 512 bytes: the first of a request.
-    Sector,
-    /// Bytes: where a request begins.
-    Byte,
-}
-
-impl FromStr for Ids {
-    type Err = LabError;
-
-    fn from_str(name: &str) -> Result<Ids> {
-        match name {
-            "object" => Ok(Ids::Object),
-            "sector" => Ok(Ids::Sector),
-            "byte" => Ok(Ids::Byte),
-            _ => Err(LabError::UnknownName {
-                what: "kind of id",
-                value: name.into(),
-                allowed: "object, sector, byte".into(),
-            }),
-        }
-    }
-}
-
-/// How to read.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// The format; `None`: what name and content say.
-    pub format: Option<Format>,
-    /// The size of the pages that requests are split into.
-    pub page_size: PageSize,
-    /// What ids stand for; `None`: objects, or what the head of a csv says.
-    pub ids: Option<Ids>,
-    /// Which columns a csv has; `None`: what its head says.
-    pub columns: Option<Columns>,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            format: None,
-            page_size: PageSize::KIB_4,
-            ids: None,
-            columns: None,
-        }
-    }
-}
 
 /// Longer files are not read, packed or not: they hold more requests than can be replayed.
 const BYTES_MAX: u64 = 16 << 30;
@@ -179,53 +32,82 @@ pub fn read(path: &Path, options: &Options) -> Result<Requests> {
     let mut file = File::open(path).map_err(failed)?;
     // First what it is: there are files without an end.
     let mut bytes = Vec::new();
-    let mut begin = (&mut file).take(detect::BEGIN as u64);
+    let mut begin = (&mut file).take(BEGIN as u64);
     begin.read_to_end(&mut bytes).map_err(failed)?;
     if !zstd::is_packed(&bytes) {
         format_of(path, &bytes, options).map_err(bad)?;
     }
     let most = host::memory_free().map_or(BYTES_MAX, |free| BYTES_MAX.min(free / BYTES_FOR_BYTE));
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
-    parse(path, bytes, options, most).map_err(bad)
+    unpacked(bytes, most)
+        .and_then(|bytes| parse(path, &bytes, options))
+        .map_err(bad)
 }
 
-/// What the options say, else the name, else the content.
-fn format_of(path: &Path, bytes: &[u8], options: &Options) -> Result<Format, String> {
-    let format = options.format.or_else(|| detect::by_name(path));
-    format.or_else(|| detect::by_content(bytes)).ok_or_else(|| {
-        format!(
-            "it is no trace that is known: neither its name nor its content say what it is; --format takes {}",
-            Format::names()
-        )
-    })
-}
-
-/// The same of bytes, of which a file of that name would have `most` at most when unpacked.
-fn parse(path: &Path, bytes: Vec<u8>, options: &Options, most: u64) -> Result<Requests, String> {
-    let too_long = || {
-        format!(
-            "it is longer than {}, for which there is memory here",
-            size(Bytes(most))
-        )
-    };
+/// The bytes of a file, unpacked if they are packed; `most` at most.
+fn unpacked(bytes: Vec<u8>, most: u64) -> Result<Vec<u8>, String> {
     let bytes = match zstd::is_packed(&bytes) {
         true => zstd::unpack(&bytes, most)?,
         false => bytes,
     };
     if bytes.len() as u64 > most {
-        return Err(too_long());
+        return Err(format!(
+            "it is longer than {}, for which there is memory here",
+            size(Bytes(most))
+        ));
     }
-    let format = format_of(path, &bytes, options)?;
-    let mut to = Builder::new(options.page_size);
-    match format {
-        Format::U32 => binary::u32(&bytes, &mut to)?,
-        Format::OracleGeneral => binary::oracle_general(&bytes, options.ids, &mut to)?,
-        Format::Vscsi => binary::vscsi(&bytes, &mut to)?,
-        Format::Pages => text::each_line(&bytes, |line| csv::page(line, &mut to))?,
-        Format::Csv => csv::csv(&bytes, options, &mut to)?,
-        Format::Msr => block::msr(&bytes, &mut to)?,
-        Format::Blkparse => block::blkparse(&bytes, &mut to)?,
-        Format::Iolog => block::iolog(&bytes, &mut to)?,
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn packed_files_are_unpacked_and_not_beyond_what_there_is_memory_for() {
+        // Once as a frame, and once as two behind a skippable one.
+        let raw: Vec<u8> = [7_u32, 3, 7].iter().flat_map(|page| page.to_le_bytes()).collect();
+        let frame = raw_frame(&raw);
+        assert_eq!(unpacked(frame.clone(), MOST), Ok(raw.clone()));
+        let skippable = [
+            &[0x5e, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9],
+            &frame[..],
+            &frame[..],
+        ]
+        .concat();
+        assert_eq!(unpacked(skippable, MOST), Ok([&raw[..], &raw[..]].concat()));
+        let torn = unpacked(frame[..frame.len() - 3].to_vec(), MOST).unwrap_err();
+        assert!(
+            torn.starts_with("it is packed by zstd, and can't be unpacked: "),
+            "{torn}"
+        );
+        let error = unpacked(frame, 11).unwrap_err();
+        assert_eq!(
+            error,
+            "unpacked it is longer than 11 B, for which there is memory here"
+        );
     }
-    Ok(to.finish(format))
+
+    /// A frame of zstd whose only block is not compressed: magic, one segment with a length of one byte, the block's head.
+    fn raw_frame(content: &[u8]) -> Vec<u8> {
+        let head = ((content.len() as u32) << 3 | 1).to_le_bytes();
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x20, content.len() as u8];
+        frame.extend(&head[..3]);
+        frame.extend(content);
+        frame
+    }
+
+    const MOST: u64 = 1 << 20;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_unpacked_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), cut in 0_usize..300) {
+            let mut packed = raw_frame(&bytes[..bytes.len().min(255)]);
+            packed.truncate(cut.max(4));
+            for bytes in [bytes, packed] {
+                let _ = unpacked(bytes, MOST);
+            }
+        }
+    }
 }

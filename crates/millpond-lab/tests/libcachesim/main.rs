@@ -9,7 +9,7 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
-use millpond_lab::policy::{Model, Use, synthetic};
+use millpond_sim::policy::{Model, Use, synthetic};
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;

@@ -2,9 +2,9 @@
 
 use super::report::{Judged, mean_at};
 use super::{Load, Pair};
-use crate::policy::Model;
 use crate::report::{Axis, Chart, Line, Scale};
 use millpond::internal::quantity::number_tick;
+use millpond_sim::policy::Model;
 
 fn axis(label: &str, scale: Scale) -> Axis {
     Axis {

@@ -15,11 +15,11 @@ mod report;
 use super::{Experiment, check, parallel};
 use crate::error::{LabError, Result};
 use crate::machine;
-use crate::policy::{Model, Use, synthetic};
 use crate::replay;
 use crate::report::Report;
-use crate::traces;
 use crate::watch::Watch;
+use millpond_sim::policy::{Model, Use, synthetic};
+use millpond_sim::traces::{Format, Options as TraceOptions};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ impl Options {
                 .collect(),
             false => self.models.clone(),
         };
-        names.iter().map(|name| name.parse()).collect()
+        names.iter().map(|name| Ok(name.parse()?)).collect()
     }
 
     fn sizes(&self) -> Result<Vec<f64>> {
@@ -121,7 +121,7 @@ impl Options {
         check::scale(self.scale, 0.01..=10_000.0, "", "1 makes loads of 10,000 pages")?;
         let mut loads = Vec::new();
         for path in files(&self.traces)? {
-            let mut uses = replay::Load::read(&path, &traces::Options::default())?.order;
+            let mut uses = replay::Load::read(&path, &TraceOptions::default())?.order;
             uses.iter_mut().for_each(|(_, is_needed)| *is_needed = true);
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             loads.push(Load::new(&name, uses));
@@ -176,7 +176,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
 
 fn is_trace(path: &Path) -> bool {
     let is_recording = path.extension().is_some_and(|end| end == "trace");
-    path.is_file() && (is_recording || traces::Format::of_name(path).is_some())
+    path.is_file() && (is_recording || Format::of_name(path).is_some())
 }
 
 impl Load {

@@ -2,9 +2,9 @@
 
 use super::gaps::{self, Mean};
 use super::{EXPERIMENT, Load, Options, Pair, charts};
-use crate::policy::Model;
 use crate::report::{Cell, Metric, Report, Table, TableRow, median};
 use millpond::internal::quantity::{number, number_tick};
+use millpond_sim::policy::Model;
 
 /// A policy with what came of it over all pairs.
 pub(super) struct Judged {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 /// A longer request is taken for a mistake.
 const REQUEST_BYTES_MAX: u64 = 1 << 30;
 /// More uses of pages than this are not replayed: their order alone takes 2 GiB.
-pub(crate) const USES_MAX: u64 = 1 << 28;
+const USES_MAX: u64 = 1 << 28;
 /// Unused pages between two that are used: no more of them are kept. It is twice what is read ahead at most, so nothing is
 /// sequential that was not.
 const GAP_MAX: u64 = 64;

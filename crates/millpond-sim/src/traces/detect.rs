@@ -4,8 +4,8 @@ use super::block::IOLOG;
 use super::{Format, binary, csv};
 use std::path::Path;
 
-/// So much of a file is looked at.
-pub(super) const BEGIN: usize = 4096;
+/// So many bytes at the beginning of a file are looked at.
+pub const BEGIN: usize = 4096;
 
 /// By its name, `.zst` aside. `.csv` and `.txt` are of several formats.
 pub(super) fn by_name(path: &Path) -> Option<Format> {

@@ -3,10 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-const MOST: u64 = 1 << 20;
-
 fn read_as(name: &str, bytes: impl AsRef<[u8]>, options: &Options) -> Result<Requests, String> {
-    parse(Path::new(name), bytes.as_ref().to_vec(), options, MOST)
+    parse(Path::new(name), bytes.as_ref(), options)
 }
 
 fn read(name: &str, bytes: impl AsRef<[u8]>) -> Requests {
@@ -108,40 +106,6 @@ fn objects_of_oracle_general_are_pages_unless_they_are_addresses() {
     );
     let sectors = read_as("a.oracleGeneral", oracle(&[(8, 8192)]), &options).unwrap();
     assert_eq!(shown(&sectors), ["0:1+2r"]);
-}
-
-#[test]
-fn packed_files_are_unpacked_and_not_beyond_what_there_is_memory_for() {
-    // Once as a frame, and once as two behind a skippable one.
-    let raw: Vec<u8> = [7_u32, 3, 7].iter().flat_map(|page| page.to_le_bytes()).collect();
-    let frame = raw_frame(&raw);
-    assert_eq!(shown(&read("a.u32.zst", &frame)), ["0:7+1r", "0:3+1r", "0:7+1r"]);
-    let skippable = [
-        &[0x5e, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9],
-        &frame[..],
-        &frame[..],
-    ]
-    .concat();
-    assert_eq!(read("a.u32.zst", skippable).requests.len(), 6);
-    let torn = error("a.u32.zst", &frame[..frame.len() - 3]);
-    assert!(
-        torn.starts_with("it is packed by zstd, and can't be unpacked: "),
-        "{torn}"
-    );
-    let error = parse(Path::new("a.u32"), frame, &Options::default(), 11).unwrap_err();
-    assert_eq!(
-        error,
-        "unpacked it is longer than 11 B, for which there is memory here"
-    );
-}
-
-/// A frame of zstd whose only block is not compressed: magic, one segment with a length of one byte, the block's head.
-fn raw_frame(content: &[u8]) -> Vec<u8> {
-    let head = ((content.len() as u32) << 3 | 1).to_le_bytes();
-    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x20, content.len() as u8];
-    frame.extend(&head[..3]);
-    frame.extend(content);
-    frame
 }
 
 #[test]
@@ -357,13 +321,9 @@ proptest! {
     fn any_bytes_are_a_trace_or_an_error(
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         lines in prop::collection::vec(line(), 0..12),
-        is_packed in any::<bool>(),
     ) {
-        let packed = |bytes: &[u8]| raw_frame(&bytes[..bytes.len().min(255)]);
-        let mut torn = packed(&bytes);
-        torn.truncate(bytes.first().map_or(7, |&byte| usize::from(byte)).max(4));
         let text = lines.join("\n").into_bytes();
-        for bytes in [if is_packed { packed(&bytes) } else { bytes }, torn, text] {
+        for bytes in [bytes, text] {
             for format in Format::ALL.into_iter().map(Some).chain([None]) {
                 for ids in [None, Some(Ids::Sector), Some(Ids::Byte)] {
                     let options = Options { format, ids, ..Options::default() };

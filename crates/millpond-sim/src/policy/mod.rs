@@ -27,7 +27,7 @@ mod sieve;
 pub mod synthetic;
 mod w_tinylfu;
 
-use crate::error::LabError;
+use crate::unknown::UnknownName;
 use core_lru::CoreLru;
 use std::str::FromStr;
 
@@ -176,11 +176,11 @@ fn count<E>(
 }
 
 impl FromStr for Model {
-    type Err = LabError;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Model, LabError> {
+    fn from_str(name: &str) -> Result<Model, UnknownName> {
         let found = Model::ALL.into_iter().find(|model| model.name() == name);
-        found.ok_or_else(|| LabError::UnknownName {
+        found.ok_or_else(|| UnknownName {
             what: "policy",
             value: name.into(),
             allowed: Model::ALL.map(Model::name).join(", "),

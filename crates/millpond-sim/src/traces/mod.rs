@@ -1,0 +1,189 @@
+//! Traces of others: what was asked of a disk or of a cache, as requests for pages.
+//!
+//! ```text
+//!   bytes ──► format, by name and content ──► requests ──► uses of pages        for models
+//!               │                                └───────► calls of a thread     for the simulator
+//!               ├─ binary  u32, oracle-general, vscsi                   record by record
+//!               └─ text    pages, csv, msr, blkparse, iolog             line by line
+//! ```
+//!
+//! A block request is split into the pages that it touches. A write keeps what it does not cover of its first and last page,
+//! so these are needed; the pages between need no read. Formats that name objects, not addresses, have a page for each object.
+//! Times are not kept: requests come one after the other. Reading files, and unpacking them, is the caller's.
+
+mod binary;
+mod block;
+mod csv;
+mod detect;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use csv::Columns;
+pub use detect::BEGIN;
+pub use requests::{Kind, Request, Requests};
+
+use crate::unknown::UnknownName;
+use millpond_core::units::PageSize;
+use requests::Builder;
+use std::path::Path;
+use std::str::FromStr;
+
+/// How a trace is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Page numbers of 32 bits, little endian.
+    U32,
+    /// Page numbers as text, one a line.
+    Pages,
+    /// libCacheSim's records of 24 bytes: time, object, size, next access.
+    OracleGeneral,
+    /// libCacheSim's text with columns.
+    Csv,
+    /// VMware's SCSI traces, versions 1 and 2, as libCacheSim reads them.
+    Vscsi,
+    /// Microsoft Research Cambridge's block traces.
+    Msr,
+    /// What blktrace's `blkparse` prints.
+    Blkparse,
+    /// What fio's `write_iolog` writes, versions 2 and 3.
+    Iolog,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 8] = [
+        Format::U32,
+        Format::Pages,
+        Format::OracleGeneral,
+        Format::Csv,
+        Format::Vscsi,
+        Format::Msr,
+        Format::Blkparse,
+        Format::Iolog,
+    ];
+
+    /// The name that users write.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::U32 => "u32",
+            Format::Pages => "pages",
+            Format::OracleGeneral => "oracle-general",
+            Format::Csv => "csv",
+            Format::Vscsi => "vscsi",
+            Format::Msr => "msr",
+            Format::Blkparse => "blkparse",
+            Format::Iolog => "iolog",
+        }
+    }
+
+    /// Names of all, separated by commas.
+    pub fn names() -> String {
+        Format::ALL.map(Format::name).join(", ")
+    }
+
+    /// By the name of a file, if that says it.
+    pub fn of_name(path: &Path) -> Option<Format> {
+        detect::by_name(path)
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Format, UnknownName> {
+        let found = Format::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| UnknownName {
+            what: "format",
+            value: name.into(),
+            allowed: Format::names(),
+        })
+    }
+}
+
+/// What the numbers of `oracle-general` and `csv` stand for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ids {
+    /// Objects: a page each, whatever their size.
+    Object,
+    /// Blocks of 512 bytes: the first of a request.
+    Sector,
+    /// Bytes: where a request begins.
+    Byte,
+}
+
+impl FromStr for Ids {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Ids, UnknownName> {
+        match name {
+            "object" => Ok(Ids::Object),
+            "sector" => Ok(Ids::Sector),
+            "byte" => Ok(Ids::Byte),
+            _ => Err(UnknownName {
+                what: "kind of id",
+                value: name.into(),
+                allowed: "object, sector, byte".into(),
+            }),
+        }
+    }
+}
+
+/// How to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The format; `None`: what name and content say.
+    pub format: Option<Format>,
+    /// The size of the pages that requests are split into.
+    pub page_size: PageSize,
+    /// What ids stand for; `None`: objects, or what the head of a csv says.
+    pub ids: Option<Ids>,
+    /// Which columns a csv has; `None`: what its head says.
+    pub columns: Option<Columns>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            format: None,
+            page_size: PageSize::KIB_4,
+            ids: None,
+            columns: None,
+        }
+    }
+}
+
+/// The format: what the options say, else the name, else the content, of which the first [`BEGIN`] bytes count.
+///
+/// # Errors
+/// If neither says it.
+pub fn format_of(path: &Path, bytes: &[u8], options: &Options) -> Result<Format, String> {
+    let format = options.format.or_else(|| detect::by_name(path));
+    format.or_else(|| detect::by_content(bytes)).ok_or_else(|| {
+        format!(
+            "it is no trace that is known: neither its name nor its content say what it is; --format takes {}",
+            Format::names()
+        )
+    })
+}
+
+/// Reads the bytes of a trace, of a file of that name.
+///
+/// # Errors
+/// What is wrong with it, with the line or record.
+pub fn parse(name: &Path, bytes: &[u8], options: &Options) -> Result<Requests, String> {
+    let format = format_of(name, bytes, options)?;
+    let mut to = Builder::new(options.page_size);
+    match format {
+        Format::U32 => binary::u32(bytes, &mut to)?,
+        Format::OracleGeneral => binary::oracle_general(bytes, options.ids, &mut to)?,
+        Format::Vscsi => binary::vscsi(bytes, &mut to)?,
+        Format::Pages => text::each_line(bytes, |line| csv::page(line, &mut to))?,
+        Format::Csv => csv::csv(bytes, options, &mut to)?,
+        Format::Msr => block::msr(bytes, &mut to)?,
+        Format::Blkparse => block::blkparse(bytes, &mut to)?,
+        Format::Iolog => block::iolog(bytes, &mut to)?,
+    }
+    Ok(to.finish(format))
+}
