@@ -29,9 +29,10 @@ const BUILT: &[&str] = &["target", "bench/target"];
 const BINARY: &[&str] = &[".png"];
 
 /// The only folders with unsafe code: what is asked of the system, and the borders to C.
-const UNSAFE: [&str; 3] = [
+const UNSAFE: [&str; 4] = [
     "crates/millpond/src/sys/",
     "crates/millpond-capi/src/ffi/",
+    "crates/millpond-playground/src/ffi/",
     "crates/millpond-sqlite/src/ffi/",
 ];
 

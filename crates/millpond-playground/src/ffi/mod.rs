@@ -1,0 +1,181 @@
+//! What a page calls. Numbers go through arguments, text through one buffer in this module's memory.
+//!
+//! ```text
+//!   page: buffer(len), writes text there ──► begin(column) ─► run(until, events) ─► state(parts, notes) ──► reads text there
+//! ```
+//!
+//! A page makes one instance of the module for each system, so that each has a memory of its own: a copy of it is the system's
+//! whole state, and turning back is putting a copy in its place. Times are nanoseconds as floats, exact below 2^53.
+
+use crate::column::Column;
+use crate::link::Link;
+use crate::recorded::{self, Recorded};
+use crate::scene::SCENES;
+use millpond_core::units::Instant;
+use std::cell::RefCell;
+
+#[derive(Default)]
+struct Page {
+    text: Vec<u8>,
+    column: Option<Column>,
+    trace: Option<Recorded>,
+}
+
+thread_local! {
+    static PAGE: RefCell<Page> = RefCell::default();
+}
+
+fn with<T>(act: impl FnOnce(&mut Page) -> T) -> T {
+    PAGE.with_borrow_mut(act)
+}
+
+/// Leaves text for the page. Its length.
+fn leave(page: &mut Page, text: String) -> u32 {
+    page.text = text.into_bytes();
+    page.text.len() as u32
+}
+
+/// Leaves what came out, or why nothing did as a negative length.
+fn answer(page: &mut Page, result: Result<String, String>) -> i32 {
+    match result {
+        Ok(text) => leave(page, text) as i32,
+        Err(why) => -(leave(page, why) as i32),
+    }
+}
+
+fn text(page: &Page) -> String {
+    String::from_utf8_lossy(&page.text).into_owned()
+}
+
+/// Where text of `len` bytes is to be written.
+#[unsafe(no_mangle)]
+pub extern "C" fn buffer(len: u32) -> *mut u8 {
+    with(|page| {
+        page.text.clear();
+        page.text.resize(len as usize, 0);
+        page.text.as_mut_ptr()
+    })
+}
+
+/// Where the text is that was left.
+#[unsafe(no_mangle)]
+pub extern "C" fn left() -> *const u8 {
+    with(|page| page.text.as_ptr())
+}
+
+/// Leaves all scenes as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn scenes() -> i32 {
+    with(|page| answer(page, serde_json::to_string(SCENES).map_err(|e| e.to_string())))
+}
+
+/// Leaves the link in the buffer as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn link() -> i32 {
+    with(|page| {
+        let link = Link::parse(&text(page));
+        let json = link.and_then(|link| serde_json::to_string(&link).map_err(|e| e.to_string()));
+        answer(page, json)
+    })
+}
+
+/// Begins the system of this number of the link in the buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn begin(column: u32) -> i32 {
+    with(|page| {
+        let begun = Link::parse(&text(page)).and_then(|link| Column::begin(&link, column as usize));
+        let result = begun.map(|begun| {
+            page.column = Some(begun);
+            String::new()
+        });
+        answer(page, result)
+    })
+}
+
+/// Goes on through a moment, in at most about so many events; whether it is there.
+#[unsafe(no_mangle)]
+pub extern "C" fn run(until: f64, events: f64) -> u32 {
+    with(|page| {
+        let there = page
+            .column
+            .as_mut()
+            .is_none_or(|column| column.run(Instant(until as u64), events as u64));
+        u32::from(there)
+    })
+}
+
+/// Goes on to the next note, at most through a moment; the moment at which it is.
+#[unsafe(no_mangle)]
+pub extern "C" fn run_to_note(until: f64) -> f64 {
+    with(|page| {
+        page.column
+            .as_mut()
+            .map_or(until, |column| column.run_to_note(Instant(until as u64)).0 as f64)
+    })
+}
+
+/// Events so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn events() -> f64 {
+    with(|page| page.column.as_ref().map_or(0.0, |column| column.events() as f64))
+}
+
+/// Leaves what the page draws as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn state(parts: u32, notes: u32) -> i32 {
+    with(|page| {
+        let state = match &page.column {
+            Some(column) => column.state(parts as usize, notes as usize),
+            None => Err("nothing has begun".into()),
+        };
+        answer(page, state)
+    })
+}
+
+/// The value of the figure whose name is in the buffer; not a number if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn figure() -> f64 {
+    with(|page| {
+        let name = text(page);
+        page.column
+            .as_ref()
+            .and_then(|column| column.figure(&name))
+            .unwrap_or(f64::NAN)
+    })
+}
+
+/// Leaves the names of the policies as JSON, the optimum first.
+#[unsafe(no_mangle)]
+pub extern "C" fn models() -> i32 {
+    with(|page| {
+        answer(
+            page,
+            serde_json::to_string(&recorded::models()).map_err(|e| e.to_string()),
+        )
+    })
+}
+
+/// Reads the trace in the buffer, whose name has so many bytes at the beginning; leaves what it is as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn trace(name: u32) -> i32 {
+    with(|page| {
+        let bytes = std::mem::take(&mut page.text);
+        let (name, bytes) = bytes.split_at((name as usize).min(bytes.len()));
+        let read = Recorded::read(&String::from_utf8_lossy(name), bytes);
+        let result = read.map(|(recorded, about)| {
+            page.trace = Some(recorded);
+            about
+        });
+        answer(page, result)
+    })
+}
+
+/// Misses of the policy of this number on the trace that was read, with so many frames.
+#[unsafe(no_mangle)]
+pub extern "C" fn misses(model: u32, frames: f64) -> f64 {
+    with(|page| {
+        page.trace
+            .as_ref()
+            .map_or(0.0, |trace| trace.misses(model as usize, frames as u64) as f64)
+    })
+}

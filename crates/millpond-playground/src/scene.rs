@@ -1,0 +1,169 @@
+//! What there is to see: a scene for each post, with its settings, its systems and the post's own figures.
+
+mod catalogue;
+
+pub use catalogue::SCENES;
+use serde::Serialize;
+
+/// A step of a setting.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Step {
+    /// As links write it.
+    pub name: &'static str,
+    /// What it means, in a sentence.
+    pub about: &'static str,
+}
+
+/// A setting: the one that the post is about, as a slider, or which of the post's loads is run.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Setting {
+    /// As links write it.
+    pub name: &'static str,
+    /// What a page calls it.
+    pub label: &'static str,
+    /// What it can be, in order.
+    pub steps: &'static [Step],
+    /// Which step it is at first.
+    pub first: usize,
+    /// Whether it is the one that the post is about.
+    pub is_slider: bool,
+}
+
+/// A system beside others.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Column {
+    /// What it is called.
+    pub title: &'static str,
+    /// What it does, in a sentence; empty if the setting's step says it.
+    pub about: &'static str,
+    /// Whether the slider is its.
+    pub follows_slider: bool,
+}
+
+/// A number that is shown.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Shown {
+    /// The figure's name, as the laboratory's metrics have it.
+    pub name: &'static str,
+    /// What a page calls it.
+    pub label: &'static str,
+    /// What it is multiplied by before it is shown.
+    pub factor: f64,
+    /// Digits behind the point.
+    pub digits: u32,
+    /// Its unit; empty for counts.
+    pub unit: &'static str,
+}
+
+/// A number that the post has.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Published {
+    /// Of which step of the slider, or of which column.
+    pub of: &'static str,
+    /// Of which figure.
+    pub figure: &'static str,
+    /// As the post writes it.
+    pub value: &'static str,
+}
+
+/// What is drawn over time.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Plot {
+    /// The figure.
+    pub figure: &'static str,
+    /// What a page calls it.
+    pub label: &'static str,
+    /// Its growth in so much virtual time is drawn, in milliseconds; 0: its value.
+    pub per_ms: u64,
+    /// Virtual time between two points, in milliseconds.
+    pub every_ms: u64,
+    /// The greatest value that is drawn; 0: whatever comes.
+    pub top: f64,
+}
+
+/// A scene.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Scene {
+    /// As links write it, and the laboratory's experiments.
+    pub name: &'static str,
+    /// In the list of scenes.
+    pub short: &'static str,
+    /// A headline.
+    pub title: &'static str,
+    /// Who wrote the post, when, and under which subject.
+    pub post: &'static str,
+    /// What the post saw.
+    pub saw: &'static str,
+    /// What to look at.
+    pub look: &'static str,
+    /// Its settings, the slider first.
+    pub settings: &'static [Setting],
+    /// The systems, side by side.
+    pub columns: &'static [Column],
+    /// What the shades of pages mean here, in the order of `Shade`; empty: not here.
+    pub shades: [&'static str; 6],
+    /// Numbers under the picture.
+    pub shown: &'static [Shown],
+    /// The post's numbers.
+    pub published: &'static [Published],
+    /// What is said of them.
+    pub published_note: &'static str,
+    /// What is drawn over time.
+    pub plot: Plot,
+    /// The moment at which it opens, in milliseconds.
+    pub opens_at_ms: u64,
+    /// When there is nothing more to see.
+    pub ends_at_ms: u64,
+    /// Virtual milliseconds that pass in a second, at first.
+    pub speed_ms: u64,
+}
+
+impl Scene {
+    /// The scene of that name.
+    pub fn find(name: &str) -> Option<&'static Scene> {
+        SCENES.iter().find(|scene| scene.name == name)
+    }
+
+    /// The slider.
+    pub fn slider(&self) -> Option<&'static Setting> {
+        self.settings.iter().find(|setting| setting.is_slider)
+    }
+}
+
+impl Setting {
+    /// The step of that name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.steps.iter().position(|step| step.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_of_something_that_is_shown() {
+        for scene in SCENES {
+            for number in scene.published {
+                let is_step = scene
+                    .slider()
+                    .is_some_and(|slider| slider.find(number.of).is_some());
+                let is_column = scene.columns.iter().any(|column| column.title == number.of);
+                assert!(is_step || is_column, "{}: {}", scene.name, number.of);
+                let is_shown = scene.shown.iter().any(|shown| shown.name == number.figure);
+                assert!(is_shown, "{}: {}", scene.name, number.figure);
+            }
+        }
+    }
+
+    #[test]
+    fn settings_begin_at_a_step_that_they_have_and_there_is_one_slider_at_most() {
+        for scene in SCENES {
+            assert!(scene.settings.iter().filter(|setting| setting.is_slider).count() <= 1);
+            for setting in scene.settings {
+                assert!(setting.first < setting.steps.len(), "{}", setting.name);
+            }
+            assert!(scene.opens_at_ms < scene.ends_at_ms);
+        }
+    }
+}

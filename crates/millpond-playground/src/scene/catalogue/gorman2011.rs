@@ -1,0 +1,163 @@
+//! The scene of Gorman2011: reclaim that writes.
+
+use super::{PAGES, column, count, followed, published, shown, step};
+use crate::scene::{Plot, Scene, Setting};
+
+pub(super) const GORMAN2011: Scene = Scene {
+    name: "gorman2011",
+    short: "2011 Reclaim",
+    title: "Reclaim that writes",
+    post: "Mel Gorman, July 2011: “Reduce filesystem writeback from page reclaim (again)”",
+    saw: "A program writes files faster than the disk takes them. When memory is full, the kernel looks for frames to free at \
+          the cold end of its lists, and meets pages that are still dirty. Linux 3.0 writes them from there: one page at a \
+          time, wherever it lies on the disk, while the scan waits. The series lets reclaim write less and less, and tags \
+          what it meets instead. Linux 7.0 and Millpond write no file page from reclaim at all.",
+    look: "Look at the cold end (right) of the short list, “first 16 MiB”: orange pages get there before the disk has taken \
+           them. Then at “file pages written by kswapd”, and at what kswapd waits for.",
+    settings: &[
+        Setting {
+            name: "rule",
+            label: "What reclaim does with a dirty page",
+            steps: &[
+                step(
+                    "vanilla",
+                    "Linux 3.0: kswapd writes dirty file pages from the end of the list.",
+                ),
+                step(
+                    "nodirectwb",
+                    "Patch 1: a task that needs a frame writes no file page.",
+                ),
+                step(
+                    "lesskswapdwb",
+                    "Patch 2: kswapd writes file pages only in trouble, from priority 9 down.",
+                ),
+                step(
+                    "throttle",
+                    "Patch 3: reclaim waits when it meets many dirty pages.",
+                ),
+                step(
+                    "immediate",
+                    "Patch 4: dirty pages are tagged, and free as soon as their write ends.",
+                ),
+                step(
+                    "prioinode",
+                    "Patch 5: files whose pages reclaim has met are written first.",
+                ),
+                step("v2", "The second version: kswapd writes no file page at all."),
+                step("linux-3.2", "What landed in Linux 3.2."),
+                step(
+                    "linux-4.11",
+                    "Linux 4.11: a page is written when it is met the second time and the node is full of such.",
+                ),
+            ],
+            first: 0,
+            is_slider: true,
+        },
+        Setting {
+            name: "load",
+            label: "Load",
+            steps: &[
+                step("fs-mark", "fs_mark: 3750 files of 10 MiB, one after the other."),
+                step("micro", "micro: one mapping of 4.76 GiB, written once."),
+            ],
+            first: 0,
+            is_slider: false,
+        },
+    ],
+    columns: &[
+        followed("Linux 3.0"),
+        column(
+            "Linux 7.0",
+            "Reclaim writes no file page; what it meets is tagged and put out of the way.",
+        ),
+        column(
+            "Millpond",
+            "Reclaim has no way to write. A dirty page is sent round once, then its file goes to the front of the flusher's order.",
+        ),
+    ],
+    shades: PAGES,
+    shown: &[
+        count("kswapd_write_file", "file pages written by kswapd"),
+        count("pgscan_kswapd", "pages scanned by kswapd"),
+        count("pgscan_direct", "pages scanned by direct reclaim"),
+        shown(
+            "direct_scans_percent",
+            "direct reclaim's share of scans",
+            1.0,
+            0,
+            "%",
+        ),
+        shown(
+            "kswapd_efficiency_percent",
+            "scanned pages that kswapd freed",
+            1.0,
+            0,
+            "%",
+        ),
+        count("nr_vmscan_write_skip", "dirty pages skipped"),
+        count("nr_vmscan_immediate_reclaim", "dirty pages tagged"),
+        shown(
+            "kswapd_write_waits_seconds",
+            "kswapd waited to write",
+            1.0,
+            2,
+            "s",
+        ),
+        shown("files_per_s_mean", "files a second", 1.0, 2, ""),
+    ],
+    published: &[
+        published("vanilla", "kswapd_write_file", "4483"),
+        published("vanilla", "pgscan_kswapd", "8202014"),
+        published("vanilla", "pgscan_direct", "4865170"),
+        published("vanilla", "direct_scans_percent", "37"),
+        published("vanilla", "kswapd_efficiency_percent", "57"),
+        published("vanilla", "nr_vmscan_write_skip", "0"),
+        published("vanilla", "files_per_s_mean", "6.93"),
+        published("nodirectwb", "kswapd_write_file", "4286"),
+        published("nodirectwb", "pgscan_kswapd", "8146467"),
+        published("nodirectwb", "pgscan_direct", "4903030"),
+        published("nodirectwb", "direct_scans_percent", "37"),
+        published("nodirectwb", "kswapd_efficiency_percent", "57"),
+        published("nodirectwb", "nr_vmscan_write_skip", "30"),
+        published("nodirectwb", "files_per_s_mean", "6.96"),
+        published("lesskswapdwb", "kswapd_write_file", "0"),
+        published("lesskswapdwb", "pgscan_kswapd", "16980235"),
+        published("lesskswapdwb", "pgscan_direct", "1359813"),
+        published("lesskswapdwb", "direct_scans_percent", "7"),
+        published("lesskswapdwb", "kswapd_efficiency_percent", "48"),
+        published("lesskswapdwb", "nr_vmscan_write_skip", "2300502"),
+        published("lesskswapdwb", "files_per_s_mean", "7.11"),
+        published("throttle", "kswapd_write_file", "1"),
+        published("throttle", "pgscan_kswapd", "19428420"),
+        published("throttle", "pgscan_direct", "408460"),
+        published("throttle", "direct_scans_percent", "2"),
+        published("throttle", "kswapd_efficiency_percent", "47"),
+        published("throttle", "nr_vmscan_write_skip", "2774735"),
+        published("throttle", "files_per_s_mean", "7.52"),
+        published("immediate", "kswapd_write_file", "0"),
+        published("immediate", "pgscan_kswapd", "14269907"),
+        published("immediate", "pgscan_direct", "101716"),
+        published("immediate", "direct_scans_percent", "0"),
+        published("immediate", "kswapd_efficiency_percent", "66"),
+        published("immediate", "nr_vmscan_immediate_reclaim", "5155"),
+        published("immediate", "files_per_s_mean", "7.44"),
+        published("prioinode", "kswapd_write_file", "0"),
+        published("prioinode", "pgscan_kswapd", "14103872"),
+        published("prioinode", "pgscan_direct", "199483"),
+        published("prioinode", "direct_scans_percent", "1"),
+        published("prioinode", "kswapd_efficiency_percent", "66"),
+        published("prioinode", "nr_vmscan_immediate_reclaim", "3509"),
+        published("prioinode", "files_per_s_mean", "7.48"),
+    ],
+    published_note: "The post's figures are of its whole run of fs_mark, some 550 seconds.",
+    plot: Plot {
+        figure: "kswapd_write_file",
+        label: "file pages written by kswapd, a second",
+        per_ms: 1000,
+        every_ms: 1000,
+        top: 0.0,
+    },
+    opens_at_ms: 8_000,
+    ends_at_ms: 600_000,
+    speed_ms: 1_000,
+};

@@ -1,0 +1,90 @@
+//! The scene of Kim2020: pages that are used once.
+
+use super::{column, count, followed, published, step};
+use crate::scene::{Plot, Scene, Setting};
+
+pub(super) const KIM2020: Scene = Scene {
+    name: "kim2020",
+    short: "2020 Working set",
+    title: "Pages that are used once push out those that are needed",
+    post: "Joonsoo Kim, February 2020: “workingset protection/detection on the anonymous LRU list”",
+    saw: "Memory has room for 100 pages, and 50 of them are hot. New anonymous pages used to start on the active list: a burst \
+          of pages that are used once pushes the hot ones out. The series starts new pages on the inactive list, where they \
+          push out one another; and it remembers when a page left, so that one that comes back soon becomes active at once.",
+    look: "Each square is a page. Watch the green ones, which are hot: do they stay in memory? And the red-orange ones, which come \
+           back every round: does the system learn to keep them, or swap them in for ever?",
+    settings: &[
+        Setting {
+            name: "patches",
+            label: "Where a new page starts, and what is remembered of one that left",
+            steps: &[
+                step("linux-5.5", "Linux 5.5: new pages start active."),
+                step(
+                    "linux-5.5+2",
+                    "Protection: new pages start inactive; nothing is remembered.",
+                ),
+                step(
+                    "linux-5.5+anon-as-posted",
+                    "Detection as posted: a page is compared with the wrong list.",
+                ),
+                step("linux-5.5+anon", "Protection and detection, with that repaired."),
+                step("linux-5.9", "What landed in Linux 5.9."),
+            ],
+            first: 0,
+            is_slider: true,
+        },
+        Setting {
+            name: "example",
+            label: "Example",
+            steps: &[
+                step(
+                    "detection",
+                    "50 pages come back each round, between 50 that are used once.",
+                ),
+                step("protection", "Twice 50 pages are used once."),
+            ],
+            first: 0,
+            is_slider: false,
+        },
+    ],
+    columns: &[
+        followed("Linux 5.5"),
+        column(
+            "Linux 7.0",
+            "New pages start inactive; shadows say when a page left.",
+        ),
+        column(
+            "Millpond",
+            "Its own rule, with a small list for newcomers and shadows.",
+        ),
+    ],
+    shades: ["used once", "hot", "", "will be hot", "", ""],
+    shown: &[
+        count("swap_ins_pages", "pages swapped in"),
+        count("swap_ins_of_round", "of these, in the last round"),
+        count("hot_pages_in_memory", "hot pages in memory, of 50"),
+        count(
+            "will_be_hot_pages_in_memory",
+            "pages that will be hot in memory, of 50",
+        ),
+        count("active_pages", "pages on the active list"),
+        count("inactive_pages", "pages on the inactive list"),
+    ],
+    published: &[
+        published("linux-5.5", "hot_pages_in_memory", "0"),
+        published("linux-5.5+2", "hot_pages_in_memory", "50"),
+        published("linux-5.5+2", "swap_ins_of_round", "50, for ever"),
+        published("linux-5.5+anon", "swap_ins_of_round", "0 in the end"),
+    ],
+    published_note: "From the post's two examples. The second lies on the very edge: a shadow that keeps the age before its page's own eviction, as since 5.9, counts one eviction too many, and the pages come back as new ones for ever. On real memory it measured 863240 pages swapped in without the series and 681565 with it.",
+    plot: Plot {
+        figure: "swap_ins_pages",
+        label: "pages swapped in, of each hundred uses",
+        per_ms: 100,
+        every_ms: 100,
+        top: 0.0,
+    },
+    opens_at_ms: 50,
+    ends_at_ms: 860,
+    speed_ms: 30,
+};

@@ -1,0 +1,202 @@
+//! The page in a real browser: scenes run, links restore what they name, and the numbers are those of the same code outside of
+//! the browser, byte for byte.
+//!
+//! Skipped where the target wasm32-unknown-unknown or a browser is missing.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "these are tests; what is skipped is said on standard output"
+)]
+
+mod driver;
+
+use driver::Browser;
+use millpond_core::units::Instant;
+use millpond_playground::column::Column;
+use millpond_playground::link::Link;
+use millpond_playground::page::{BuildError, build};
+use millpond_playground::scene::SCENES;
+use std::path::{Path, PathBuf};
+
+/// What is compared: lists in so many parts, so many notes.
+const PARTS: usize = 240;
+const NOTES: usize = 64;
+
+/// A page and a browser, or nothing and why.
+fn begin(folder: &Path) -> Option<(PathBuf, Browser)> {
+    let page = folder.join("page.html");
+    match build(&page) {
+        Err(BuildError::Skipped(why)) => {
+            println!("\nskipped: {why}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+        Ok(bytes) => {
+            println!("the page has {:.2} MB", bytes as f64 / 1e6);
+            assert!(bytes < 3_000_000, "{bytes} bytes are many for a page");
+        }
+    }
+    let browser = Browser::start(folder);
+    if browser.is_none() {
+        println!("\nskipped: no chromium");
+    }
+    Some((page, browser?))
+}
+
+/// The states of all systems of a link, by the native code.
+fn native(text: &str) -> Vec<String> {
+    let link = Link::parse(text).unwrap();
+    let state = |n| {
+        let mut column = Column::begin(&link, n).unwrap();
+        column.run(Instant(link.at), u64::MAX);
+        column.state(PARTS, NOTES).unwrap()
+    };
+    (0..link.scene.columns.len()).map(state).collect()
+}
+
+/// The same as the page has them.
+fn shown(browser: &mut Browser) -> Vec<String> {
+    let states = browser.value(&format!("playground.states({PARTS}, {NOTES})"));
+    states
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|state| state.as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn address(browser: &mut Browser) -> String {
+    browser.value("playground.address()").as_str().unwrap().to_owned()
+}
+
+const STILL: &str = "playground.isStill()";
+
+/// Late enough that all lists are full and reclaim is at work; the sizes of two scenes are made smaller for that.
+const LINKS: [&str; 8] = [
+    "scene=gorman2011&rule=vanilla&load=fs-mark&seed=3&at=9000000000",
+    "scene=gorman2011&rule=linux-4.11&load=micro&seed=1&at=6000000000",
+    "scene=axboe2016&wb_percent=25&seed=5&scale=50&at=4000000000",
+    "scene=kim2020&patches=linux-5.5+anon&example=detection&seed=1&at=640000000",
+    "scene=kim2020&patches=linux-5.5&example=protection&seed=1&at=90000000",
+    "scene=dillon2000&rule=modern&seed=7&at=50000000000",
+    "scene=hills2015&ratio=30&seed=1&at=21500000000",
+    "scene=swarm&seed=42&at=2000000000",
+];
+
+#[test]
+fn scenes_run_in_a_browser_and_their_numbers_are_those_of_the_native_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((page, mut browser)) = begin(folder.path()) else {
+        return;
+    };
+    for link in LINKS {
+        browser.open(&page, link);
+        assert_eq!(address(&mut browser), link, "what the page says it shows");
+        assert_eq!(shown(&mut browser), native(link), "{link}");
+        assert_eq!(
+            browser.value("document.getElementById('said').hidden"),
+            true,
+            "{link}"
+        );
+    }
+    a_link_names_one_state(&mut browser, &page);
+    keys_do_what_buttons_do(&mut browser, &page);
+    a_scene_plays_by_itself(&mut browser, &page);
+    it_fits_narrow_screens(&mut browser, &page);
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// However it was reached: by steps, back and forth, by another setting.
+fn a_link_names_one_state(browser: &mut Browser, page: &Path) {
+    for link in LINKS {
+        browser.open(page, link);
+        let mut states = Vec::new();
+        for act in ["step", "step", "back", "step"] {
+            browser.value(&format!("document.getElementById('{act}').click()"));
+            browser.until(STILL);
+            let now = address(browser);
+            states.push((now.clone(), shown(browser)));
+            assert_eq!(native(&now), states.last().unwrap().1, "{act} from {link}");
+        }
+        let (last, state) = states.pop().unwrap();
+        browser.open(page, &last);
+        assert_eq!(shown(browser), state, "{last} opened anew");
+    }
+    // The slider, at the same moment.
+    browser.open(page, LINKS[6]);
+    let slide = "(() => { const s = document.getElementById('setting-ratio'); s.value = 4; \
+                 s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change')) })()";
+    browser.value(slide);
+    browser.until("playground.isStill() && playground.address().includes('ratio=21')");
+    assert_eq!(shown(browser), native(&address(browser)));
+}
+
+fn keys_do_what_buttons_do(browser: &mut Browser, page: &Path) {
+    browser.open(page, LINKS[3]);
+    let before = address(browser);
+    browser.press("ArrowRight");
+    browser.until(STILL);
+    let stepped = address(browser);
+    assert_ne!(before, stepped, "a step goes on");
+    browser.press(" ");
+    browser.until("document.getElementById('run').textContent === 'Stop'");
+    browser.until(&format!("playground.address() !== '{stepped}'"));
+    browser.press(" ");
+    browser.until(STILL);
+    assert_eq!(native(&address(browser)), shown(browser));
+    browser.press("Home");
+    browser.until("playground.isStill() && playground.address().endsWith('at=0')");
+    browser.press("2");
+    browser.until("playground.address().startsWith('scene=axboe2016')");
+    // Every movement has its reason.
+    browser.open(page, LINKS[0]);
+    browser.value("document.querySelector('.moves button').click()");
+    let why = browser.value("document.getElementById('reason').textContent");
+    assert!(why.as_str().unwrap().contains("at the cold end"), "{why}");
+}
+
+/// A scene that is opened without a moment plays, and says how fast it does.
+fn a_scene_plays_by_itself(browser: &mut Browser, page: &Path) {
+    for scene in SCENES {
+        browser.open(page, &format!("scene={}&at=0", scene.name));
+        browser.value("(() => { const s = document.getElementById('speed'); s.value = 'Infinity'; s.dispatchEvent(new Event('change')) })()");
+        browser.press(" ");
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let rate = browser.value("document.getElementById('rate').textContent");
+        println!("{}: {}", scene.name, rate.as_str().unwrap());
+        if browser.value("document.getElementById('run').textContent") == "Stop" {
+            browser.press(" ");
+        }
+        browser.until(STILL);
+        assert!(
+            browser.value("playground.events()").as_f64().unwrap() > 0.0,
+            "{}",
+            scene.name
+        );
+    }
+    browser.open_playing(page, "scene=hills2015");
+    browser.press(" ");
+    browser.until(STILL);
+}
+
+fn it_fits_narrow_screens(browser: &mut Browser, page: &Path) {
+    for (width, scheme) in [(400, "dark"), (400, "light"), (1280, "dark"), (1280, "light")] {
+        browser.screen(width, scheme);
+        for scene in SCENES {
+            browser.open(page, &format!("scene={}&at=200000000", scene.name));
+            let wide = browser
+                .value("document.documentElement.scrollWidth")
+                .as_u64()
+                .unwrap();
+            assert!(wide <= width.into(), "{} is {wide} wide on {width}", scene.name);
+            let silent = "[...document.querySelectorAll('canvas, svg[role=img]')].filter(e => !e.getAttribute('aria-label')).length";
+            assert_eq!(
+                browser.value(silent),
+                0,
+                "{}: a picture without words",
+                scene.name
+            );
+        }
+    }
+}
