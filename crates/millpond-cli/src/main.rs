@@ -103,6 +103,9 @@ enum Command {
     /// Replay a trace: how much memory does this load need?
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Replay(lab::ReplayArgs),
+    /// Show the posts in a browser: pages moving between lists, writes held back, a limit that collapses.
+    #[cfg_attr(not(feature = "lab"), command(hide = true))]
+    Playground(lab::PlaygroundArgs),
     /// Show what a running cache does, on a screen: memory, devices, who waits, files.
     Top(top::TopArgs),
     /// List the running caches.
@@ -131,6 +134,7 @@ fn main() -> ExitCode {
         Command::Stat(args) => control::stat(&args),
         Command::Record(args) => control::record(&args),
         Command::Replay(args) => lab::replay(&args),
+        Command::Playground(args) => lab::playground(&args),
         Command::Top(args) => top::top(&args),
         Command::Caches(args) => control::caches(&args),
         Command::Completions(args) => service::completions(&args),

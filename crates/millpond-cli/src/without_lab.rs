@@ -14,6 +14,7 @@ pub(crate) struct Ignored {
 
 pub(crate) type DemoArgs = Ignored;
 pub(crate) type LabArgs = Ignored;
+pub(crate) type PlaygroundArgs = Ignored;
 pub(crate) type ReplayArgs = Ignored;
 pub(crate) type SlowdiskArgs = Ignored;
 
@@ -23,6 +24,10 @@ pub(crate) fn demo(_: &DemoArgs) -> Result<ExitCode, Failure> {
 
 pub(crate) fn lab(_: LabArgs) -> Result<ExitCode, Failure> {
     Err(needs_lab("lab"))
+}
+
+pub(crate) fn playground(_: &PlaygroundArgs) -> Result<ExitCode, Failure> {
+    Err(needs_lab("playground"))
 }
 
 pub(crate) fn replay(_: &ReplayArgs) -> Result<ExitCode, Failure> {

@@ -4,12 +4,14 @@ mod complete;
 mod demo;
 mod experiments;
 mod output;
+mod playground;
 mod progress;
 mod replay;
 mod slowdisk;
 
 pub(crate) use demo::{DemoArgs, demo};
 pub(crate) use experiments::{LabArgs, lab};
+pub(crate) use playground::{PlaygroundArgs, playground};
 pub(crate) use replay::{ReplayArgs, replay};
 pub(crate) use slowdisk::{SlowdiskArgs, slowdisk};
 

@@ -12,6 +12,7 @@ pub mod gorman2011;
 pub mod hills2015;
 pub mod kim2020;
 pub mod mapped;
+mod moving;
 mod parallel;
 pub mod policies;
 

@@ -35,7 +35,7 @@ pub const TABLES: [&str; 2] = [post::NAME, reasons::NAME];
 pub const WRITERS_ALONE: &str = Phase::WritersAlone.name();
 pub use published::{PUBLISHED, Published, published};
 
-use super::{Experiment, perform, rows};
+use super::{Experiment, moving, perform, rows};
 use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
 use crate::machine;
@@ -131,6 +131,15 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
 
     let mut report = report::report(&real, &simulated, &results, [&sizes, &simulated_sizes], doubt);
     report.command = options.command.clone();
+    if !simulated.is_empty() && options.phases().contains(&Phase::WritersAndReader) {
+        let run = moving::Run {
+            steps: &[],
+            seed: options.seed,
+            scale: simulated_sizes.scale,
+            at: None,
+        };
+        moving::add(&mut report, EXPERIMENT.name, &run);
+    }
     notes.append(&mut report.notes);
     report.notes = notes;
     report.machine = machine;

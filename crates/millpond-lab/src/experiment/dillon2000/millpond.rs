@@ -9,76 +9,9 @@ use crate::outcome::Outcome;
 use crate::workload::dillon2000::news::{self, Seconds};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
-use millpond_core::units::{FileId, Instant, Nanos, PageCount, PageSize, Ratio};
-use millpond_kernels::freebsd::machine::{MachineOptions, News, skewed};
-use millpond_sim::disk::Model;
-use millpond_sim::draw::Draw;
-use millpond_sim::process::{Done, Op, Script};
-use millpond_sim::{Costs, Faults, World, WorldOptions};
-use std::cell::RefCell;
-use std::rc::Rc;
-
-/// Waits and articles of all readers.
-#[derive(Default)]
-struct Seen {
-    /// Waits: from when, until when.
-    waits: Vec<(Instant, Instant)>,
-    articles: Vec<(Instant, Nanos)>,
-}
-
-/// What a reader does.
-struct Reader {
-    news: News,
-    spool: FileId,
-    history: FileId,
-    draw: Draw,
-    /// Changes of the history before the next article.
-    left: u32,
-    began: Instant,
-    seen: Rc<RefCell<Seen>>,
-}
-
-impl Reader {
-    fn think(&mut self) -> Op {
-        let mean = self.news.think.0;
-        self.left = self.news.history_draws;
-        Op::Sleep(Nanos(mean / 2 + self.draw.below(mean)))
-    }
-}
-
-impl Script for Reader {
-    fn next(&mut self, now: Instant, done: Option<&Done>) -> Op {
-        let Some(done) = done else {
-            return self.think();
-        };
-        match done.op {
-            Op::Sleep(_) => self.began = now,
-            _ if done.ended > done.began => self.seen.borrow_mut().waits.push((done.began, done.ended)),
-            _ => {}
-        }
-        if self.left > 0 {
-            self.left -= 1;
-            return Op::Guard {
-                file: self.history,
-                first: skewed(&mut self.draw, self.news.history_pages).into(),
-                pages: 1,
-                change: true,
-                span: Nanos::ZERO,
-            };
-        }
-        if let Op::Read { .. } = done.op {
-            self.seen.borrow_mut().articles.push((now, now.since(self.began)));
-            return self.think();
-        }
-        let pages = u64::from(self.news.article_pages);
-        let articles = self.news.spool.to_pages(PageSize::KIB_4).0 / pages;
-        Op::Read {
-            file: self.spool,
-            first: self.draw.below(articles) * pages,
-            pages: self.news.article_pages,
-        }
-    }
-}
+use millpond_core::units::{Instant, Nanos, Ratio};
+use millpond_kernels::freebsd::machine::MachineOptions;
+use millpond_playground::worlds::dillon2000;
 
 /// Options under which a file may stay dirty: nine tenths of memory, and for a day.
 pub(super) fn no_sync() -> Options {
@@ -96,38 +29,7 @@ pub(super) fn run(
     length: Nanos,
     at: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Option<Outcome>, String> {
-    let news = machine.news;
-    let model = Model::hdd(machine.disk).map_err(|e| e.to_string())?;
-    let taken = machine.kernel.0 + u64::from(news.readers) * u64::from(news.own_pages);
-    let frames = PageCount(machine.memory.to_pages(PageSize::KIB_4).0 - taken);
-    let mut world = World::new(WorldOptions {
-        options: options.clone(),
-        alternatives: Vec::new(),
-        frames,
-        model,
-        costs: Costs {
-            scan: machine.scan_page,
-            ..Costs::default()
-        },
-        faults: Faults::default(),
-        seed: machine.seed,
-        validate_every: 0,
-    })
-    .map_err(|e| e.to_string())?;
-    let history = world.add_file(PageCount(news.history_pages.into()));
-    let spool = world.add_file(news.spool.to_pages(PageSize::KIB_4));
-    let seen = Rc::<RefCell<Seen>>::default();
-    for n in 0..news.readers {
-        world.add_process(Box::new(Reader {
-            news,
-            spool,
-            history,
-            draw: Draw(machine.seed.wrapping_mul(1_000_003).wrapping_add(n.into())),
-            left: 0,
-            began: Instant(0),
-            seen: seen.clone(),
-        }));
-    }
+    let (mut world, seen) = dillon2000::millpond(machine, options)?;
     let until = Instant(0) + WARM_UP + length;
     let (mut written, mut pageouts) = (0, Vec::new());
     let mut busy_before = Nanos::ZERO;

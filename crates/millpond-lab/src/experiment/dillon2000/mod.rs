@@ -25,7 +25,7 @@ mod verdict;
 
 pub use options::Options;
 
-use super::Experiment;
+use super::{Experiment, moving};
 use crate::backend::Backend;
 use crate::error::Result;
 use crate::report::Report;
@@ -65,7 +65,19 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     options.check_real(!real.is_empty())?;
     let mut report = match simulated[..] {
         [] => report::empty(),
-        _ => report::report(&plan, &runs::perform(&plan, watch)?),
+        _ => {
+            let mut report = report::report(&plan, &runs::perform(&plan, watch)?);
+            if let Some(system) = plan.systems().next().filter(|_| plan.has(NEWS)) {
+                let run = moving::Run {
+                    steps: &[("rule", system.variant())],
+                    seed: plan.seed,
+                    scale: 1.0,
+                    at: Some(options::WARM_UP + plan.length),
+                };
+                moving::add(&mut report, EXPERIMENT.name, &run);
+            }
+            report
+        }
     };
     if !real.is_empty() {
         real_report::add(&mut report, &real::measure(options, &real, watch)?);

@@ -64,7 +64,14 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     }
     let plan = (!simulated.is_empty()).then(|| options.plan()).transpose()?;
     let mut report = match &plan {
-        Some(plan) => report::report(plan, &runs::perform(plan, watch)?),
+        Some(plan) => {
+            let results = runs::perform(plan, watch)?;
+            let mut report = report::report(plan, &results);
+            if let Some(first) = results.first() {
+                first.add_link(plan, &mut report);
+            }
+            report
+        }
         None => report::empty(),
     };
     if !real.is_empty() {

@@ -3,17 +3,16 @@
 use super::measures;
 use super::options::Plan;
 use crate::error::{LabError, Result};
+use crate::experiment::moving;
 use crate::experiment::parallel::{self, Reporter};
 use crate::outcome::{Outcome, Setting};
+use crate::report::Report;
 use crate::watch::Watch;
-use millpond_core::options::Options;
 use millpond_core::reclaim::trace::Trace;
-use millpond_core::units::{Instant, Nanos, PageCount, PageSize};
+use millpond_core::units::{Instant, Nanos};
 use millpond_kernels::linux::reclaim::System;
-use millpond_kernels::linux::reclaim::machine::{self as linux, FILES, Load};
-use millpond_sim::disk::Model;
-use millpond_sim::scripts::stream::{RoundsEnded, Stream};
-use millpond_sim::{Costs, Faults, World, WorldOptions};
+use millpond_kernels::linux::reclaim::machine::{self as linux, Load};
+use millpond_playground::worlds::gorman2011;
 
 /// A run's result.
 #[derive(Debug)]
@@ -23,6 +22,25 @@ pub(super) struct Run {
     pub(super) outcome: Outcome,
     /// Reclaim's decisions.
     pub(super) trace: Trace,
+}
+
+impl Run {
+    /// Says where the run can be seen at its end.
+    pub(super) fn add_link(&self, plan: &Plan, report: &mut Report) {
+        let load = if self.workload == super::MICRO {
+            "micro"
+        } else {
+            "fs-mark"
+        };
+        let ended = self.outcome.value("elapsed_seconds").unwrap_or(0.0);
+        let run = moving::Run {
+            steps: &[("rule", self.system.name()), ("load", load)],
+            seed: plan.seed,
+            scale: plan.scale,
+            at: Some(Nanos((ended * 1e9) as u64 + 1)),
+        };
+        moving::add(report, super::EXPERIMENT.name, &run);
+    }
 }
 
 struct Job {
@@ -91,39 +109,8 @@ impl Job {
     /// Millpond's own manager, with the memory that files have on the post's machine.
     fn millpond(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<(Outcome, Trace)> {
         let machine = plan.machine(self.system);
-        let model = Model::hdd(machine.disk).map_err(|e| self.failed(&e))?;
-        let taken = machine.kernel.0 + machine.files_in_use.0 + u64::from(linux::anonymous_pages());
-        let frames = PageCount(machine.memory.to_pages(PageSize::KIB_4).0 - taken);
-        let mapped = matches!(self.load, Load::Micro { .. });
-        let costs = machine.costs;
-        let mut world = World::new(WorldOptions {
-            options: Options::default(),
-            alternatives: Vec::new(),
-            frames,
-            model,
-            costs: Costs {
-                copy: if mapped {
-                    costs.fault_page
-                } else {
-                    costs.write_page
-                },
-                scan: costs.scan_page,
-                ..Costs::default()
-            },
-            faults: Faults::default(),
-            seed: plan.seed,
-            validate_every: 0,
-        })
-        .map_err(|e| self.failed(&e))?;
-        let (files, pages, step, think) = match self.load {
-            Load::FsMark { rounds } => (rounds * FILES, 2560, 4, costs.think + costs.file),
-            Load::Micro { pages } => (1, pages, 1, Nanos::ZERO),
-        };
-        let files: Vec<_> = (0..files).map(|_| world.add_file(PageCount(pages))).collect();
-        let all = files.len() as u64 * pages;
-        let ended = RoundsEnded::default();
-        let stream = Stream::new(files, (pages, step), FILES as usize, think, ended.clone());
-        world.add_process(Box::new(stream));
+        let made = gorman2011::millpond(&machine, self.load);
+        let (mut world, all, ended) = made.map_err(|e| self.failed(&e))?;
         while !world.is_over() {
             world.run(world.now() + Nanos::from_millis(500));
             if !at(world.manager().stats().nr_written as f64 / all as f64) {

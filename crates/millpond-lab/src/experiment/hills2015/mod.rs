@@ -17,7 +17,7 @@ mod dd;
 mod numbers;
 mod report;
 
-use super::{Experiment, Job, OwnFiles, perform};
+use super::{Experiment, Job, OwnFiles, moving, perform};
 use crate::backend::kernel_limits::Saved;
 use crate::backend::{self, Row};
 use crate::error::{LabError, Result};
@@ -274,6 +274,15 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     drop(saved);
     drop(scratch);
     let mut report = report::report(options, &rows, &results);
+    if options.has(DD) {
+        let run = moving::Run {
+            steps: &[],
+            seed: options.seed,
+            scale: 1.0,
+            at: None,
+        };
+        moving::add(&mut report, EXPERIMENT.name, &run);
+    }
     report.command = options.command.clone();
     report.machine = machine;
     if options.scale.is_none() && rows.iter().any(|row| row.setup.device == Device::Real) {

@@ -36,7 +36,7 @@ mod verdict;
 pub use options::Options;
 
 use self::options::Chosen;
-use super::Experiment;
+use super::{Experiment, moving};
 use crate::error::Result;
 use crate::report::Report;
 use crate::watch::Watch;
@@ -63,7 +63,17 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let Chosen { is_simulated, real } = options.backends()?;
     let plan = options.plan(is_simulated)?;
     let mut report = if is_simulated {
-        report::report(&plan, &runs::perform(&plan, watch)?)
+        let mut report = report::report(&plan, &runs::perform(&plan, watch)?);
+        if !plan.toys.is_empty() {
+            let run = moving::Run {
+                steps: &[("patches", "linux-5.5+anon")],
+                seed: plan.seed,
+                scale: 1.0,
+                at: None,
+            };
+            moving::add(&mut report, EXPERIMENT.name, &run);
+        }
+        report
     } else {
         report::empty()
     };
