@@ -16,7 +16,10 @@ use millpond_playground::link::Link;
 
 /// The link that a report prints.
 fn link(report: &Report) -> Link {
-    let note = report.notes.iter().find_map(|note| note.split_once("millpond playground '"));
+    let note = report
+        .notes
+        .iter()
+        .find_map(|note| note.split_once("millpond playground '"));
     let (_, behind) = note.expect("a report of runs in virtual time prints a link");
     Link::parse(behind.trim_end_matches('\'')).unwrap()
 }
@@ -29,9 +32,8 @@ fn column(link: &Link, number: usize) -> Column {
 }
 
 fn metric(report: &Report, workload: &str, variant: &str, name: &str) -> f64 {
-    let is_it = |m: &&Metric| {
-        m.workload == workload && m.variant == variant && m.metric == name && m.target == "sim"
-    };
+    let is_it =
+        |m: &&Metric| m.workload == workload && m.variant == variant && m.metric == name && m.target == "sim";
     report.metrics.iter().find(is_it).expect(name).value
 }
 
@@ -41,11 +43,18 @@ fn assert_same(report: &Report, workload: &str, variant: &str, column: &Column, 
     let mut compared = 0;
     for metric in report.metrics.iter().filter(of_run) {
         if let Some(figure) = column.figure(&metric.metric) {
-            assert_eq!(figure.to_bits(), metric.value.to_bits(), "{variant}: {metric:?} and {figure}");
+            assert_eq!(
+                figure.to_bits(),
+                metric.value.to_bits(),
+                "{variant}: {metric:?} and {figure}"
+            );
             compared += 1;
         }
     }
-    assert!(compared >= least, "{variant}: only {compared} numbers were compared");
+    assert!(
+        compared >= least,
+        "{variant}: only {compared} numbers were compared"
+    );
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -93,7 +102,11 @@ fn dillon_2000() {
         let column = column(&link, number);
         for name in ["load_mean", "load_max", "pageouts_per_s"] {
             let value = metric(&report, "news", variant, name);
-            assert_eq!(column.figure(name).unwrap().to_bits(), value.to_bits(), "{variant}: {name}");
+            assert_eq!(
+                column.figure(name).unwrap().to_bits(),
+                value.to_bits(),
+                "{variant}: {name}"
+            );
         }
     }
 }
@@ -158,6 +171,10 @@ fn axboe_2016() {
     assert_eq!((end.scale, end.step("wb_percent")), (50, "10"));
     for (number, variant) in [(0, "off"), (1, "v3-10"), (2, "goal")] {
         let value = metric(&report, "writers-and-reader", variant, "writers_seconds");
-        assert_eq!(column(&end, number).figure("writers_seconds"), Some(value), "{variant}");
+        assert_eq!(
+            column(&end, number).figure("writers_seconds"),
+            Some(value),
+            "{variant}"
+        );
     }
 }

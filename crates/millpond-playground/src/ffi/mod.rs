@@ -23,6 +23,8 @@ struct Page {
 
 thread_local! {
     static PAGE: RefCell<Page> = RefCell::default();
+    /// Apart from the page, which is in use when something panics.
+    static PANIC: RefCell<String> = RefCell::default();
 }
 
 fn with<T>(act: impl FnOnce(&mut Page) -> T) -> T {
@@ -45,6 +47,24 @@ fn answer(page: &mut Page, result: Result<String, String>) -> i32 {
 
 fn text(page: &Page) -> String {
     String::from_utf8_lossy(&page.text).into_owned()
+}
+
+/// From now on what a panic says is kept: the module ends there, and its memory can still be read.
+#[unsafe(no_mangle)]
+pub extern "C" fn keep_panics() {
+    std::panic::set_hook(Box::new(|panic| PANIC.set(panic.to_string())));
+}
+
+/// The length of what the panic has said that ended the module, 0 if none has; it is at [`panic_text`].
+#[unsafe(no_mangle)]
+pub extern "C" fn panic_length() -> u32 {
+    PANIC.with_borrow(|text| text.len() as u32)
+}
+
+/// See [`panic_length`].
+#[unsafe(no_mangle)]
+pub extern "C" fn panic_text() -> *const u8 {
+    PANIC.with_borrow(|text| text.as_ptr())
 }
 
 /// Where text of `len` bytes is to be written.

@@ -2,6 +2,15 @@
 
 const SIGNS = { freed: "○", kept: "↻", "sent-round": "2", written: "✎", activated: "▲", waits: "‖" };
 const NOTES = 44, PARTS = 120, SQUARES_MAX = 100;
+// What becomes of a page, by its shade.
+const FATES = [
+  "the disk has them, so one costs a microsecond to free.",
+  "they were used since a scan looked, so a scan sends them round once more, or to the active list.",
+  "a program has changed them and the disk has not got them yet; before one can be freed it has to be written.",
+  "they are dirty and a scan has met them before: on their second lap, or free as soon as they are written.",
+  "they were handed to the disk, by the flusher or by reclaim; when the disk has them they are clean.",
+  "a thread waits for them to come from the disk.",
+];
 const OWN = ["one", "two", "three"];
 
 class Column {
@@ -28,11 +37,25 @@ class Column {
     this.element = make("article", { class: "column", style: `--own: var(--${OWN[number]})` },
       make("h2", {}, this.title, heading), this.about, this.lists, this.facts, this.limits, this.disk, this.threads,
       make("div", { class: "small" }, make("span", {}, "last movements: click one for its reason"), this.count = make("span")), this.moves);
-    for (let n = 0; n < NOTES; n += 1) this.moves.append(this.square());
+    for (let n = 0; n < NOTES; n += 1) this.moves.append(this.square(n));
+    this.moves.addEventListener("keydown", event => this.walk(event));
   }
 
-  square() {
-    const button = make("button", { "aria-pressed": "false" });
+  // One stop of the tabulator for all squares; arrows go from one to the next.
+  walk(event) {
+    const by_key = { ArrowRight: "nextElementSibling", ArrowLeft: "previousElementSibling" };
+    const next = by_key[event.key] && event.target[by_key[event.key]];
+    if (!by_key[event.key]) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (!next || next.hidden) return;
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  }
+
+  square(n) {
+    const button = make("button", { "aria-pressed": "false", tabindex: n === 0 ? 0 : -1 });
     button.addEventListener("click", () => this.pick(button.note));
     return button;
   }
@@ -52,20 +75,26 @@ class Column {
   pickPart(strip, part) {
     const counts = strip.parts[part];
     const told = counts.map((count, n) => [count, this.scene.shades[n]]).filter(([count]) => count > 0);
+    const most = counts.indexOf(Math.max(...counts));
+    const fate = this.isSmall ? "" : ` Most are ${this.scene.shades[most]}: ${FATES[most]}`;
+    const place = part + 1 === strip.parts.length
+      ? "This is the cold end: reclaim looks here first."
+      : "Pages come in at the warm end (left) and go to the right as newer ones come.";
     const where = strip.parts.length === 1 ? "" : `, part ${part + 1} of ${strip.parts.length} from the warm end`;
     this.sayWhy(this.title.textContent, {
       page: `${strip.name}${where}`, what: told.map(([count, name]) => `${whole(count)} ${name}`).join(", "),
-      why: part + 1 === strip.parts.length ? "This is the cold end: reclaim looks here first." : "Pages go from left to right as newer ones come.",
+      why: place + fate,
     });
   }
 
   show(state, palette) {
+    this.isSmall = state.frames > 0 && state.frames <= SQUARES_MAX;
     state.strips.forEach((strip, n) => {
       if (this.strips[n] === undefined) {
         this.strips[n] = new Strip(strip.name, (of, part) => this.pickPart(of, part));
         this.lists.append(this.strips[n].element);
       }
-      this.strips[n].show(strip, this.scene.shades, palette, state.frames > 0 && state.frames <= SQUARES_MAX);
+      this.strips[n].show(strip, this.scene.shades, palette, this.isSmall);
     });
     this.showFacts(state);
     this.showDisk(state, palette);

@@ -26,6 +26,13 @@ class Machine {
     this.exports = exports;
     this.encoder = new TextEncoder();
     this.decoder = new TextDecoder();
+    exports.keep_panics();
+  }
+
+  // What ended the module, if a check of the model failed; else an empty text.
+  panic() {
+    const length = this.exports.panic_length();
+    return this.decoder.decode(new Uint8Array(this.exports.memory.buffer, this.exports.panic_text(), length));
   }
 
   give(text) {

@@ -180,6 +180,7 @@ const listen = () => {
   addEventListener("hashchange", () => { if (location.hash !== written) open(location.hash); });
   addEventListener("resize", () => { if (scene && scene.time && !scene.isRunning) scene.show(); });
   addEventListener("keydown", event => {
+    if (scene === null || by("scene").hidden && !/^[1-6]$/.test(event.key)) return;
     if (event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     const acts = { ArrowRight: () => scene.step(), ArrowLeft: () => scene.back(), Home: () => by("begin").click() };
     if (event.key === " " && event.target.tagName !== "BUTTON") acts[" "] = toggle;

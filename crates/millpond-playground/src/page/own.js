@@ -62,6 +62,8 @@ class Own {
   }
 
   read(name, code) {
+    // What is being counted is of the trace before.
+    this.counting = null;
     try {
       this.trace = this.machine.readTrace(name, code);
     } catch (error) {

@@ -60,7 +60,8 @@ class Scene {
   }
 
   goTo(at) {
-    const to = Math.max(0, Math.min(at, this.time.end));
+    // Moments are whole nanoseconds, or an address would not name what is shown.
+    const to = Math.max(0, Math.min(Math.round(at), this.time.end));
     if (to < this.time.at) this.time.turnBack(to);
     this.goal = to;
     this.tick();
@@ -104,7 +105,8 @@ class Scene {
       } catch (error) {
         this.isRunning = false;
         showRun(this);
-        fail(`The model stopped at ${span(this.time.at)}: ${error.message}. Its link: ${this.address()}`);
+        const panic = this.time.machines.map(machine => machine.panic()).find(text => text !== "");
+        fail(`The model stopped at ${span(this.time.at)}: ${panic || error.message}. Its link: ${this.address()}`);
       }
     });
   }
@@ -126,7 +128,7 @@ class Scene {
     const passed = Math.min(100, now - this.last);
     this.last = now;
     const fast = this.speed === Infinity ? 1e15 : passed * 1e6 * this.spec.speed_ms / 1000 * this.speed;
-    this.runTo(Math.min(this.time.at + fast, this.time.end), FRAME_BUDGET);
+    this.runTo(Math.min(Math.round(this.time.at + fast), this.time.end), FRAME_BUDGET);
     this.show();
     if (this.time.at >= this.time.end) this.stop();
     else this.tick();

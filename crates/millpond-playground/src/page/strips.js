@@ -9,11 +9,22 @@ class Strip {
   constructor(name, onPick) {
     this.label = make("span", {}, name);
     this.count = make("b");
-    this.canvas = make("canvas", { role: "img" });
+    this.canvas = make("canvas", { role: "img", tabindex: 0 });
+    this.at = null;
     this.element = make("div", { class: "strip" }, make("div", {}, this.label, this.count), this.canvas);
     this.canvas.addEventListener("click", event => {
       const part = this.partAt(event);
-      if (part !== null) onPick(this.state, part);
+      if (part !== null) onPick(this.state, this.at = part);
+    });
+    this.canvas.addEventListener("keydown", event => {
+      const steps = { ArrowLeft: -1, ArrowRight: 1, Enter: 0 };
+      const last = this.state.parts.length - 1;
+      if (!(event.key in steps) || last < 0) return;
+      event.preventDefault();
+      event.stopPropagation();
+      // From the cold end: that is where things happen.
+      this.at = Math.max(0, Math.min(last, (this.at === null ? last : this.at) + steps[event.key]));
+      onPick(this.state, this.at);
     });
   }
 

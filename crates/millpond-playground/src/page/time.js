@@ -3,7 +3,7 @@
 // Figures for the plot are taken at fixed moments on the way, so that a link to a late moment has all of its past. Copies of all
 // systems are kept at some moments, fewer of those long ago, at most so many bytes.
 
-const COPIES_BYTES_MAX = 320 << 20;
+const COPIES_BYTES_MAX = 192 << 20;
 const EVENTS_AT_ONCE = 20000;
 // Where nothing moves for so many nanoseconds, a step goes that far.
 const NOTE_AHEAD = 10e9;

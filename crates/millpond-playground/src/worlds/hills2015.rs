@@ -1,7 +1,7 @@
 //! Hills 2015: `dd`, and a hand that touches `dirty_ratio`.
 
 use crate::world::{Figure, Note, World};
-use millpond_core::units::Instant;
+use millpond_core::units::{Instant, Nanos};
 use millpond_kernels::linux::dirty::device::DeviceRatios;
 use millpond_kernels::linux::dirty::dirtiers::{Dirtiers, DirtiersOptions, Pause};
 use millpond_kernels::linux::dirty::limits::{Caller, KernelLimit, KernelVersion};
@@ -17,6 +17,8 @@ pub const HZ: u64 = 1000;
 pub const LEAD_S: u64 = 10;
 /// Each part takes so long.
 pub const PART_S: u64 = 5;
+/// All of it.
+pub const LENGTH: Nanos = Nanos::from_secs(LEAD_S + 4 * PART_S);
 /// The ratio of the boot.
 pub const RATIO: u32 = 20;
 
@@ -195,7 +197,7 @@ impl World for Hills {
     }
 
     fn is_over(&self) -> bool {
-        self.dirtiers.now() >= (LEAD_S + 4 * PART_S) * 1_000_000_000 - 1
+        self.dirtiers.now() >= LENGTH.0 - 1
     }
 
     fn events(&self) -> u64 {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// A page that says nothing for so long is broken.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Browser {
     child: Child,

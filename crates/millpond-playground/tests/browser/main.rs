@@ -16,6 +16,7 @@ use millpond_core::units::Instant;
 use millpond_playground::column::Column;
 use millpond_playground::link::Link;
 use millpond_playground::page::{BuildError, build};
+use millpond_playground::recorded::{self, Recorded};
 use millpond_playground::scene::SCENES;
 use std::path::{Path, PathBuf};
 
@@ -103,6 +104,7 @@ fn scenes_run_in_a_browser_and_their_numbers_are_those_of_the_native_code() {
     a_link_names_one_state(&mut browser, &page);
     keys_do_what_buttons_do(&mut browser, &page);
     a_scene_plays_by_itself(&mut browser, &page);
+    an_own_trace_is_counted(&mut browser, &page);
     it_fits_narrow_screens(&mut browser, &page);
     assert_eq!(browser.complaints(), [""; 0]);
 }
@@ -180,23 +182,65 @@ fn a_scene_plays_by_itself(browser: &mut Browser, page: &Path) {
     browser.until(STILL);
 }
 
+/// Pasted, by a link, and with another memory: misses are those of the native code.
+fn an_own_trace_is_counted(browser: &mut Browser, page: &Path) {
+    let pages: Vec<u32> = (0..400)
+        .map(|n| if n % 3 == 0 { n % 7 } else { n * n % 61 })
+        .collect();
+    let text: Vec<String> = pages.iter().map(u32::to_string).collect();
+    let (native, _) = Recorded::read("pasted.pages", text.join("\n").as_bytes()).unwrap();
+    browser.open(page, &format!("scene=own&frames=20&pages={}", text.join(".")));
+    let ready = |browser: &mut Browser, frames: u64| {
+        browser.until(&format!(
+            "document.getElementById('own-table').dataset.ready === '{frames}'"
+        ));
+        let cells = "[...document.querySelectorAll('#own-table tr')].slice(1).map(row => Number(row.cells[1].textContent.replace(/,/g, '')))";
+        let shown = browser.value(cells);
+        let counts: Vec<u64> = shown
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|count| count.as_u64().unwrap())
+            .collect();
+        let expected: Vec<u64> = (0..recorded::models().len())
+            .map(|model| native.misses(model, frames))
+            .collect();
+        assert_eq!(counts, expected, "{frames} frames");
+    };
+    ready(browser, 20);
+    browser.value("(() => { const s = document.getElementById('own-memory'); s.value = 0; s.dispatchEvent(new Event('input')) })()");
+    ready(browser, 1);
+    let hash = browser.value("location.hash");
+    assert!(
+        hash.as_str()
+            .unwrap()
+            .starts_with("#scene=own&frames=1&pages=0.1.4."),
+        "{hash}"
+    );
+    // Other formats, and what is none.
+    let give = |text: &str| {
+        format!(
+            "(() => {{ document.getElementById('own-text').value = {text:?}; document.getElementById('own-read').click() }})()"
+        )
+    };
+    browser.value(&give("128166372003061629,usr,0,Read,7014609920,24576,41286"));
+    browser.until("document.getElementById('own-said').textContent.includes('msr, 7 uses of 7')");
+    browser.value(&give("what is this"));
+    browser.until("document.getElementById('own-said').textContent.includes('no trace that can be read')");
+}
+
 fn it_fits_narrow_screens(browser: &mut Browser, page: &Path) {
     for (width, scheme) in [(400, "dark"), (400, "light"), (1280, "dark"), (1280, "light")] {
         browser.screen(width, scheme);
-        for scene in SCENES {
-            browser.open(page, &format!("scene={}&at=200000000", scene.name));
+        for name in SCENES.iter().map(|scene| scene.name).chain(["own"]) {
+            browser.open(page, &format!("scene={name}&at=200000000"));
             let wide = browser
                 .value("document.documentElement.scrollWidth")
                 .as_u64()
                 .unwrap();
-            assert!(wide <= width.into(), "{} is {wide} wide on {width}", scene.name);
-            let silent = "[...document.querySelectorAll('canvas, svg[role=img]')].filter(e => !e.getAttribute('aria-label')).length";
-            assert_eq!(
-                browser.value(silent),
-                0,
-                "{}: a picture without words",
-                scene.name
-            );
+            assert!(wide <= width.into(), "{name} is {wide} wide on {width}");
+            let silent = "[...document.querySelectorAll('canvas, svg[role=img]')].filter(e => e.getClientRects().length > 0 && !e.getAttribute('aria-label')).length";
+            assert_eq!(browser.value(silent), 0, "{name}: a picture without words");
         }
     }
 }

@@ -2,20 +2,11 @@
 
 use crate::report::{Cell, Metric, Table, TableRow};
 use millpond::internal::quantity::number;
-use millpond_kernels::linux::dirty::device::DeviceRatios;
-use millpond_kernels::linux::dirty::dirtiers::{self, DirtiersOptions};
-use millpond_kernels::linux::dirty::limits::{Caller, KernelLimit, KernelVersion};
-use millpond_kernels::linux::dirty::touch::{Touch, TouchRules, Touched, post_zones_at_boot};
-use millpond_kernels::linux::dirty::zone::POST_ZONES;
+use millpond_kernels::linux::dirty::touch::TouchRules;
+use millpond_playground::worlds::hills2015;
 
-/// What the post's disk took.
-const DEVICE_BYTES_PER_S: u64 = 150_000_000;
-/// So long it has been writing before: what may be dirty is filled at the speed of memory.
-const LEAD: u64 = 10;
-/// Each part takes so long.
-const SECONDS: u64 = 5;
-/// What is set at the start of each part but the first.
-const SET: [u32; 3] = [20, 21, 20];
+/// What the ratio is set to and back from.
+const TRIED: u32 = 21;
 
 /// Rules, the variant's name, and ticks a second.
 const CASES: [(TouchRules, &str, u64); 5] = [
@@ -38,29 +29,11 @@ pub(super) fn metric_of(part: &str) -> String {
 
 /// The rates of one case, in MB/s, in the order of time.
 fn rates(rules: TouchRules, hz: u64) -> Vec<f64> {
-    let mut machine = Touched::boot(rules, post_zones_at_boot());
-    (2..=8).for_each(|n| machine.touch(Touch::Processors(n)));
-    machine.touch(Touch::Memory(POST_ZONES.to_vec()));
-    let touches = SET.iter().zip(1..).map(|(&percent, part)| {
-        let touch = Touch::Hard(KernelLimit::Percent(percent), Caller::default());
-        (LEAD + SECONDS * part, touch)
-    });
-    let dirtied = dirtiers::run(
-        machine,
-        &DirtiersOptions {
-            hz,
-            tasks: 1,
-            device_bytes_per_s: DEVICE_BYTES_PER_S,
-            version: KernelVersion::Linux4,
-            ratios: DeviceRatios::default(),
-            seconds: LEAD + SECONDS * (SET.len() as u64 + 1),
-            touches: touches.collect(),
-        },
-    );
-    let step = SECONDS as usize;
-    let from = |n: usize| LEAD as usize + n * step;
-    (0..=SET.len())
-        .map(|n| dirtied.mb_per_s(from(n), from(n + 1)))
+    let mut dirtiers = hills2015::booted(rules, hz, TRIED);
+    dirtiers.run(hills2015::LENGTH.0 - 1);
+    let from = |n: usize| hills2015::LEAD_S as usize + n * hills2015::PART_S as usize;
+    (0..PARTS.len())
+        .map(|n| dirtiers.seen().mb_per_s(from(n), from(n + 1)))
         .collect()
 }
 

@@ -279,7 +279,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
             steps: &[],
             seed: options.seed,
             scale: 1.0,
-            at: None,
+            at: Some(millpond_playground::worlds::hills2015::LENGTH),
         };
         moving::add(&mut report, EXPERIMENT.name, &run);
     }
