@@ -7,6 +7,14 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let given = std::env::args_os().nth(1).map(PathBuf::from);
+    if given
+        .as_ref()
+        .is_some_and(|given| given.as_os_str().as_encoded_bytes().starts_with(b"-"))
+    {
+        let usage = "usage: cargo run -p millpond-playground [-- FILE]: makes the page, beside `millpond` unless FILE is given";
+        let _ = writeln!(io::stderr(), "{usage}");
+        return ExitCode::from(2);
+    }
     let out = given.unwrap_or_else(|| {
         // where `millpond playground` looks
         let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/release");
