@@ -6,7 +6,7 @@
 //!   this crate as wasm ───┘    (as base64; nothing is fetched)
 //! ```
 //!
-//! Scripts are put behind one another in the order of [`SCRIPTS`], in one function of their own.
+//! Scripts are put behind one another in one order, in one function of their own.
 
 mod assemble;
 mod build;

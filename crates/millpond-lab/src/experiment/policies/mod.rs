@@ -5,7 +5,7 @@
 //!   traces × sizes of memory × models ──► misses ──► gaps ──► mean, interval, median, worst against LRU
 //! ```
 //!
-//! All are exact counts of models ([`crate::policy`]): no disk, no time, no read-ahead. Every use of a page is one that needs
+//! All are exact counts of models ([`millpond_sim::policy`]): no disk, no time, no read-ahead. Every use of a page is one that needs
 //! its content, whether it reads or writes, as simulators of caches count it.
 
 mod charts;
