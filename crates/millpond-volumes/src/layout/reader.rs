@@ -1,0 +1,443 @@
+//! One that reads what held as of a commit, and follows.
+//!
+//! ```text
+//!   load ──► put a pin ──► open ──► read m/<n+1> ── absent ──► as new as a moment ago; later again
+//!    ▲                      │            └───────── there ───► apply it, and look for the next at once
+//!    └── not known for half a grace whether it is the newest; its pages are gone
+//! ```
+//!
+//! A reader never sees a mixture: its state changes by whole commits, and objects never change. It sees no commit of a
+//! writer that has lost its fence, as it believes the commit behind its own for half a grace only.
+
+use super::load::{Head, HeadFetch, Load, LoadError, Loaded, pause};
+use super::requests::{Answer, Numbered, Outbox, Request, RequestId};
+use super::state::State;
+use crate::format::{Checkpoint, Key, Pin};
+use crate::mutation::{self, Mutation};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// What a reader reads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum At {
+    /// The newest commit, and those that follow.
+    Newest,
+    /// What held as of a snapshot, by its name.
+    Snapshot(String),
+}
+
+/// How a reader goes about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReaderOptions {
+    /// What is read.
+    pub at: At,
+    /// How often it is looked for a newer commit.
+    pub poll: Duration,
+    /// As the writer's.
+    pub grace: Duration,
+    /// Names its pin: drawn at random.
+    pub id: u64,
+    /// Host and process, for people.
+    pub owner: String,
+}
+
+/// What a reader has to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReaderTold {
+    /// It is open: its state can be read.
+    Opened,
+    /// It reads another commit now.
+    Moved,
+    /// There is no such snapshot, or what is there can't be read.
+    Failed(ReadError),
+}
+
+/// Why there is nothing to read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is no store.
+    #[error("there is no store: nothing was ever committed")]
+    Empty,
+    /// There is no snapshot of that name.
+    #[error("there is no snapshot {0}")]
+    NoSnapshot(String),
+    /// What is there can't be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+#[derive(Debug)]
+enum Step {
+    Loading(Box<Load>),
+    /// Of a snapshot.
+    Checkpoint {
+        request: Result<RequestId, Duration>,
+        key: Key,
+    },
+    Pinning {
+        request: Result<RequestId, Duration>,
+        sent: Duration,
+    },
+    Open {
+        poll: Result<HeadFetch, Duration>,
+        sent: Duration,
+    },
+    Failed,
+}
+
+/// What is read.
+#[derive(Default, Debug)]
+struct View {
+    state: State,
+    page_bytes: u32,
+    number: u64,
+    checksum: u64,
+    /// When nothing newer than `number` was there.
+    fresh: Duration,
+}
+
+/// One that reads.
+#[derive(Debug)]
+pub struct Reader {
+    options: ReaderOptions,
+    outbox: Outbox,
+    told: Vec<ReaderTold>,
+    step: Step,
+    view: View,
+    /// What was loaded, and is read once it is pinned.
+    next: View,
+    /// The pin: how often it was put, which request does so, when the last that is stored was sent.
+    beat: u64,
+    /// Pins that were given up before it.
+    pins: u64,
+    renewing: Option<(RequestId, Duration)>,
+    pinned: Duration,
+    failures: u32,
+    trouble: Option<String>,
+    is_open: bool,
+}
+
+impl Reader {
+    /// Begins to open a store for reading.
+    pub fn new(now: Duration, options: ReaderOptions) -> Reader {
+        let mut outbox = Outbox::default();
+        let load = Load::new(now, options.grace, &mut outbox);
+        Reader {
+            options,
+            outbox,
+            told: Vec::new(),
+            step: Step::Loading(Box::new(load)),
+            view: View::default(),
+            next: View::default(),
+            beat: 0,
+            pins: 0,
+            renewing: None,
+            pinned: now,
+            failures: 0,
+            trouble: None,
+            is_open: false,
+        }
+    }
+
+    /// The requests that were made since the last call.
+    pub fn requests(&mut self) -> Vec<Numbered> {
+        self.outbox.take()
+    }
+
+    /// What there is to say since the last call.
+    pub fn told(&mut self) -> Vec<ReaderTold> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// What is read. Whole commits, one after the other.
+    pub fn state(&self) -> &State {
+        &self.view.state
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> u32 {
+        self.view.page_bytes
+    }
+
+    /// The commit that is read, or that was the newest when the snapshot was opened.
+    pub fn number(&self) -> u64 {
+        self.view.number
+    }
+
+    /// How long ago it was known that this is the newest.
+    pub fn age(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.view.fresh)
+    }
+
+    /// How long ago the pin was put that holds what is read. After two graces a writer gives it up.
+    pub fn pin_age(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.pinned)
+    }
+
+    /// Whether there is something to read.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Why the store could not be read last, if it could not.
+    pub fn trouble(&self) -> Option<&str> {
+        match &self.step {
+            Step::Loading(load) => load.trouble.as_deref(),
+            _ => self.trouble.as_deref(),
+        }
+    }
+
+    /// An object that the state names is not there: the reader was away for too long. It opens anew.
+    pub fn is_gone(&mut self, now: Duration) {
+        if matches!(self.step, Step::Open { .. }) {
+            self.load(now);
+        }
+    }
+
+    /// Looks for a newer commit now.
+    pub fn poll(&mut self, now: Duration) {
+        if let Step::Open {
+            poll: poll @ Err(_), ..
+        } = &mut self.step
+        {
+            *poll = Err(now);
+            self.tick(now);
+        }
+    }
+
+    fn load(&mut self, now: Duration) {
+        if self.pin_age(now) > self.options.grace {
+            self.pins += 1;
+        }
+        self.renewing = None;
+        self.step = Step::Loading(Box::new(Load::new(now, self.options.grace, &mut self.outbox)));
+    }
+
+    fn fail(&mut self, error: ReadError) {
+        self.told.push(ReaderTold::Failed(error));
+        self.step = Step::Failed;
+    }
+
+    /// When [`Reader::tick`] is to be called at the latest.
+    pub fn next_tick(&self) -> Option<Duration> {
+        match &self.step {
+            Step::Loading(load) => load.next_tick(),
+            Step::Checkpoint { request, .. } | Step::Pinning { request, .. } => request.err(),
+            Step::Open { poll, .. } => {
+                let renewal = self.renewing.is_none().then(|| self.renewal());
+                let poll = poll
+                    .as_ref()
+                    .err()
+                    .copied()
+                    .filter(|_| self.options.at == At::Newest);
+                [renewal, poll].into_iter().flatten().min()
+            }
+            Step::Failed => None,
+        }
+    }
+
+    fn renewal(&self) -> Duration {
+        self.pinned + self.options.grace / 8 + pause(self.failures) - pause(0)
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Duration) {
+        match &mut self.step {
+            Step::Loading(load) => load.tick(now, &mut self.outbox),
+            Step::Checkpoint { request, key } => {
+                if request.is_err_and(|until| until <= now) {
+                    let key = *key;
+                    *request = Ok(self.outbox.ask(Request::Get { key, range: None }));
+                }
+            }
+            Step::Pinning { request, .. } => {
+                if request.is_err_and(|until| until <= now) {
+                    self.pin(now);
+                }
+            }
+            Step::Open { poll, sent } => {
+                if poll.as_ref().is_err_and(|until| *until <= now) && self.options.at == At::Newest {
+                    *poll = Ok(HeadFetch::new(self.view.number + 1, &mut self.outbox));
+                    *sent = now;
+                }
+                if self.renewing.is_none() && self.renewal() <= now {
+                    // A writer may give it up by now. Its name is not used again: a deletion may be under way.
+                    if self.pin_age(now) > self.options.grace {
+                        return self.load(now);
+                    }
+                    let request = self.put_pin(self.view.number);
+                    self.renewing = Some((request, now));
+                }
+            }
+            Step::Failed => {}
+        }
+    }
+
+    fn put_pin(&mut self, number: u64) -> RequestId {
+        self.beat += 1;
+        let pin = Pin {
+            number,
+            beat: self.beat,
+            owner: self.options.owner.clone(),
+        };
+        let (key, body) = (self.pin_key(), vec![Bytes::from(pin.encode())]);
+        self.outbox.ask(Request::Overwrite { key, body })
+    }
+
+    fn pin(&mut self, now: Duration) {
+        let request = Ok(self.put_pin(self.next.number));
+        self.step = Step::Pinning { request, sent: now };
+    }
+
+    /// Takes what became of a request.
+    pub fn answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
+        if let Answer::Failed(why) = &answer {
+            self.trouble = Some(why.clone());
+        }
+        if let Some((request, sent)) = self.renewing
+            && request == id
+        {
+            self.renewing = None;
+            match answer {
+                Answer::Stored => (self.pinned, self.failures) = (sent, 0),
+                _ => self.failures += 1,
+            }
+            return;
+        }
+        match &mut self.step {
+            Step::Loading(load) => match load.answered(now, id, answer, &mut self.outbox) {
+                None => {}
+                Some(Ok(loaded)) => self.loaded(now, loaded),
+                Some(Err(error)) => self.fail(error.into()),
+            },
+            Step::Checkpoint { request, key } if *request == Ok(id) => match answer {
+                Answer::Bytes(bytes) => {
+                    let key = *key;
+                    let read = Checkpoint::decode(&bytes).map_err(|error| LoadError::Format { key, error });
+                    match read.and_then(|k| Ok(State::from_ops(&k.ops, k.page_bytes)?)) {
+                        Ok(state) => {
+                            self.next.state = state;
+                            self.pin(now);
+                        }
+                        Err(error) => self.fail(error.into()),
+                    }
+                }
+                // It was given up meanwhile, or will be found missing.
+                Answer::Absent => self.load(now),
+                _ => *request = Err(now + pause(3)),
+            },
+            Step::Pinning { request, sent } if *request == Ok(id) => match answer {
+                // What held when it was asked has not been deleted if the pin came in time.
+                Answer::Stored if now.saturating_sub(self.next.fresh) <= self.options.grace / 2 => {
+                    self.pinned = *sent;
+                    self.view = std::mem::take(&mut self.next);
+                    let moved = match std::mem::replace(&mut self.is_open, true) {
+                        true => ReaderTold::Moved,
+                        false => ReaderTold::Opened,
+                    };
+                    self.told.push(moved);
+                    let poll = Err(now + self.options.poll);
+                    self.step = Step::Open { poll, sent: now };
+                }
+                Answer::Stored => self.load(now),
+                _ => *request = Err(now + pause(3)),
+            },
+            Step::Open {
+                poll: poll @ Ok(_),
+                sent,
+            } => {
+                let (Ok(fetch), sent) = (poll.as_mut(), *sent) else {
+                    return;
+                };
+                if fetch.request != id {
+                    return;
+                }
+                match fetch.answered(answer, &mut self.outbox) {
+                    Head::More => {}
+                    Head::Failed(_) => *poll = Err(now + self.options.poll),
+                    Head::Absent => {
+                        *poll = Err(now + self.options.poll);
+                        self.believe(now, sent);
+                    }
+                    Head::Is(commit, checksum) => self.follow(now, &commit, checksum),
+                    Head::Bad(_) => self.load(now),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing was behind its commit at `sent`. That says that it is the newest only if it was not long ago.
+    fn believe(&mut self, now: Duration, sent: Duration) {
+        match self.age(now) <= self.options.grace / 2 {
+            true => self.view.fresh = sent,
+            false if mutation::is(Mutation::ReaderBelieves) => self.view.fresh = sent,
+            false => self.load(now),
+        }
+    }
+
+    fn follow(&mut self, now: Duration, commit: &crate::format::Commit, checksum: u64) {
+        let is_known = self.age(now) <= self.options.grace / 2;
+        let follows = commit.previous == self.view.checksum;
+        if (!is_known || !follows) && !mutation::is(Mutation::ReaderBelieves) {
+            return self.load(now);
+        }
+        let mut next = Ok(());
+        for op in &commit.ops {
+            next = next.and_then(|()| self.view.state.apply(op, commit.page_bytes, &mut Vec::new()));
+        }
+        if next.is_err() {
+            self.is_open = false;
+            return self.load(now);
+        }
+        (self.view.number, self.view.checksum) = (commit.number, checksum);
+        self.told.push(ReaderTold::Moved);
+        self.step = Step::Open {
+            poll: Err(now),
+            sent: now,
+        };
+        self.tick(now);
+    }
+
+    fn loaded(&mut self, now: Duration, loaded: Loaded) {
+        let Loaded {
+            state,
+            number,
+            checksum,
+            newest,
+            asked,
+            ..
+        } = loaded;
+        let Some(newest) = newest else {
+            return self.fail(ReadError::Empty);
+        };
+        let page_bytes = newest.page_bytes;
+        self.next = View {
+            state,
+            page_bytes,
+            number,
+            checksum,
+            fresh: asked,
+        };
+        match &self.options.at {
+            At::Newest => self.pin(now),
+            At::Snapshot(name) => match self.next.state.snapshots.get(name) {
+                Some(snapshot) => {
+                    let (number, epoch) = (snapshot.number, snapshot.epoch);
+                    let key = Key::Checkpoint { number, epoch };
+                    let request = Ok(self.outbox.ask(Request::Get { key, range: None }));
+                    self.step = Step::Checkpoint { request, key };
+                }
+                None => {
+                    let name = name.clone();
+                    self.fail(ReadError::NoSnapshot(name));
+                }
+            },
+        }
+    }
+
+    /// Its pin, to be deleted when it is done.
+    pub fn pin_key(&self) -> Key {
+        Key::Pin(self.options.id.wrapping_add(self.pins))
+    }
+}

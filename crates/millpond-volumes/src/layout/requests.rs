@@ -1,0 +1,99 @@
+//! What is asked of a store, and what it answers.
+
+use crate::format::{Key, Kind};
+use bytes::Bytes;
+use std::ops::Range;
+
+/// Number of a request, in the order in which they are made.
+pub type RequestId = u64;
+
+/// The bytes of an object, in pieces.
+pub type Body = Vec<Bytes>;
+
+/// What a store is asked to do. The driver may send a request again as often as it likes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// Creates an object, if there is none of its name.
+    Create {
+        /// Its name.
+        key: Key,
+        /// Its bytes.
+        body: Body,
+    },
+    /// Creates or replaces an object.
+    Overwrite {
+        /// Its name.
+        key: Key,
+        /// Its bytes.
+        body: Body,
+    },
+    /// Reads an object, or a part of it: fewer bytes only where it ends.
+    Get {
+        /// Its name.
+        key: Key,
+        /// Which bytes; `None`: all.
+        range: Option<Range<u64>>,
+    },
+    /// Lists all objects of a kind, behind one of them if that is given.
+    List {
+        /// Which.
+        kind: Kind,
+        /// The last that is not listed.
+        after: Option<Key>,
+    },
+    /// Deletes objects. What is not there is deleted.
+    Delete {
+        /// Which.
+        keys: Vec<Key>,
+    },
+}
+
+/// An object in a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub key: Key,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// What became of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It is created or replaced.
+    Stored,
+    /// An object of that name is there, or was a moment ago: perhaps of this very request.
+    Exists,
+    /// The bytes.
+    Bytes(Bytes),
+    /// There is no such object.
+    Absent,
+    /// In the order of their names.
+    Listed(Vec<Listed>),
+    /// They are gone.
+    Deleted,
+    /// It is not known whether it was done. Says why.
+    Failed(String),
+}
+
+/// A request with its number, for the driver.
+pub type Numbered = (RequestId, Request);
+
+/// Requests on their way to the driver.
+#[derive(Default, Debug)]
+pub(super) struct Outbox {
+    last: RequestId,
+    made: Vec<Numbered>,
+}
+
+impl Outbox {
+    pub(super) fn ask(&mut self, request: Request) -> RequestId {
+        self.last += 1;
+        self.made.push((self.last, request));
+        self.last
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Numbered> {
+        std::mem::take(&mut self.made)
+    }
+}

@@ -1,0 +1,427 @@
+//! What a commit has, whether it is stored, and which callers are told.
+//!
+//! A commit is *frozen* when it is made: until it is known what became of it, the same bytes are put again, and no
+//! other is made.
+//!
+//! ```text
+//!             ┌──────────── absent ────────────┐
+//!             ▼                                │
+//!   create m/<n> ── exists, no answer ──► read m/<n> ── another's ──► fenced
+//!             │                                │
+//!           stored                            ours
+//!             └───────────────┬────────────────┘
+//!                             ▼
+//!        known for half a grace to be the newest? ── no ──► list what is behind ── anything ──► fenced
+//!                             │ yes                                │ nothing
+//!                             └─────────────► told ◄───────────────┘
+//! ```
+
+use super::staging::Staged;
+use super::{Fence, PageKey, Phase, Told, Writer};
+use crate::format::{Commit, Key, Kind, ObjectId, Op, PageEntry, checksum};
+use crate::layout::load::{Head, HeadFetch, pause};
+use crate::layout::requests::{Answer, Body, Request, RequestId};
+use crate::layout::state::{Place, Snapshot};
+use crate::mutation::{self, Mutation};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Debug)]
+enum Step {
+    /// Its checkpoint has to be stored first, as a snapshot needs it.
+    Checkpoint,
+    Putting(RequestId),
+    Finding(HeadFetch),
+    Proving {
+        request: RequestId,
+        asked: Duration,
+    },
+    /// Until it is asked again what became of it.
+    Waiting {
+        until: Duration,
+        next: Next,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Put,
+    Find,
+    Prove,
+}
+
+/// A commit of which it is not known yet whether it is stored.
+#[derive(Debug)]
+pub(super) struct Frozen {
+    step: Step,
+    commit: Commit,
+    checksum: u64,
+    body: Body,
+    inline: Vec<Staged>,
+    /// All pages that it places.
+    pub(super) pages: Vec<PageKey>,
+    /// It has all changes up to this one.
+    covers: u64,
+    dead: Vec<ObjectId>,
+    dropped: Vec<Snapshot>,
+    /// When it was first put.
+    first: Duration,
+    failures: u32,
+    /// All that holds as of it, if a checkpoint is due.
+    checkpoint: Option<Bytes>,
+}
+
+impl Frozen {
+    pub(super) fn next_tick(&self) -> Option<Duration> {
+        match self.step {
+            Step::Waiting { until, .. } => Some(until),
+            _ => None,
+        }
+    }
+}
+
+impl Writer {
+    pub(super) fn is_of_commit(&self, id: RequestId) -> bool {
+        self.frozen.as_ref().is_some_and(|frozen| match &frozen.step {
+            Step::Putting(request) | Step::Proving { request, .. } => *request == id,
+            Step::Finding(fetch) => fetch.request == id,
+            Step::Checkpoint | Step::Waiting { .. } => false,
+        })
+    }
+
+    /// Makes a commit if a sync waits for one, and all that it is to have can be had.
+    pub(super) fn try_commit(&mut self, now: Duration) {
+        if self.frozen.is_some() {
+            return;
+        }
+        let Some(barrier) = self.syncs.iter().map(|sync| sync.barrier).min() else {
+            return;
+        };
+        let Writer {
+            options,
+            epoch,
+            outbox,
+            staging,
+            ..
+        } = self;
+        if let Some(inline) = staging.inline(barrier, options, *epoch, now, outbox) {
+            self.freeze(now, inline);
+        }
+    }
+
+    /// Makes the next commit of all that is placed, and of pages that it carries itself.
+    pub(super) fn freeze(&mut self, now: Duration, inline: Vec<Staged>) {
+        let number = self.number + 1;
+        let mut ops = std::mem::take(&mut self.pending);
+        let mut is_snapshot = false;
+        for name in std::mem::take(&mut self.snapshots) {
+            let epoch = self.epoch;
+            let op = Op::Snapshot { name, number, epoch };
+            is_snapshot = true;
+            let applied = self.state.apply(&op, self.options.page_bytes, &mut self.emptied);
+            assert!(applied.is_ok(), "{applied:?}");
+            ops.push(op);
+        }
+        // A page of the commit itself counts from the end of its head, until that is known.
+        let object = ObjectId::commit(number);
+        let mut offset = 0;
+        let mut places = BTreeMap::new();
+        for Staged { key, bytes, .. } in &inline {
+            let len = bytes.len() as u32;
+            let checksum = checksum(bytes);
+            let place = Place {
+                object,
+                offset,
+                bytes: len,
+                kept: len,
+                checksum,
+            };
+            places.insert(*key, place);
+            offset += len;
+        }
+        let delta = std::mem::take(&mut self.delta);
+        for key in &delta {
+            if let Some(place) = self.state.place(key.0, key.1) {
+                places.entry(*key).or_insert(place);
+            }
+        }
+        let covers = self.staging.placed_up_to(self.seq);
+        let is_newest = covers == self.seq;
+        let mut commit = Commit {
+            number,
+            epoch: self.epoch,
+            nonce: self.options.nonce,
+            previous: self.checksum,
+            checkpoint: self.checkpoint.newest,
+            page_bytes: self.options.page_bytes,
+            at_unix_ms: self.options.unix_ms_at_zero + now.as_millis() as u64,
+            closed: self.is_closing && is_newest,
+            owner: self.options.owner.clone(),
+            ops: Vec::new(),
+        };
+        let names = ops.len();
+        for (&(file, page), &place) in &places {
+            let entry = PageEntry::of(page, place);
+            match ops[names..].last_mut() {
+                Some(Op::Pages { file: last, entries }) if *last == file => entries.push(entry),
+                _ => ops.push(Op::Pages {
+                    file,
+                    entries: vec![entry],
+                }),
+            }
+        }
+        commit.ops = ops;
+        let head_bytes = commit.encode().len() as u32;
+        for op in &mut commit.ops {
+            let Op::Pages { entries, .. } = op else { continue };
+            for entry in entries.iter_mut().filter(|entry| entry.object == object) {
+                entry.offset += head_bytes;
+            }
+        }
+        let head = Bytes::from(commit.encode());
+        for Staged { key, seq, .. } in &inline {
+            let mut place = places[key];
+            place.offset += head_bytes;
+            self.state.put(key.0, key.1, place, &mut self.emptied);
+            self.staging.inline_is_placed(*key, *seq);
+        }
+        if offset > 0 {
+            self.stored.insert(object, u64::from(offset));
+        }
+        let is_due = self.checkpoint.is_due(&self.options) && matches!(self.phase, Phase::Open);
+        let checkpoint = (is_due || is_snapshot).then(|| self.encode_checkpoint(number));
+        if is_snapshot {
+            self.snapshot_holds(number, self.epoch);
+        }
+        let checksum = checksum(&head);
+        let pieces = inline.iter().map(|page| page.bytes.clone());
+        let body = std::iter::once(head).chain(pieces).collect();
+        self.frozen = Some(Frozen {
+            step: Step::Checkpoint,
+            commit,
+            checksum,
+            body,
+            pages: places.into_keys().collect(),
+            inline,
+            covers,
+            dead: std::mem::take(&mut self.emptied),
+            dropped: std::mem::take(&mut self.dropped),
+            first: now,
+            failures: 0,
+            checkpoint,
+        });
+        match is_snapshot {
+            true => self.put_checkpoint_first(),
+            false => self.put_commit(now),
+        }
+    }
+
+    fn put_checkpoint_first(&mut self) {
+        let Some(frozen) = &mut self.frozen else { return };
+        let number = frozen.commit.number;
+        if let Some(body) = frozen.checkpoint.take() {
+            self.put_checkpoint(number, body, true);
+        }
+    }
+
+    /// The checkpoint that a snapshot needs is stored.
+    pub(super) fn checkpoint_is_there(&mut self, now: Duration) {
+        if matches!(
+            &self.frozen,
+            Some(Frozen {
+                step: Step::Checkpoint,
+                ..
+            })
+        ) {
+            self.put_commit(now);
+        }
+    }
+
+    fn put_commit(&mut self, now: Duration) {
+        let Some(frozen) = &mut self.frozen else { return };
+        let key = Key::Commit(frozen.commit.number);
+        let body = frozen.body.clone();
+        if frozen.failures == 0 {
+            frozen.first = now;
+        }
+        frozen.step = Step::Putting(self.outbox.ask(Request::Create { key, body }));
+    }
+
+    fn find(&mut self) {
+        let Some(frozen) = &mut self.frozen else { return };
+        frozen.step = Step::Finding(HeadFetch::new(frozen.commit.number, &mut self.outbox));
+    }
+
+    fn list_behind(&mut self, now: Duration) {
+        let Some(frozen) = &mut self.frozen else { return };
+        let (kind, after) = (Kind::Commit, Some(Key::Commit(frozen.commit.number)));
+        let request = self.outbox.ask(Request::List { kind, after });
+        frozen.step = Step::Proving { request, asked: now };
+    }
+
+    pub(super) fn commit_tick(&mut self, now: Duration) {
+        let Some(Frozen {
+            step: Step::Waiting { until, next },
+            ..
+        }) = self.frozen
+        else {
+            return;
+        };
+        if until > now {
+            return;
+        }
+        match next {
+            Next::Put => self.put_commit(now),
+            Next::Find => self.find(),
+            Next::Prove => self.list_behind(now),
+        }
+    }
+
+    pub(super) fn commit_answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
+        if !self.is_of_commit(id) {
+            return;
+        }
+        let Some(frozen) = &mut self.frozen else { return };
+        match &mut frozen.step {
+            Step::Putting(_) => match answer {
+                Answer::Stored => self.stored(now),
+                Answer::Failed(_) if mutation::is(Mutation::OutcomeGuessed) => self.stored(now),
+                Answer::Failed(why) => {
+                    frozen.failures += 1;
+                    // Told once the store could not even say what became of it.
+                    match frozen.failures {
+                        1 => self.find(),
+                        _ => self.wait(now, Next::Find, &why),
+                    }
+                }
+                _ => self.find(),
+            },
+            Step::Finding(fetch) => match fetch.answered(answer, &mut self.outbox) {
+                Head::Is(found, checksum) => {
+                    let ours = checksum == frozen.checksum && *found == frozen.commit;
+                    match ours || mutation::is(Mutation::FenceIgnored) {
+                        true => self.stored(now),
+                        false => self.overtaken(now, Fence::of(&found)),
+                    }
+                }
+                Head::More => {}
+                Head::Absent => {
+                    frozen.failures += 1;
+                    match frozen.failures {
+                        ..3 => self.put_commit(now),
+                        _ => self.wait(now, Next::Put, "it says that a commit exists, and has none"),
+                    }
+                }
+                Head::Failed(why) => {
+                    frozen.failures += 1;
+                    self.wait(now, Next::Find, &why);
+                }
+                // What is there is no commit of ours, which had been whole.
+                Head::Bad(error) => {
+                    let owner = format!("an unknown one: {error}");
+                    self.overtaken(
+                        now,
+                        Fence {
+                            epoch: 0,
+                            owner,
+                            at_unix_ms: 0,
+                        },
+                    );
+                }
+            },
+            Step::Proving { asked, .. } => {
+                let asked = *asked;
+                match answer {
+                    Answer::Listed(listed) if listed.is_empty() => self.confirmed(now, asked),
+                    Answer::Listed(_) => {
+                        let owner = String::from("one that has made newer commits");
+                        self.overtaken(
+                            now,
+                            Fence {
+                                epoch: 0,
+                                owner,
+                                at_unix_ms: 0,
+                            },
+                        );
+                    }
+                    Answer::Failed(why) => {
+                        frozen.failures += 1;
+                        self.wait(now, Next::Prove, &why);
+                    }
+                    other => self.wait(now, Next::Prove, &format!("it answers {other:?} to a list")),
+                }
+            }
+            Step::Checkpoint | Step::Waiting { .. } => {}
+        }
+    }
+
+    fn wait(&mut self, now: Duration, next: Next, why: &str) {
+        if let Some(frozen) = &mut self.frozen {
+            let until = now + pause(frozen.failures);
+            frozen.step = Step::Waiting { until, next };
+        }
+        self.tell_failure(why);
+    }
+
+    /// The commit is there under its number. Whether that was free because nothing newer is there, or because all that was
+    /// there has been deleted, is known by the time.
+    fn stored(&mut self, now: Duration) {
+        let Some(first) = self.frozen.as_ref().map(|frozen| frozen.first) else {
+            return;
+        };
+        match self.is_known(now) || mutation::is(Mutation::SleeperBelieved) {
+            true => self.confirmed(now, first),
+            false => self.list_behind(now),
+        }
+    }
+
+    /// The commit is the newest; nothing newer was there at `fresh`.
+    fn confirmed(&mut self, now: Duration, fresh: Duration) {
+        let Some(frozen) = self.frozen.take() else { return };
+        let Frozen {
+            commit,
+            checksum,
+            inline,
+            covers,
+            dead,
+            dropped,
+            checkpoint,
+            body,
+            ..
+        } = frozen;
+        (self.number, self.checksum, self.fresh) = (commit.number, checksum, fresh);
+        self.covered = self.covered.max(covers);
+        self.commits.insert(commit.number);
+        self.staging.committed(&inline);
+        self.checkpoint.commits += 1;
+        self.checkpoint.head_bytes += body.first().map_or(0, |head| head.len() as u64);
+        if let Some(body) = checkpoint {
+            self.put_checkpoint(commit.number, body, false);
+        }
+        self.superseded(now, &commit, dead, dropped);
+        let covered = self.covered;
+        let (done, waiting) = std::mem::take(&mut self.syncs)
+            .into_iter()
+            .partition(|sync| sync.barrier <= covered);
+        self.syncs = waiting;
+        for super::Sync { ticket, .. } in done as Vec<super::Sync> {
+            self.told.push(Told::Synced(ticket, Ok(())));
+        }
+        match self.phase {
+            Phase::Fencing => self.opened(now),
+            _ if commit.closed => self.phase = Phase::Closed,
+            _ => {}
+        }
+    }
+}
+
+impl Fence {
+    fn of(commit: &Commit) -> Fence {
+        Fence {
+            epoch: commit.epoch,
+            owner: commit.owner.clone(),
+            at_unix_ms: commit.at_unix_ms,
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! The one that writes.
+//!
+//! ```text
+//!   write ──► staged ──4 MiB──► chunk in transit ──stored──► placed in the state ─┐
+//!                └── the rest, inline ────────────────────────────────────────────┴─ sync ──► commit ──► told
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `open` | the newest commit is loaded, and the next one created: the fence |
+//! | `staging` | pages on their way into the store, and the bytes that are held for them |
+//! | `files` | changes of names and lengths |
+//! | `commit` | what a commit has, whether it is stored, and which callers are told |
+//! | `checkpoint` | all that holds, now and then |
+//! | `garbage` | what nothing needs any more is deleted |
+//! | `clean` | chunks that are mostly dead are written anew |
+//! | `told` | what a writer says |
+
+mod checkpoint;
+mod clean;
+mod commit;
+mod files;
+mod garbage;
+mod open;
+mod staging;
+mod told;
+
+use super::options::WriterOptions;
+use super::requests::{Answer, Numbered, Outbox, RequestId};
+use super::state::{Snapshot, State};
+use crate::format::op::FileNo;
+use crate::format::{ObjectId, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+pub use told::{Fence, Lost, OpenError, SyncError, Told, Uncommitted, Usage, WriteError};
+
+/// A caller's name for a sync.
+pub type Ticket = u64;
+
+/// A page of a file.
+pub(super) type PageKey = (FileNo, u64);
+
+#[derive(Debug)]
+enum Phase {
+    Opening(Box<super::load::Load>),
+    Fencing,
+    Open,
+    Closed,
+    Fenced(Fence),
+    Failed,
+}
+
+#[derive(Debug)]
+struct Sync {
+    ticket: Ticket,
+    /// It covers the changes up to this one.
+    barrier: u64,
+}
+
+/// The one that writes.
+#[derive(Debug)]
+pub struct Writer {
+    options: WriterOptions,
+    phase: Phase,
+    outbox: Outbox,
+    told: Vec<Told>,
+    /// As of all that is placed, committed or not.
+    state: State,
+    epoch: u32,
+    /// The newest commit that is known to be stored, and its head's checksum.
+    number: u64,
+    checksum: u64,
+    /// When nothing newer than `number` was there.
+    fresh: Duration,
+    /// Counts changes.
+    seq: u64,
+    /// Changes up to this one are committed.
+    covered: u64,
+    syncs: Vec<Sync>,
+    is_closing: bool,
+    staging: staging::Staging,
+    frozen: Option<commit::Frozen>,
+    /// Changes of names and lengths, and placed pages, that are in no commit yet.
+    pending: Vec<Op>,
+    delta: BTreeSet<PageKey>,
+    snapshots: Vec<String>,
+    dropped: Vec<Snapshot>,
+    emptied: Vec<ObjectId>,
+    checkpoint: checkpoint::Checkpoints,
+    /// Commits that are in the store.
+    commits: BTreeSet<u64>,
+    /// Those of them whose pages, if they had any, are superseded by the newest commit.
+    empty_commits: BTreeSet<u64>,
+    /// Bytes of pages, live and dead, by object.
+    stored: BTreeMap<ObjectId, u64>,
+    garbage: garbage::Garbage,
+    cleaning: Option<clean::Cleaning>,
+    /// At this commit it is looked for what to clean.
+    clean_at: u64,
+    cleaned_bytes: u64,
+    /// Why the store could not be read or written last.
+    trouble: Option<String>,
+    is_full: bool,
+}
+
+impl Writer {
+    /// Begins to open a store. [`Told::Opened`] says what came of it.
+    pub fn new(now: Duration, options: WriterOptions) -> Writer {
+        let mut outbox = Outbox::default();
+        let load = super::load::Load::new(now, options.grace, &mut outbox);
+        Writer {
+            phase: Phase::Opening(Box::new(load)),
+            outbox,
+            told: Vec::new(),
+            state: State::default(),
+            epoch: 0,
+            number: 0,
+            checksum: 0,
+            fresh: now,
+            seq: 0,
+            covered: 0,
+            syncs: Vec::new(),
+            is_closing: false,
+            staging: staging::Staging::default(),
+            frozen: None,
+            pending: Vec::new(),
+            delta: BTreeSet::new(),
+            snapshots: Vec::new(),
+            dropped: Vec::new(),
+            emptied: Vec::new(),
+            checkpoint: checkpoint::Checkpoints::default(),
+            commits: BTreeSet::new(),
+            empty_commits: BTreeSet::new(),
+            stored: BTreeMap::new(),
+            garbage: garbage::Garbage::new(now),
+            cleaning: None,
+            clean_at: 0,
+            cleaned_bytes: 0,
+            trouble: None,
+            is_full: false,
+            options,
+        }
+    }
+
+    /// The requests that were made since the last call.
+    pub fn requests(&mut self) -> Vec<Numbered> {
+        self.outbox.take()
+    }
+
+    /// What there is to say since the last call.
+    pub fn told(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Takes what became of a request.
+    pub fn answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
+        match self.phase {
+            Phase::Opening(_) => self.load_answered(now, id, answer),
+            Phase::Fencing => self.commit_answered(now, id, answer),
+            Phase::Open | Phase::Closed => {
+                if self.is_of_commit(id) {
+                    self.commit_answered(now, id, answer);
+                } else if self.staging.is_of_chunk(id) {
+                    self.chunk_answered(now, id, answer);
+                } else if self.checkpoint.is(id) {
+                    self.checkpoint_answered(now, answer);
+                } else if self
+                    .cleaning
+                    .as_ref()
+                    .is_some_and(|cleaning| cleaning.request == id)
+                {
+                    self.clean_answered(answer);
+                } else {
+                    self.garbage_answered(now, id, answer);
+                }
+                self.go_on(now);
+            }
+            Phase::Fenced(_) | Phase::Failed => {}
+        }
+    }
+
+    /// When [`Writer::tick`] is to be called at the latest.
+    pub fn next_tick(&self) -> Option<Duration> {
+        let of_phase = match &self.phase {
+            Phase::Opening(load) => return load.next_tick(),
+            Phase::Fenced(_) | Phase::Failed => return None,
+            Phase::Fencing => None,
+            Phase::Open | Phase::Closed => self.garbage.next_tick(),
+        };
+        let others = [
+            of_phase,
+            self.frozen.as_ref().and_then(|frozen| frozen.next_tick()),
+            self.staging.next_tick(),
+            self.checkpoint.next_tick(),
+        ];
+        others.into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Duration) {
+        match &mut self.phase {
+            Phase::Opening(load) => return load.tick(now, &mut self.outbox),
+            Phase::Fenced(_) | Phase::Failed => return,
+            Phase::Fencing | Phase::Open | Phase::Closed => {}
+        }
+        self.commit_tick(now);
+        if matches!(self.phase, Phase::Open | Phase::Closed) {
+            self.staging.tick(now, self.epoch, &mut self.outbox);
+            self.checkpoint_tick(now);
+            self.garbage_tick(now);
+            self.go_on(now);
+        }
+    }
+
+    /// Asks that all that was changed before is committed. [`Told::Synced`] says when; an error may be said while it
+    /// is tried again, so that another sync may succeed.
+    pub fn sync(&mut self, now: Duration, ticket: Ticket) {
+        match &self.phase {
+            Phase::Open | Phase::Closed => {}
+            Phase::Fenced(fence) => {
+                let error = SyncError::Fenced(fence.clone());
+                return self.told.push(Told::Synced(ticket, Err(error)));
+            }
+            _ => {
+                let error = SyncError::Store(String::from("it is not open"));
+                return self.told.push(Told::Synced(ticket, Err(error)));
+            }
+        }
+        // A writer that may have been taken over asks, by a commit of nothing.
+        let is_known = self.is_known(now) || matches!(self.phase, Phase::Closed);
+        if self.covered >= self.seq && is_known {
+            return self.told.push(Told::Synced(ticket, Ok(())));
+        }
+        let barrier = self.seq;
+        self.syncs.push(Sync { ticket, barrier });
+        self.go_on(now);
+    }
+
+    /// As [`Writer::sync`], with a commit that says that the writer is done. Changes are refused from now on. If it fails it
+    /// may be asked again.
+    pub fn close(&mut self, now: Duration, ticket: Ticket) {
+        if matches!(self.phase, Phase::Open) && !self.is_closing {
+            self.seq += 1;
+            self.is_closing = true;
+        }
+        self.sync(now, ticket);
+    }
+
+    /// What holds, with all changes.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The newest commit that is known to be stored.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The epoch of this writer; zero until it is open.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Who has the store instead.
+    pub fn fence(&self) -> Option<&Fence> {
+        match &self.phase {
+            Phase::Fenced(fence) => Some(fence),
+            _ => None,
+        }
+    }
+
+    /// Why the store could not be read or written last, if it could not.
+    pub fn trouble(&self) -> Option<&str> {
+        match &self.phase {
+            Phase::Opening(load) => load.trouble.as_deref(),
+            _ => self.trouble.as_deref(),
+        }
+    }
+
+    /// Whether it may be written.
+    pub fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open) && !self.is_closing
+    }
+
+    /// The last change, for [`Writer::covered`].
+    pub fn changes(&self) -> u64 {
+        self.seq
+    }
+
+    /// All changes up to this one are committed.
+    pub fn covered(&self) -> u64 {
+        self.covered
+    }
+
+    /// Where a page's newest bytes are.
+    pub fn page(&self, file: FileNo, page: u64) -> Uncommitted {
+        if let Some(bytes) = self.staging.held(file, page) {
+            return Uncommitted::Held(bytes);
+        }
+        match self.state.place(file, page) {
+            Some(place) => Uncommitted::At(place),
+            None => Uncommitted::Zeros,
+        }
+    }
+
+    /// All pages that were written and are in no commit, in their order.
+    pub fn lost(&self) -> Vec<Lost> {
+        let frozen = self.frozen.iter().flat_map(|frozen| &frozen.pages).copied();
+        let keys: BTreeSet<PageKey> = frozen
+            .chain(self.delta.iter().copied())
+            .chain(self.staging.held_keys())
+            .collect();
+        let lost = keys.into_iter().map(|(file, page)| Lost {
+            file,
+            name: self
+                .state
+                .files
+                .get(&file)
+                .map(|file| file.name.clone())
+                .unwrap_or_default(),
+            page,
+            bytes: self.page(file, page),
+        });
+        lost.filter(|lost| lost.bytes != Uncommitted::Zeros).collect()
+    }
+
+    /// Sizes and counts. Costs a look at each object.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            live_bytes: self.state.live.values().sum(),
+            stored_bytes: self.stored.values().sum(),
+            garbage_objects: self.garbage.objects(),
+            uncommitted_bytes: self.staging.bytes(),
+            commit: self.number,
+            cleaned_bytes: self.cleaned_bytes,
+            pages: self
+                .state
+                .files
+                .values()
+                .map(|file| file.pages.len() as u64)
+                .sum(),
+        }
+    }
+
+    fn go_on(&mut self, now: Duration) {
+        if matches!(self.phase, Phase::Open) {
+            self.staging
+                .seal_full(&self.options, self.epoch, now, &mut self.outbox);
+            self.try_commit(now);
+            self.try_clean(now);
+        }
+        if self.is_full {
+            self.make_room(now);
+        }
+        if self.is_full && self.staging.bytes() < self.options.held_bytes {
+            self.is_full = false;
+            self.told.push(Told::Room);
+        }
+    }
+
+    /// Whether no commit that was the newest can have been superseded and deleted since.
+    fn is_known(&self, now: Duration) -> bool {
+        now.saturating_sub(self.fresh) <= self.options.grace / 2
+    }
+
+    fn fenced(&mut self, fence: Fence) {
+        for sync in std::mem::take(&mut self.syncs) {
+            self.told
+                .push(Told::Synced(sync.ticket, Err(fence.clone().into())));
+        }
+        self.told.push(Told::Fenced(fence.clone()));
+        if self.is_full {
+            self.is_full = false;
+            self.told.push(Told::Room);
+        }
+        self.phase = Phase::Fenced(fence);
+    }
+
+    fn open_or_why(&self) -> Result<(), WriteError> {
+        match &self.phase {
+            Phase::Open if !self.is_closing => Ok(()),
+            Phase::Fenced(fence) => Err(fence.clone().into()),
+            _ => Err(WriteError::Closed),
+        }
+    }
+}

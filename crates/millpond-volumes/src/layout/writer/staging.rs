@@ -1,0 +1,440 @@
+//! Pages on their way into the store, and the bytes that are held for them.
+//!
+//! A page that was written is *staged*; of staged pages chunks are made, which are *in transit* until the store has
+//! them. What is written meanwhile is staged again, and the later one wins, whatever lands first: each write has a
+//! number. A chunk whose outcome is unknown is put again under its name until it is there.
+
+use super::super::requests::{Answer, Outbox, Request, RequestId};
+use super::super::state::Place;
+use super::super::{load::pause, options::WriterOptions};
+use super::{PageKey, SyncError, Told, WriteError, Writer};
+use crate::format::op::FileNo;
+use crate::format::{Key, ObjectId, checksum};
+use crate::mutation::{self, Mutation};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A page that is on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Staged {
+    pub(super) key: PageKey,
+    /// The number of its write.
+    pub(super) seq: u64,
+    /// The number of the oldest write that it has taken the place of: until it is in a commit, none of them is.
+    first: u64,
+    pub(super) bytes: Bytes,
+}
+
+#[derive(Debug)]
+struct Flight {
+    pages: Vec<Staged>,
+    /// `Err`: it is asked again then.
+    request: Result<RequestId, Duration>,
+    failures: u32,
+}
+
+/// A file was cut, or pages were punched, while chunks were in transit.
+#[derive(Debug)]
+struct Cut {
+    seq: u64,
+    file: FileNo,
+    pages: std::ops::Range<u64>,
+    /// The page before has so many bytes left.
+    kept: Option<u32>,
+}
+
+/// Pages on their way.
+#[derive(Default, Debug)]
+pub(super) struct Staging {
+    staged: BTreeMap<PageKey, Staged>,
+    staged_bytes: u64,
+    flights: BTreeMap<u32, Flight>,
+    next_chunk: u32,
+    /// The newest bytes of what is staged, in transit, or in a commit of which no answer has come.
+    held: BTreeMap<PageKey, (u64, Bytes)>,
+    bytes: u64,
+    /// While chunks are in transit: which write is placed, and what was cut.
+    placed: BTreeMap<PageKey, u64>,
+    cuts: Vec<Cut>,
+}
+
+fn bytes_of(pages: &[Staged]) -> u64 {
+    pages.iter().map(|page| page.bytes.len() as u64).sum()
+}
+
+impl Staging {
+    /// Held bytes, all copies of a page counted.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn held(&self, file: FileNo, page: u64) -> Option<Bytes> {
+        self.held.get(&(file, page)).map(|(_, bytes)| bytes.clone())
+    }
+
+    pub(super) fn held_keys(&self) -> impl Iterator<Item = PageKey> + '_ {
+        self.held.keys().copied()
+    }
+
+    pub(super) fn is_of_chunk(&self, id: RequestId) -> bool {
+        self.flights.values().any(|flight| flight.request == Ok(id))
+    }
+
+    pub(super) fn stage(&mut self, key: PageKey, seq: u64, bytes: Bytes) {
+        self.bytes += bytes.len() as u64;
+        self.staged_bytes += bytes.len() as u64;
+        self.held.insert(key, (seq, bytes.clone()));
+        let first = seq;
+        if let Some(old) = self.staged.insert(
+            key,
+            Staged {
+                key,
+                seq,
+                first,
+                bytes,
+            },
+        ) {
+            self.staged_bytes -= old.bytes.len() as u64;
+            self.bytes -= old.bytes.len() as u64;
+            if let Some(staged) = self.staged.get_mut(&key) {
+                staged.first = old.first;
+            }
+        }
+    }
+
+    fn unstage(&mut self, keys: &[PageKey]) -> Vec<Staged> {
+        let taken: Vec<_> = keys.iter().filter_map(|key| self.staged.remove(key)).collect();
+        self.staged_bytes -= bytes_of(&taken);
+        taken
+    }
+
+    /// The bytes of a page that was written as `seq` are elsewhere now, or are not wanted any more.
+    fn let_go(&mut self, page: &Staged) {
+        self.bytes -= page.bytes.len() as u64;
+        if self
+            .held
+            .get(&page.key)
+            .is_some_and(|(held, _)| *held == page.seq)
+        {
+            self.held.remove(&page.key);
+        }
+    }
+
+    pub(super) fn committed(&mut self, inline: &[Staged]) {
+        inline.iter().for_each(|page| self.let_go(page));
+    }
+
+    /// Whether a page that was written as `seq` may be placed, and how many of its bytes: not if a later one is, or if it
+    /// was cut off since.
+    fn may_place(&self, key: PageKey, seq: u64, bytes: u32) -> Option<u32> {
+        let is_old = self.placed.get(&key).is_some_and(|&placed| placed > seq);
+        if is_old && !mutation::is(Mutation::OldPageWins) {
+            return None;
+        }
+        let mut kept = bytes;
+        let since = self.cuts.iter().filter(|cut| cut.seq > seq && cut.file == key.0);
+        for cut in since.filter(|_| !mutation::is(Mutation::CutForgotten)) {
+            if cut.pages.contains(&key.1) {
+                return None;
+            }
+            if let Some(end) = cut.kept
+                && key.1 + 1 == cut.pages.start
+            {
+                kept = kept.min(end);
+            }
+        }
+        Some(kept)
+    }
+
+    /// Pages of a file are gone; the one before them has `kept` bytes left.
+    pub(super) fn cut(&mut self, seq: u64, file: FileNo, pages: std::ops::Range<u64>, kept: Option<u32>) {
+        let gone: Vec<PageKey> = self
+            .held
+            .range((file, pages.start)..(file, pages.end))
+            .map(|(key, _)| *key)
+            .collect();
+        for page in self.unstage(&gone) {
+            self.let_go(&page);
+        }
+        gone.iter().for_each(|key| {
+            self.held.remove(key);
+        });
+        if let Some(kept) = kept
+            && let Some(last) = pages.start.checked_sub(1)
+        {
+            let key = (file, last);
+            if let Some((_, bytes)) = self.held.get_mut(&key) {
+                bytes.truncate(kept as usize);
+            }
+            if let Some(Staged { bytes, .. }) = self.staged.get_mut(&key) {
+                let before = bytes.len();
+                bytes.truncate(kept as usize);
+                let less = (before - bytes.len()) as u64;
+                (self.bytes, self.staged_bytes) = (self.bytes - less, self.staged_bytes - less);
+            }
+        }
+        if !self.flights.is_empty() {
+            self.cuts.push(Cut {
+                seq,
+                file,
+                pages,
+                kept,
+            });
+        }
+    }
+
+    /// Makes chunks while more is staged than one takes.
+    pub(super) fn seal_full(
+        &mut self,
+        options: &WriterOptions,
+        epoch: u32,
+        now: Duration,
+        outbox: &mut Outbox,
+    ) {
+        while self.staged_bytes > options.chunk_bytes.max(options.inline_bytes) {
+            if !self.seal(u64::MAX, options, epoch, now, outbox) {
+                return;
+            }
+        }
+    }
+
+    /// Makes a chunk of pages that were written up to `barrier`; false: there is none, or too much is in transit.
+    fn seal(
+        &mut self,
+        barrier: u64,
+        options: &WriterOptions,
+        epoch: u32,
+        now: Duration,
+        outbox: &mut Outbox,
+    ) -> bool {
+        if self.flights.len() >= options.in_transit {
+            return false;
+        }
+        let mut bytes = 0;
+        let chosen = self.staged.values().filter(|page| page.first <= barrier);
+        let chosen = chosen.take_while(|page| {
+            let is_first = bytes == 0;
+            bytes += page.bytes.len() as u64;
+            is_first || bytes <= options.chunk_bytes
+        });
+        let keys: Vec<PageKey> = chosen.map(|page| page.key).collect();
+        let pages = self.unstage(&keys);
+        if pages.is_empty() {
+            return false;
+        }
+        let number = self.next_chunk;
+        self.next_chunk += 1;
+        let flight = Flight {
+            pages,
+            request: Err(now),
+            failures: 0,
+        };
+        self.flights.insert(number, flight);
+        self.put(number, epoch, outbox);
+        true
+    }
+
+    fn put(&mut self, number: u32, epoch: u32, outbox: &mut Outbox) {
+        if let Some(flight) = self.flights.get_mut(&number) {
+            let key = Key::Chunk { epoch, number };
+            let body = flight.pages.iter().map(|page| page.bytes.clone()).collect();
+            flight.request = Ok(outbox.ask(Request::Create { key, body }));
+        }
+    }
+
+    pub(super) fn next_tick(&self) -> Option<Duration> {
+        let waiting = self.flights.values().filter_map(|flight| flight.request.err());
+        waiting.min()
+    }
+
+    pub(super) fn tick(&mut self, now: Duration, epoch: u32, outbox: &mut Outbox) {
+        let due = self
+            .flights
+            .iter()
+            .filter(|(_, f)| f.request.is_err_and(|until| until <= now));
+        let due: Vec<u32> = due.map(|(number, _)| *number).collect();
+        due.into_iter().for_each(|number| self.put(number, epoch, outbox));
+    }
+
+    /// The oldest write in a chunk in transit.
+    fn oldest_in_transit(&self) -> Option<u64> {
+        let pages = self.flights.values().flat_map(|flight| &flight.pages);
+        pages.map(|page| page.first).min()
+    }
+
+    pub(super) fn oldest_staged(&self) -> Option<u64> {
+        self.staged.values().map(|page| page.first).min()
+    }
+
+    /// All writes up to this one are placed; `seq`: all.
+    pub(super) fn placed_up_to(&self, seq: u64) -> u64 {
+        let in_transit = self
+            .oldest_in_transit()
+            .filter(|_| !mutation::is(Mutation::SyncForgetsTransit));
+        let oldest = [in_transit, self.oldest_staged()];
+        oldest
+            .into_iter()
+            .flatten()
+            .min()
+            .map_or(seq, |oldest| oldest - 1)
+    }
+
+    /// The pages that a commit of all writes up to `barrier` carries; `None`: chunks have to be stored before.
+    pub(super) fn inline(
+        &mut self,
+        barrier: u64,
+        options: &WriterOptions,
+        epoch: u32,
+        now: Duration,
+        outbox: &mut Outbox,
+    ) -> Option<Vec<Staged>> {
+        let waits = self.oldest_in_transit().is_some_and(|oldest| oldest <= barrier);
+        if waits && !mutation::is(Mutation::SyncForgetsTransit) {
+            return None;
+        }
+        let barrier = match self.staged_bytes <= options.inline_bytes {
+            true => u64::MAX,
+            false => barrier,
+        };
+        let due = |staging: &Staging| -> Vec<PageKey> {
+            let due = staging.staged.values().filter(|page| page.first <= barrier);
+            due.map(|page| page.key).collect()
+        };
+        let bytes = |staging: &Staging, keys: &[PageKey]| -> u64 {
+            let of = |key| staging.staged.get(key).map_or(0, |page| page.bytes.len() as u64);
+            keys.iter().map(of).sum()
+        };
+        let mut keys = due(self);
+        let mut has_sealed = false;
+        while bytes(self, &keys) > options.inline_bytes {
+            if !self.seal(barrier, options, epoch, now, outbox) {
+                return None;
+            }
+            has_sealed = true;
+            keys = due(self);
+        }
+        (!has_sealed).then(|| self.unstage(&keys))
+    }
+
+    /// A page of a commit is placed before the commit is stored.
+    pub(super) fn inline_is_placed(&mut self, key: PageKey, seq: u64) {
+        if !self.flights.is_empty() {
+            self.placed.insert(key, seq);
+        }
+    }
+}
+
+impl Writer {
+    /// Takes bytes for a page, from its start; what is behind them is zeros. They are in no commit until a sync.
+    ///
+    /// # Errors
+    /// If there is no such file, no room, or the store is another's.
+    pub fn write(&mut self, now: Duration, file: FileNo, page: u64, bytes: Bytes) -> Result<(), WriteError> {
+        self.open_or_why()?;
+        assert!(
+            !bytes.is_empty() && bytes.len() <= self.options.page_bytes as usize,
+            "{} bytes for a page of {}",
+            bytes.len(),
+            self.options.page_bytes
+        );
+        if !self.state.files.contains_key(&file) {
+            return Err(WriteError::Absent(format!("file {file}")));
+        }
+        if self.staging.bytes() + bytes.len() as u64 > self.options.held_bytes {
+            self.is_full = true;
+            // What is staged would wait for more.
+            self.make_room(now);
+            return Err(WriteError::Full);
+        }
+        self.seq += 1;
+        self.staging.stage((file, page), self.seq, bytes);
+        self.staging
+            .seal_full(&self.options, self.epoch, now, &mut self.outbox);
+        Ok(())
+    }
+
+    pub(super) fn make_room(&mut self, now: Duration) {
+        let Writer {
+            options,
+            epoch,
+            outbox,
+            staging,
+            ..
+        } = self;
+        while staging.seal(u64::MAX, options, *epoch, now, outbox) {}
+    }
+
+    pub(super) fn chunk_answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
+        let found = self
+            .staging
+            .flights
+            .iter()
+            .find(|(_, flight)| flight.request == Ok(id));
+        let Some(number) = found.map(|(number, _)| *number) else {
+            return;
+        };
+        match answer {
+            // The name has our epoch, so that it is ours: an answer was lost.
+            Answer::Stored | Answer::Exists => self.chunk_stored(number),
+            answer => {
+                let why = match answer {
+                    Answer::Failed(why) => why,
+                    other => format!("it answers {other:?} to a chunk"),
+                };
+                if let Some(flight) = self.staging.flights.get_mut(&number) {
+                    flight.request = Err(now + pause(flight.failures));
+                    flight.failures += 1;
+                    if flight.failures > 1 {
+                        self.tell_failure(&why);
+                    }
+                }
+            }
+        }
+    }
+
+    fn chunk_stored(&mut self, number: u32) {
+        let Some(flight) = self.staging.flights.remove(&number) else {
+            return;
+        };
+        let object = ObjectId::chunk(self.epoch, number);
+        self.stored.insert(object, bytes_of(&flight.pages));
+        let mut offset = 0;
+        for page in &flight.pages {
+            let Staged { key, seq, bytes, .. } = page;
+            let len = bytes.len() as u32;
+            let is_there = self.state.files.contains_key(&key.0);
+            if let Some(kept) = self.staging.may_place(*key, *seq, len).filter(|_| is_there) {
+                let checksum = checksum(bytes);
+                let place = Place {
+                    object,
+                    offset,
+                    bytes: len,
+                    kept,
+                    checksum,
+                };
+                self.state.put(key.0, key.1, place, &mut self.emptied);
+                self.delta.insert(*key);
+                self.staging.placed.insert(*key, *seq);
+            }
+            offset += len;
+            self.staging.let_go(page);
+        }
+        if !self.state.live.contains_key(&object) {
+            self.emptied.push(object);
+        }
+        if self.staging.flights.is_empty() {
+            self.staging.placed.clear();
+            self.staging.cuts.clear();
+        }
+    }
+
+    /// The store can't be written at present.
+    pub(super) fn tell_failure(&mut self, why: &str) {
+        self.trouble = Some(why.to_owned());
+        for sync in std::mem::take(&mut self.syncs) {
+            let error = SyncError::Store(why.to_owned());
+            self.told.push(Told::Synced(sync.ticket, Err(error)));
+        }
+    }
+}

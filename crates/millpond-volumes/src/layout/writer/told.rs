@@ -1,0 +1,133 @@
+//! What a writer says: errors, outcomes, figures.
+
+use super::Ticket;
+use crate::format::op::FileNo;
+use crate::layout::load::LoadError;
+use crate::layout::state::Place;
+use bytes::Bytes;
+
+/// Another writer has the store.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("another writer has taken the store over: {owner}, as epoch {epoch}")]
+pub struct Fence {
+    /// Its epoch; 0: not known.
+    pub epoch: u32,
+    /// Its host and process.
+    pub owner: String,
+    /// When it made the commit that says so, in milliseconds since 1970 by its clock; 0: not known.
+    pub at_unix_ms: u64,
+}
+
+/// Why a store can't be opened for writing.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The writer before has not closed it: perhaps it is still there.
+    #[error(
+        "the store is open: {owner} has not closed it; if that is gone, or is to be kept from writing, take it over"
+    )]
+    Held {
+        /// Its host and process.
+        owner: String,
+        /// When it made its last commit, in milliseconds since 1970 by its clock.
+        at_unix_ms: u64,
+        /// Its epoch.
+        epoch: u32,
+    },
+    /// The store has other pages.
+    #[error("the store has pages of {0} bytes")]
+    PageSize(u32),
+    /// What is there can't be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// Why a sync did not succeed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SyncError {
+    /// The store did not answer, or refused. What was written is held and tried again; whether this commit is in the
+    /// store will be found out.
+    #[error("the store can't be written: {0}; what was not stored is kept and tried again")]
+    Store(String),
+    /// Another writer has the store, for good.
+    #[error(transparent)]
+    Fenced(#[from] Fence),
+}
+
+/// Why a change was not taken.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WriteError {
+    /// As much is held as may be. There is room again when [`Told::Room`] says so.
+    #[error("as much is on its way into the store as may be")]
+    Full,
+    /// There is no such file, or no such snapshot.
+    #[error("there is no {0}")]
+    Absent(String),
+    /// There is one of that name.
+    #[error("there is {0} already")]
+    Exists(String),
+    /// A name that can't be: empty, or longer than 4096 bytes.
+    #[error("a name has 1 to 4096 bytes, not {0}")]
+    Name(usize),
+    /// The store is not open, or is being closed.
+    #[error("the store is not open")]
+    Closed,
+    /// Another writer has the store, for good.
+    #[error(transparent)]
+    Fenced(#[from] Fence),
+}
+
+/// What a writer has to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// The store is open for writing, or can't be.
+    Opened(Result<(), OpenError>),
+    /// A sync is over.
+    Synced(Ticket, Result<(), SyncError>),
+    /// There is room for writes again.
+    Room,
+    /// Another writer has the store. Said once.
+    Fenced(Fence),
+}
+
+/// Where a page's bytes are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Uncommitted {
+    /// Here: it is on its way.
+    Held(Bytes),
+    /// In the store.
+    At(Place),
+    /// Nowhere: zeros.
+    Zeros,
+}
+
+/// A page that was written and is in no commit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// The file's number.
+    pub file: FileNo,
+    /// Its name; empty: it was removed.
+    pub name: String,
+    /// Which page.
+    pub page: u64,
+    /// Its bytes, or the chunk that has them, which the other writer deletes after a grace.
+    pub bytes: Uncommitted,
+}
+
+/// Sizes, in bytes, and counts.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// Pages that files have.
+    pub live_bytes: u64,
+    /// Objects with pages, live and dead.
+    pub stored_bytes: u64,
+    /// Objects that wait for their grace, or for a reader.
+    pub garbage_objects: u64,
+    /// What was written and is in no commit.
+    pub uncommitted_bytes: u64,
+    /// The newest commit.
+    pub commit: u64,
+    /// Pages in the map.
+    pub pages: u64,
+    /// Bytes of pages that were written anew to be rid of dead ones.
+    pub cleaned_bytes: u64,
+}

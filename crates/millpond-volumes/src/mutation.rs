@@ -1,0 +1,77 @@
+//! Deliberate mistakes, for tests of the swarm: with the feature `mutations` a thread can switch one on. A swarm that
+//! passes says something only if it had failed had the layout been wrong.
+
+/// A mistake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutation {
+    /// A writer that has not known for long whether it is the newest believes a commit that was created.
+    SleeperBelieved,
+    /// A commit of which no answer came counts as stored.
+    OutcomeGuessed,
+    /// A commit that another has created counts as one's own.
+    FenceIgnored,
+    /// A sync does not wait for chunks in transit.
+    SyncForgetsTransit,
+    /// What is superseded is deleted at once.
+    GraceIgnored,
+    /// What a reader has pinned is deleted.
+    PinsIgnored,
+    /// What a snapshot has is deleted.
+    SnapshotsIgnored,
+    /// A page that lands late takes the place of a newer one.
+    OldPageWins,
+    /// A page that was in transit when its file was cut is there again.
+    CutForgotten,
+    /// A reader that has not known for long whether it is the newest believes the commit behind its own.
+    ReaderBelieves,
+    /// A commit names a checkpoint that is not in the store yet.
+    CheckpointUnproven,
+    /// A page that was changed while it was cleaned is as it was.
+    CleanedOverWrite,
+}
+
+impl Mutation {
+    /// All of them.
+    pub const ALL: [Mutation; 12] = [
+        Mutation::SleeperBelieved,
+        Mutation::OutcomeGuessed,
+        Mutation::FenceIgnored,
+        Mutation::SyncForgetsTransit,
+        Mutation::GraceIgnored,
+        Mutation::PinsIgnored,
+        Mutation::SnapshotsIgnored,
+        Mutation::OldPageWins,
+        Mutation::CutForgotten,
+        Mutation::ReaderBelieves,
+        Mutation::CheckpointUnproven,
+        Mutation::CleanedOverWrite,
+    ];
+}
+
+#[cfg(feature = "mutations")]
+mod of_thread {
+    use super::Mutation;
+    use std::cell::Cell;
+
+    thread_local!(static MADE: Cell<Option<Mutation>> = const { Cell::new(None) });
+
+    /// Makes the mistake from now on, on this thread.
+    pub fn make(mutation: Option<Mutation>) {
+        MADE.set(mutation);
+    }
+
+    /// Whether this thread makes the mistake.
+    pub fn is(mutation: Mutation) -> bool {
+        MADE.get() == Some(mutation)
+    }
+}
+
+#[cfg(feature = "mutations")]
+pub use of_thread::{is, make};
+
+/// Whether this thread makes the mistake: never, without the feature `mutations`.
+#[cfg(not(feature = "mutations"))]
+#[inline(always)]
+pub const fn is(_: Mutation) -> bool {
+    false
+}

@@ -1,0 +1,144 @@
+//! The format, byte by byte: what a version writes is read by all that follow, so these bytes never change. A new version
+//! adds some of its own.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
+
+use millpond_volumes::format::{Checkpoint, Commit, FormatError, ObjectId, Op, PageEntry, Pin, VERSION};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let hex: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let pairs = hex.chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+}
+
+fn ops() -> Vec<Op> {
+    let name = |name: &str| String::from(name);
+    let entry = |page, object| PageEntry {
+        page,
+        object,
+        offset: 0x1000,
+        bytes: 0x800,
+        kept: 0x7ff,
+        checksum: 0x1122_3344_5566_7788,
+    };
+    vec![
+        Op::Create {
+            file: 1,
+            name: name("a/b"),
+        },
+        Op::Rename {
+            file: 1,
+            name: name("c"),
+        },
+        Op::Remove { file: 2 },
+        Op::Length {
+            file: 1,
+            bytes: 0x12345,
+        },
+        Op::Punch {
+            file: 1,
+            from: 3,
+            to: 5,
+        },
+        Op::Pages {
+            file: 1,
+            entries: vec![entry(0, ObjectId::chunk(7, 9)), entry(1, ObjectId::commit(6))],
+        },
+        Op::Snapshot {
+            name: name("s"),
+            number: 6,
+            epoch: 7,
+        },
+        Op::DropSnapshot { name: name("t") },
+        Op::NextFile { file: 3 },
+    ]
+}
+
+fn commit() -> Commit {
+    Commit {
+        number: 6,
+        epoch: 7,
+        nonce: 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10,
+        previous: 0xaabb_ccdd_eeff_0011,
+        checkpoint: (4, 7),
+        page_bytes: 0x10000,
+        at_unix_ms: 1_700_000_000_000,
+        closed: true,
+        owner: String::from("host 12"),
+        ops: ops(),
+    }
+}
+
+const COMMIT: &str = "\
+    4d50566d010001002001000000000000060000000000000007000000100f0e0d0c0b0a0908070605040302011100ffee \
+    ddccbbaa040000000000000007000000000001000068e5cf8b0100000700686f73742031320900000001010000000000 \
+    00000300612f620201000000000000000100630302000000000000000401000000000000004523010000000000050100 \
+    000000000000030000000000000005000000000000000601000000000000000200000000000000000000000900000007 \
+    0000000010000000080000ff0700008877665544332211010000000000000006000000000000800010000000080000ff \
+    0700008877665544332211070100730600000000000000070000000801007409030000000000000028612b8036349cd4";
+
+const CHECKPOINT: &str = "\
+    4d50566b010006000000000000000700000000000100010000000101000000000000000300612f623291c20b24798b51";
+
+const PIN: &str = "\
+    4d5056700100060000000000000002000000000000000700686f73742031324182889e6ffd721c";
+
+fn checkpoint() -> Checkpoint {
+    Checkpoint {
+        number: 6,
+        epoch: 7,
+        page_bytes: 0x10000,
+        ops: ops()[..1].to_vec(),
+    }
+}
+
+fn pin() -> Pin {
+    Pin {
+        number: 6,
+        beat: 2,
+        owner: String::from("host 12"),
+    }
+}
+
+#[test]
+fn what_version_1_has_written_is_read_and_written_alike() {
+    assert_eq!(hex(&commit().encode()), hex(&bytes(COMMIT)));
+    assert_eq!(Commit::decode(&bytes(COMMIT)).unwrap().0, commit());
+    assert_eq!(hex(&checkpoint().encode()), hex(&bytes(CHECKPOINT)));
+    assert_eq!(Checkpoint::decode(&bytes(CHECKPOINT)).unwrap(), checkpoint());
+    assert_eq!(hex(&pin().encode()), hex(&bytes(PIN)));
+    assert_eq!(Pin::decode(&bytes(PIN)).unwrap(), pin());
+}
+
+#[test]
+fn each_changed_bit_is_noticed() {
+    let whole = commit().encode();
+    for bit in 0..whole.len() * 8 {
+        let mut changed = whole.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(Commit::decode(&changed).is_err(), "bit {bit}");
+    }
+    for len in 0..whole.len() {
+        assert!(Commit::decode(&whole[..len]).is_err(), "{len} bytes");
+    }
+    let behind = [&whole[..], b"pages"].concat();
+    assert_eq!(
+        Commit::decode(&behind).unwrap().0,
+        commit(),
+        "pages are behind the head"
+    );
+}
+
+#[test]
+fn what_a_newer_program_has_written_is_refused_and_said() {
+    let mut newer = commit().encode();
+    newer[4] = VERSION as u8 + 1;
+    assert_eq!(Commit::decode(&newer), Err(FormatError::Version(VERSION + 1)));
+    let mut newer = checkpoint().encode();
+    newer[4] = VERSION as u8 + 1;
+    assert_eq!(Checkpoint::decode(&newer), Err(FormatError::Version(VERSION + 1)));
+}

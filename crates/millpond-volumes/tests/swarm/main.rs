@@ -1,0 +1,65 @@
+//! Worlds of a store, its writers and its readers, each drawn from a seed.
+//!
+//! `MILLPOND_SEEDS=20000` runs more of them, `MILLPOND_SEED=42` one. With the feature `mutations` it is shown that a
+//! layout with one of the mistakes of `mutation` is caught.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
+
+mod actor;
+mod checker;
+mod draw;
+mod faults;
+mod histories;
+#[cfg(feature = "mutations")]
+mod mutations;
+mod store;
+mod world;
+
+use faults::Seen;
+use std::time::Duration;
+use world::World;
+
+const BUSY: Duration = Duration::from_secs(600);
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn run(seed: u64) -> Result<Seen, String> {
+    let mut world = World::new(seed);
+    world.run(BUSY).map(|()| world.seen)
+}
+
+#[test]
+fn no_world_loses_what_was_promised_shows_a_mixture_or_believes_a_fenced_writer() {
+    let seeds = match number("MILLPOND_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("MILLPOND_SEEDS").unwrap_or(40),
+    };
+    let is_many = seeds.end - seeds.start >= 40;
+    let mut all = Seen::default();
+    for seed in seeds {
+        let seen = match run(seed) {
+            Ok(seen) => seen,
+            Err(broken) => panic!("seed {seed}, MILLPOND_SEED={seed} runs it alone: {broken}"),
+        };
+        all.commits += seen.commits;
+        all.bogus += seen.bogus;
+        all.synced += seen.synced;
+        all.failed += seen.failed;
+        all.moved += seen.moved;
+        all.writers += seen.writers;
+        all.steps += seen.steps;
+    }
+    println!("{all:?}");
+    if is_many {
+        assert!(
+            all.bogus > 0,
+            "no sleeper has made a commit under a number that was deleted"
+        );
+        assert!(
+            all.synced > 1000 && all.failed > 100 && all.moved > 1000,
+            "{all:?}"
+        );
+    }
+}
