@@ -1,8 +1,25 @@
 //! Files whose pages live in an object store: one fenced writer, any number of readers on other machines.
 //!
+//! ```
+//! use millpond_volumes::{Store, StoreOptions, StoreReader};
+//! let url = "memory://first"; // s3://bucket/prefix, with AWS' own variables; file:///folder of one machine
+//! let store = Store::open(url, StoreOptions::new())?;
+//! let file = store.create("a/file")?;
+//! file.write_at(b"pond", 0)?;
+//! file.sync_data()?; // in the store, or an error: what was not stored is kept
+//!
+//! let reader = StoreReader::open(url, StoreOptions::new())?; // as well on another machine
+//! let mut bytes = [0; 4];
+//! reader.open_file("a/file")?.read_at(&mut bytes, 0)?;
+//! assert_eq!(&bytes, b"pond");
+//! store.close()?; // the next writer need not take over
+//! # Ok::<(), millpond_volumes::Error>(())
+//! ```
+//!
 //! # Modules, in rows
 //!
 //! ```text
+//!   4  store       stores as programs use them: a bucket, threads, callers
 //!   3  layout      what a writer and a reader ask of a store, as pure state machines
 //!   2  format      the objects of a store, byte by byte
 //!   1  mutation    deliberate mistakes, for tests of the tests
@@ -11,3 +28,6 @@
 pub mod format;
 pub mod layout;
 pub mod mutation;
+mod store;
+
+pub use store::*;

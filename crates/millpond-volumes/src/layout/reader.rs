@@ -169,6 +169,11 @@ impl Reader {
         now.saturating_sub(self.view.fresh)
     }
 
+    /// When it was known last that nothing newer is there.
+    pub fn fresh(&self) -> Duration {
+        self.view.fresh
+    }
+
     /// How long ago the pin was put that holds what is read. After two graces a writer gives it up.
     pub fn pin_age(&self, now: Duration) -> Duration {
         now.saturating_sub(self.pinned)

@@ -1,0 +1,109 @@
+//! What a URL names, and whether that can be a store.
+//!
+//! ```text
+//!   s3://bucket/prefix     with the feature `s3`
+//!   file:///folder         of one machine
+//!   memory://name          of this process, for tests
+//! ```
+
+use super::bucket::{Bucket, say};
+use super::error::Error;
+use super::options::StoreOptions;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt, PutMode};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use url::Url;
+
+/// Stores in memory by name.
+static IN_MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+
+/// The bucket and prefix that a URL names.
+///
+/// # Errors
+/// If it names none, or one that can't be had here.
+pub(super) fn bucket(url: &str, options: &StoreOptions) -> Result<Bucket, Error> {
+    let parsed = Url::parse(url).map_err(|error| {
+        Error::Address(format!(
+            "{error}: a store is s3://bucket/prefix, file:///folder or memory://name"
+        ))
+    })?;
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        let why = "a store's address has no user and password: credentials are read as AWS' tools read them";
+        return Err(Error::Address(String::from(why)));
+    }
+    if parsed.query().is_some() || parsed.fragment().is_some() {
+        return Err(Error::Address(String::from("a store's address has nothing behind its prefix")));
+    }
+    let name = parsed.host_str().unwrap_or_default();
+    let prefix = parsed.path().trim_matches('/');
+    let (store, prefix): (Arc<dyn ObjectStore>, &str) = match parsed.scheme() {
+        "memory" => {
+            let mut stores = IN_MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+            (stores.entry(name.to_owned()).or_default().clone(), prefix)
+        }
+        "file" => (folder(&parsed)?, ""),
+        #[cfg(feature = "s3")]
+        "s3" => (super::aws::store(name, options)?, prefix),
+        #[cfg(not(feature = "s3"))]
+        "s3" => {
+            let why = "this program was built without the feature `s3` of millpond-volumes";
+            return Err(Error::Address(format!("{parsed}: {why}")));
+        }
+        other => {
+            let known = "s3, file and memory";
+            return Err(Error::Address(format!(
+                "{other}: no such kind of store; there are {known}"
+            )));
+        }
+    };
+    let prefix = Path::parse(prefix).map_err(|error| Error::Address(error.to_string()))?;
+    Ok(Bucket::new(
+        store,
+        prefix,
+        parsed.to_string(),
+        options.request_timeout * 3,
+    ))
+}
+
+fn folder(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {
+    let failed = |why: String| Error::Address(format!("{url}: {why}"));
+    let path = url
+        .to_file_path()
+        .map_err(|()| failed(String::from("no folder of this machine")))?;
+    std::fs::create_dir_all(&path).map_err(|error| failed(error.to_string()))?;
+    let store = object_store::local::LocalFileSystem::new_with_prefix(&path);
+    // What is created is on the disk before it is said to be.
+    let store = store.map_err(|error| failed(error.to_string()))?.with_fsync(true);
+    Ok(Arc::new(store))
+}
+
+/// Creates an object twice: a store where both succeed can't have a fence.
+///
+/// # Errors
+/// If it has none, or can't be reached.
+pub(super) async fn probe(bucket: &Bucket) -> Result<(), Error> {
+    let path = bucket.path(&format!("probe-{:032x}", super::driver::random()));
+    let create = || {
+        let content = bytes::Bytes::from_static(b"two that create this must not both succeed");
+        bucket
+            .store
+            .put_opts(&path, content.into(), PutMode::Create.into())
+    };
+    let unreachable = |error: StoreError| Error::Address(format!("{}: {}", bucket.name, say(&error)));
+    let first = create().await;
+    // Its answer may have been lost, and it was sent again.
+    if !matches!(first, Ok(_) | Err(StoreError::AlreadyExists { .. })) {
+        first.map_err(unreachable)?;
+    }
+    let second = create().await;
+    let _ = bucket.store.delete(&path).await;
+    match second {
+        Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => Ok(()),
+        Ok(_) | Err(StoreError::NotImplemented { .. } | StoreError::NotSupported { .. }) => {
+            Err(Error::NoConditionalPut(bucket.name.clone()))
+        }
+        Err(error) => Err(unreachable(error)),
+    }
+}

@@ -1,0 +1,112 @@
+//! Settings and credentials as AWS' own tools read them: the variables `AWS_*`, else the profile `AWS_PROFILE` (`default`) in
+//! `~/.aws/credentials` and `~/.aws/config`, else what the machine's role has.
+
+use super::error::Error;
+use super::options::StoreOptions;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>, Error> {
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+    let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| String::from("default"));
+    let has_keys = builder
+        .get_config_value(&AmazonS3ConfigKey::AccessKeyId)
+        .is_some();
+    for (key, value) in profile_settings(&profile) {
+        let is_secret = matches!(
+            key,
+            AmazonS3ConfigKey::AccessKeyId | AmazonS3ConfigKey::SecretAccessKey | AmazonS3ConfigKey::Token
+        );
+        let is_known = match is_secret {
+            true => has_keys,
+            false => builder.get_config_value(&key).is_some(),
+        };
+        if !is_known {
+            builder = builder.with_config(key, value);
+        }
+    }
+    if let Some(endpoint) = &options.endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    let endpoint = builder
+        .get_config_value(&AmazonS3ConfigKey::Endpoint)
+        .unwrap_or_default();
+    if endpoint.rsplit_once('@').is_some() {
+        let why = "an endpoint has no user and password: credentials are read as AWS' tools read them";
+        return Err(Error::Address(String::from(why)));
+    }
+    let client = ClientOptions::new()
+        .with_timeout(options.request_timeout)
+        .with_connect_timeout((options.request_timeout / 3).max(Duration::from_millis(100)))
+        .with_allow_http(endpoint.starts_with("http://"));
+    let retry = RetryConfig {
+        max_retries: options.retries,
+        retry_timeout: options.request_timeout,
+        ..RetryConfig::default()
+    };
+    let built = builder.with_client_options(client).with_retry(retry).build();
+    let store =
+        built.map_err(|error| Error::Address(format!("s3://{bucket}: {}", super::bucket::say(&error))))?;
+    Ok(Arc::new(store))
+}
+
+/// What the files of a profile say.
+fn profile_settings(profile: &str) -> Vec<(AmazonS3ConfigKey, String)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let file = |variable: &str, name: &str| {
+        let path = std::env::var_os(variable).map_or_else(|| home.join(".aws").join(name), PathBuf::from);
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    let mut settings = section(&file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), &[profile]);
+    let named = format!("profile {profile}");
+    let names: &[&str] = match profile {
+        "default" => &["default", "profile default"],
+        _ => &[&named],
+    };
+    settings.extend(section(&file("AWS_CONFIG_FILE", "config"), names));
+    settings
+}
+
+/// The settings of a section of such a file that a store needs.
+fn section(text: &str, names: &[&str]) -> Vec<(AmazonS3ConfigKey, String)> {
+    let mut is_in = false;
+    let mut settings = Vec::new();
+    for line in text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with(['#', ';']))
+    {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            is_in = names.contains(&name.trim());
+        } else if let Some((name, value)) = line.split_once('=').filter(|_| is_in) {
+            let key = match name.trim() {
+                "aws_access_key_id" => AmazonS3ConfigKey::AccessKeyId,
+                "aws_secret_access_key" => AmazonS3ConfigKey::SecretAccessKey,
+                "aws_session_token" => AmazonS3ConfigKey::Token,
+                "region" => AmazonS3ConfigKey::Region,
+                "endpoint_url" => AmazonS3ConfigKey::Endpoint,
+                _ => continue,
+            };
+            settings.push((key, value.trim().to_owned()));
+        }
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_the_lines_below_its_name() {
+        let text = "[default]\naws_access_key_id = one\n# a note\n[other]\naws_access_key_id=two\nregion = here\ncolour = red\n";
+        let one = section(text, &["default"]);
+        assert_eq!(one, [(AmazonS3ConfigKey::AccessKeyId, String::from("one"))]);
+        let two = section(text, &["other"]);
+        assert_eq!(two.len(), 2);
+        assert_eq!(two[1], (AmazonS3ConfigKey::Region, String::from("here")));
+    }
+}

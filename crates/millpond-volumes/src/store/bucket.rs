@@ -1,0 +1,266 @@
+//! Does what a machine asks for, and counts it.
+
+use crate::format::{Key, Kind};
+use crate::layout::{Answer, Body, Listed, Request};
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
+use object_store::{
+    Error as StoreError, GetOptions, GetRange, ObjectStore, PutMode, PutPayload,
+};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The longest message of a store that is handed on.
+const MESSAGE_BYTES_MAX: usize = 300;
+
+/// Requests since a store was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Requests {
+    /// Objects that were put.
+    pub puts: u64,
+    /// Their bytes.
+    pub put_bytes: u64,
+    /// Reads of objects and of parts of them.
+    pub gets: u64,
+    /// Their bytes.
+    pub get_bytes: u64,
+    /// Lists.
+    pub lists: u64,
+    /// Objects that were deleted.
+    pub deletes: u64,
+    /// Requests of which no answer came, or that were refused.
+    pub failed: u64,
+    /// What all of them took together, in nanoseconds.
+    pub nanos: u64,
+    /// The longest, in nanoseconds.
+    pub nanos_max: u64,
+}
+
+#[derive(Default, Debug)]
+struct Counters {
+    puts: AtomicU64,
+    put_bytes: AtomicU64,
+    gets: AtomicU64,
+    get_bytes: AtomicU64,
+    lists: AtomicU64,
+    deletes: AtomicU64,
+    failed: AtomicU64,
+    nanos: AtomicU64,
+    nanos_max: AtomicU64,
+}
+
+/// Objects below a prefix.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    pub(super) store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// For people.
+    pub(super) name: String,
+    timeout: Duration,
+    counters: Counters,
+}
+
+impl Bucket {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, prefix: Path, name: String, timeout: Duration) -> Bucket {
+        Bucket {
+            store,
+            prefix,
+            name,
+            timeout,
+            counters: Counters::default(),
+        }
+    }
+
+    pub(super) fn path(&self, name: &str) -> Path {
+        let prefix = self.prefix.as_ref();
+        match prefix.is_empty() {
+            true => Path::from(name),
+            false => Path::from(format!("{prefix}/{name}")),
+        }
+    }
+
+    fn key(&self, path: &Path) -> Option<Key> {
+        let rest = path.as_ref().strip_prefix(self.prefix.as_ref())?;
+        Key::parse(rest.trim_start_matches('/'))
+    }
+
+    pub(super) fn requests(&self) -> Requests {
+        let c = &self.counters;
+        Requests {
+            puts: c.puts.load(Relaxed),
+            put_bytes: c.put_bytes.load(Relaxed),
+            gets: c.gets.load(Relaxed),
+            get_bytes: c.get_bytes.load(Relaxed),
+            lists: c.lists.load(Relaxed),
+            deletes: c.deletes.load(Relaxed),
+            failed: c.failed.load(Relaxed),
+            nanos: c.nanos.load(Relaxed),
+            nanos_max: c.nanos_max.load(Relaxed),
+        }
+    }
+
+    /// Does what is asked.
+    pub(super) async fn answer(&self, request: &Request) -> Answer {
+        let began = Instant::now();
+        let done = tokio::time::timeout(self.timeout, self.done(request)).await;
+        let nanos = began.elapsed().as_nanos() as u64;
+        self.counters.nanos.fetch_add(nanos, Relaxed);
+        self.counters.nanos_max.fetch_max(nanos, Relaxed);
+        let failed = match done {
+            Ok(Ok(answer)) => return answer,
+            Ok(Err(StoreError::NotFound { .. })) => return Answer::Absent,
+            Ok(Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. })) => {
+                return Answer::Exists;
+            }
+            Ok(Err(error)) => say(&error),
+            Err(_) => format!("no answer in {:?}", self.timeout),
+        };
+        self.counters.failed.fetch_add(1, Relaxed);
+        Answer::Failed(failed)
+    }
+
+    async fn done(&self, request: &Request) -> Result<Answer, StoreError> {
+        Ok(match request {
+            Request::Create { key, body } => self.put(*key, body, PutMode::Create).await?,
+            Request::Overwrite { key, body } => self.put(*key, body, PutMode::Overwrite).await?,
+            Request::Get { key, range } => Answer::Bytes(self.get(*key, range.clone()).await?),
+            Request::List { kind, after } => Answer::Listed(self.list(*kind, *after).await?),
+            Request::Delete { keys } => {
+                self.counters.deletes.fetch_add(keys.len() as u64, Relaxed);
+                let paths: Vec<_> = keys.iter().map(|key| Ok(self.path(&key.to_string()))).collect();
+                let mut deleted = self.store.delete_stream(stream::iter(paths).boxed());
+                while let Some(result) = deleted.next().await {
+                    match result {
+                        Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Answer::Deleted
+            }
+        })
+    }
+
+    async fn put(&self, key: Key, body: &Body, mode: PutMode) -> Result<Answer, StoreError> {
+        let payload: PutPayload = body.iter().cloned().collect();
+        self.counters.puts.fetch_add(1, Relaxed);
+        self.counters
+            .put_bytes
+            .fetch_add(payload.content_length() as u64, Relaxed);
+        self.store
+            .put_opts(&self.path(&key.to_string()), payload, mode.into())
+            .await?;
+        Ok(Answer::Stored)
+    }
+
+    /// An object, or a part of it.
+    pub(super) async fn get(&self, key: Key, range: Option<Range<u64>>) -> Result<Bytes, StoreError> {
+        let options = GetOptions {
+            range: range.map(GetRange::Bounded),
+            ..GetOptions::default()
+        };
+        self.counters.gets.fetch_add(1, Relaxed);
+        let found = self.store.get_opts(&self.path(&key.to_string()), options).await?;
+        let bytes = found.bytes().await?;
+        self.counters.get_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        Ok(bytes)
+    }
+
+    async fn list(&self, kind: Kind, after: Option<Key>) -> Result<Vec<Listed>, StoreError> {
+        let folder = self.path(kind.folder());
+        self.counters.lists.fetch_add(1, Relaxed);
+        let found = match after {
+            Some(after) => self
+                .store
+                .list_with_offset(Some(&folder), &self.path(&after.to_string())),
+            None => self.store.list(Some(&folder)),
+        };
+        let found: Vec<_> = found.try_collect().await?;
+        // What is there and is no object of a store is left alone.
+        let listed = found.iter().filter_map(|found| {
+            let key = self.key(&found.location)?;
+            Some(Listed {
+                key,
+                bytes: found.size,
+            })
+        });
+        let mut listed: Vec<_> = listed.filter(|listed| listed.key.kind() == kind).collect();
+        listed.sort_by_key(|listed| listed.key);
+        Ok(listed)
+    }
+}
+
+/// What a store's error says, without what may be a secret: of an answer in XML, code and message; no key, no signature, no
+/// address with a query.
+pub(super) fn say(error: &StoreError) -> String {
+    let mut said = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        let text = error.to_string();
+        if !said.contains(&text) {
+            said = format!("{said}: {text}");
+        }
+        source = error.source();
+    }
+    shorten(&said, &secrets())
+}
+
+fn secrets() -> Vec<String> {
+    let names = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+    names
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .filter(|value| value.len() > 3)
+        .collect()
+}
+
+fn shorten(said: &str, secrets: &[String]) -> String {
+    let tag = |name: &str| {
+        let (_, rest) = said.split_once(&format!("<{name}>"))?;
+        rest.split_once('<').map(|(text, _)| text)
+    };
+    let mut text = match (tag("Code"), tag("Message")) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (Some(code), None) => code.to_owned(),
+        // An answer in XML that has no code says nothing to people.
+        _ => said.split('<').next().unwrap_or_default().to_owned(),
+    };
+    // The query of an address may be signed.
+    let mut from = 0;
+    while let Some(at) = text[from..].find('?').map(|at| from + at) {
+        let end = text[at..]
+            .find([' ', ')', '"', '\'', ','])
+            .map_or(text.len(), |end| at + end);
+        text.replace_range(at..end, "");
+        from = at;
+    }
+    for secret in secrets {
+        text = text.replace(secret.as_str(), "…");
+    }
+    let cut = text
+        .char_indices()
+        .map(|(at, _)| at)
+        .find(|at| *at >= MESSAGE_BYTES_MAX);
+    text.truncate(cut.unwrap_or(text.len()));
+    text.trim_end_matches([' ', ':']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_no_secret_in_it() {
+        let answer = "Generic S3 error: at http://h/b?X-Amz-Signature=sig Server returned 403: <?xml?><Error><Code>Denied</Code>\
+                      <Message>The key AKIDABC is wrong</Message><StringToSign>secret</StringToSign></Error>";
+        let secrets = [String::from("AKIDABC")];
+        assert_eq!(shorten(answer, &secrets), "Denied: The key … is wrong");
+        let plain = "error sending request for url (http://h/b/m?list-type=2&X-Amz-Signature=abc): refused";
+        assert_eq!(
+            shorten(plain, &[]),
+            "error sending request for url (http://h/b/m): refused"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! A machine, its requests and its callers.
+//!
+//! Two threads of a runtime of its own do the requests. Callers, of whichever kind their threads are, take a lock for
+//! moments and wait for a condition; they never enter the runtime.
+
+use super::bucket::Bucket;
+use super::error::Error;
+use crate::layout::{Answer, Numbered, Request};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{Notify, Semaphore};
+
+/// The longest that is slept: a machine that was suspended looks at the time soon after.
+const SLEEP_MAX: Duration = Duration::from_secs(2);
+
+/// Reads at a time.
+const GETS_MAX: usize = 32;
+
+/// What is driven, with what its callers wait for.
+pub(super) trait Machine: Send + 'static {
+    fn requests(&mut self) -> Vec<Numbered>;
+    fn answered(&mut self, now: Duration, id: u64, answer: Answer);
+    fn tick(&mut self, now: Duration);
+    fn next_tick(&self) -> Option<Duration>;
+    /// Notes what the machine says.
+    fn hear(&mut self);
+}
+
+#[derive(Debug)]
+struct Shared<M> {
+    machine: Mutex<M>,
+    changed: Condvar,
+    wake: Notify,
+    bucket: Arc<Bucket>,
+    gets: Semaphore,
+    handle: Handle,
+}
+
+/// A machine that runs.
+#[derive(Debug)]
+pub(super) struct Driver<M: Machine> {
+    shared: Arc<Shared<M>>,
+    runtime: Option<Runtime>,
+}
+
+/// Time since the machine was started, also while it is suspended.
+pub(super) fn now() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// What time it was, in milliseconds since 1970, when [`now`] was zero.
+pub(super) fn unix_ms_at_zero() -> u64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    unix.saturating_sub(now()).as_millis() as u64
+}
+
+/// A number that no other has.
+pub(super) fn random() -> u128 {
+    let mut bytes = [0; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        return unix.as_nanos() << 32 | u128::from(std::process::id());
+    }
+    u128::from_le_bytes(bytes)
+}
+
+/// This host and process, for people.
+pub(super) fn owner() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy().into_owned();
+    format!("process {} on {host}", std::process::id())
+}
+
+pub(super) fn runtime() -> Result<Runtime, Error> {
+    let built = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("millpond-store")
+        .enable_all()
+        .build();
+    built.map_err(Error::Threads)
+}
+
+/// Runs a future on a runtime, and waits for it without entering that.
+pub(super) fn wait_for<T: Send + 'static>(
+    handle: &Handle,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let (done, result) = std::sync::mpsc::sync_channel(1);
+    handle.spawn(async move {
+        // The caller may have gone.
+        let _ = done.send(future.await);
+    });
+    result.recv().ok()
+}
+
+impl<M: Machine> Driver<M> {
+    /// Begins to drive `machine`, which makes requests to `bucket`.
+    pub(super) fn new(machine: M, bucket: Arc<Bucket>, runtime: Runtime) -> Driver<M> {
+        let shared = Arc::new(Shared {
+            machine: Mutex::new(machine),
+            changed: Condvar::new(),
+            wake: Notify::new(),
+            bucket,
+            gets: Semaphore::new(GETS_MAX),
+            handle: runtime.handle().clone(),
+        });
+        runtime.spawn(ticks(Arc::downgrade(&shared)));
+        let driver = Driver {
+            shared,
+            runtime: Some(runtime),
+        };
+        driver.with(|_| ());
+        driver
+    }
+
+    pub(super) fn bucket(&self) -> &Arc<Bucket> {
+        &self.shared.bucket
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.shared.handle
+    }
+
+    /// Does something with the machine.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut M) -> T) -> T {
+        let mut machine = self.shared.lock();
+        let result = act(&mut machine);
+        self.shared.went_on(&mut machine);
+        result
+    }
+
+    /// Waits until `ready` has something. `None`: it had not in time.
+    pub(super) fn until<T>(
+        &self,
+        timeout: Duration,
+        mut ready: impl FnMut(&mut M) -> Option<T>,
+    ) -> Option<T> {
+        let deadline = Instant::now() + timeout;
+        let mut machine = self.shared.lock();
+        loop {
+            let found = ready(&mut machine);
+            self.shared.went_on(&mut machine);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if found.is_some() || left.is_zero() {
+                return found;
+            }
+            let waited = self.shared.changed.wait_timeout(machine, left);
+            machine = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl<M: Machine> Drop for Driver<M> {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl<M: Machine> Shared<M> {
+    fn lock(&self) -> MutexGuard<'_, M> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands over what the machine asks for and says.
+    fn went_on(self: &Arc<Self>, machine: &mut M) {
+        machine.hear();
+        for (id, request) in machine.requests() {
+            let shared = self.clone();
+            self.handle.spawn(async move {
+                let permit = match &request {
+                    Request::Get { .. } => shared.gets.acquire().await.ok(),
+                    _ => None,
+                };
+                let answer = shared.bucket.answer(&request).await;
+                drop((permit, request));
+                let mut machine = shared.lock();
+                machine.answered(now(), id, answer);
+                shared.went_on(&mut machine);
+                drop(machine);
+                shared.changed.notify_all();
+            });
+        }
+        self.wake.notify_one();
+    }
+}
+
+async fn ticks<M: Machine>(of: std::sync::Weak<Shared<M>>) {
+    loop {
+        let Some(shared) = of.upgrade() else { return };
+        let next = {
+            let mut machine = shared.lock();
+            if machine.next_tick().is_some_and(|next| next <= now()) {
+                machine.tick(now());
+                machine.hear();
+                let is_over = machine.next_tick().is_none_or(|next| next > now());
+                shared.went_on(&mut machine);
+                shared.changed.notify_all();
+                // One that has nothing to do now, and says so again at once, is not asked without end.
+                if is_over {
+                    machine.next_tick()
+                } else {
+                    Some(now() + Duration::from_millis(1))
+                }
+            } else {
+                machine.next_tick()
+            }
+        };
+        let sleep = next
+            .map_or(SLEEP_MAX, |next| next.saturating_sub(now()))
+            .min(SLEEP_MAX);
+        let _ = tokio::time::timeout(sleep.max(Duration::from_micros(100)), shared.wake.notified()).await;
+    }
+}

@@ -1,0 +1,63 @@
+//! What can go wrong.
+
+use crate::format::Key;
+use crate::layout::{OpenError, ReadError, SyncError, WriteError};
+use std::time::Duration;
+
+/// A call that did not do what was asked. No message has a secret in it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address is none of a store, or a store of that kind can't be had.
+    #[error("{0}")]
+    Address(String),
+    /// Two writers could create the same object there, each believing that it has: no fence can be made of that.
+    #[error(
+        "{0} creates an object that is there already: it has no conditional PUT (If-None-Match: *) that works, and a \
+         second writer could not be kept out; use a store that has it"
+    )]
+    NoConditionalPut(String),
+    /// It can't be opened for writing.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It can't be opened for reading.
+    #[error(transparent)]
+    Reader(#[from] ReadError),
+    /// It was not committed.
+    #[error(transparent)]
+    Sync(#[from] SyncError),
+    /// A change was not taken.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// There is no file of that name.
+    #[error("there is no file {0}")]
+    NoFile(String),
+    /// A page could not be read.
+    #[error("page {page} of {file} can't be read: {key}: {why}")]
+    Read {
+        /// The file's name.
+        file: String,
+        /// Which page.
+        page: u64,
+        /// The object that has it.
+        key: Key,
+        /// What the store says, or what is wrong with what it gave.
+        why: String,
+    },
+    /// The store has not answered in time.
+    #[error("nothing came of it in {0:?}: {1}; it is tried again by the next call")]
+    TimedOut(Duration, String),
+    /// A thread could not be made.
+    #[error("no threads can be made: {0}")]
+    Threads(std::io::Error),
+}
+
+impl Error {
+    /// Whether another writer has the store.
+    pub fn is_fenced(&self) -> bool {
+        matches!(
+            self,
+            Error::Sync(SyncError::Fenced(_)) | Error::Write(WriteError::Fenced(_))
+        )
+    }
+}

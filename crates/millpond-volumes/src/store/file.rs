@@ -1,0 +1,314 @@
+//! Files of a store.
+
+use super::driver::now;
+use super::error::Error;
+use super::pages::{self, PageError};
+use super::reader::StoreReader;
+use super::writer::{Entry, Inner};
+use crate::format::op::FileNo;
+use crate::layout::{Place, State, Uncommitted};
+use bytes::{Bytes, BytesMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often a reader that was away for too long begins anew within one call.
+const TRIES: usize = 4;
+
+pub(super) fn entries(state: &State) -> Vec<Entry> {
+    let files = state.names.iter().filter_map(|(name, file)| {
+        let bytes = state.files.get(file)?.bytes;
+        let name = name.clone();
+        Some(Entry { name, bytes })
+    });
+    files.collect()
+}
+
+/// A file, open for reading and writing.
+#[derive(Debug)]
+pub struct StoreFile {
+    store: Arc<Inner>,
+    file: FileNo,
+    name: String,
+    /// Held by a write: one that changes a part of a page reads the rest before.
+    writing: Mutex<()>,
+}
+
+/// What a call has of each page that it wants.
+enum Found {
+    Here(Bytes),
+    At(Place),
+    Zeros,
+}
+
+/// Fills `out`, which begins at `offset`, from pages.
+fn fill(
+    out: &mut [u8],
+    offset: u64,
+    page_bytes: u64,
+    found: Vec<(u64, Found)>,
+    mut read: impl FnMut(&[(u64, Place)]) -> Vec<Result<Bytes, PageError>>,
+) -> Result<(), PageError> {
+    let wanted: Vec<(u64, Place)> = found
+        .iter()
+        .filter_map(|(page, found)| match found {
+            Found::At(place) => Some((*page, *place)),
+            _ => None,
+        })
+        .collect();
+    let mut read = read(&wanted).into_iter();
+    out.fill(0);
+    for (page, found) in found {
+        let bytes = match found {
+            Found::Here(bytes) => bytes,
+            Found::Zeros => continue,
+            Found::At(place) => match read.next() {
+                Some(result) => result?,
+                None => {
+                    let (key, why) = (place.object.key(), String::from("the store is being closed"));
+                    return Err(PageError {
+                        page,
+                        key,
+                        is_absent: false,
+                        why,
+                    });
+                }
+            },
+        };
+        // The part of the page that is wanted, and is there.
+        let begins = page * page_bytes;
+        let from = offset.saturating_sub(begins) as usize;
+        let at = begins.saturating_sub(offset) as usize;
+        let len = bytes.len().saturating_sub(from).min(out.len() - at);
+        out[at..at + len].copy_from_slice(&bytes[from.min(bytes.len())..][..len]);
+    }
+    Ok(())
+}
+
+fn failed(file: &str, error: PageError) -> Error {
+    Error::Read {
+        file: file.to_owned(),
+        page: error.page,
+        key: error.key,
+        why: error.why,
+    }
+}
+
+impl StoreFile {
+    pub(super) fn new(store: Arc<Inner>, file: FileNo, name: &str) -> StoreFile {
+        StoreFile {
+            store,
+            file,
+            name: name.to_owned(),
+            writing: Mutex::new(()),
+        }
+    }
+
+    fn page_bytes(&self) -> u64 {
+        u64::from(self.store.options.layout.page_bytes)
+    }
+
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// If it was removed.
+    pub fn len(&self) -> Result<u64, Error> {
+        let file = self.file;
+        let len = self
+            .store
+            .driver
+            .with(|side| side.writer.state().files.get(&file).map(|file| file.bytes));
+        len.ok_or_else(|| Error::NoFile(self.name.clone()))
+    }
+
+    /// Whether it has no bytes.
+    ///
+    /// # Errors
+    /// As [`StoreFile::len`].
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Fills `buffer` from `offset` on; fewer bytes only where the file ends. Sees every write that returned before. Neighbours
+    /// that were written together are one request of up to 4 MiB; eight are under way at a time.
+    ///
+    /// # Errors
+    /// If a page can't be read, or is damaged.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let len = self.len()?.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        if len > 0 {
+            self.read_pages(&mut buffer[..len], offset)?;
+        }
+        Ok(len)
+    }
+
+    fn read_pages(&self, out: &mut [u8], offset: u64) -> Result<(), Error> {
+        let page_bytes = self.page_bytes();
+        let pages = offset / page_bytes..(offset + out.len() as u64).div_ceil(page_bytes);
+        let driver = &self.store.driver;
+        let found = driver.with(|side| {
+            let pages = pages.map(|page| match side.writer.page(self.file, page) {
+                Uncommitted::Held(bytes) => (page, Found::Here(bytes)),
+                Uncommitted::At(place) => (page, Found::At(place)),
+                Uncommitted::Zeros => (page, Found::Zeros),
+            });
+            pages.collect()
+        });
+        let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted);
+        fill(out, offset, page_bytes, found, read).map_err(|error| failed(&self.name, error))
+    }
+
+    /// Takes bytes for `offset` on, and makes the file long enough. They are in the store after a sync. Waits while as much is
+    /// on its way as may be. A part of a page reads the rest of it before.
+    ///
+    /// # Errors
+    /// If another writer has the store; if there was no room for the time of a sync.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let page_bytes = self.page_bytes();
+        let end = offset + bytes.len() as u64;
+        let len = self.len()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if end > len {
+            self.store
+                .driver
+                .with(|side| side.writer.set_len(self.file, end))?;
+        }
+        let mut at = offset;
+        while at < end {
+            let page = at / page_bytes;
+            let begins = page * page_bytes;
+            let to = end.min(begins + page_bytes);
+            let part = &bytes[(at - offset) as usize..(to - offset) as usize];
+            // Up to the end that the file had, or to what is written now.
+            let used = (len.min(begins + page_bytes).saturating_sub(begins)).max(to - begins);
+            let whole = at == begins && to - begins == used;
+            let content = if whole {
+                Bytes::copy_from_slice(part)
+            } else {
+                let mut content = BytesMut::zeroed(used as usize);
+                self.read_pages(&mut content, begins)?;
+                content[(at - begins) as usize..(to - begins) as usize].copy_from_slice(part);
+                content.freeze()
+            };
+            self.store.write(self.file, page, content)?;
+            at = to;
+        }
+        Ok(())
+    }
+
+    /// Makes the file `len` bytes long: what is behind is gone, what is new is zeros. In the store with the next sync.
+    ///
+    /// # Errors
+    /// If another writer has the store.
+    pub fn set_len(&self, len: u64) -> Result<(), Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self
+            .store
+            .driver
+            .with(|side| side.writer.set_len(self.file, len))?)
+    }
+
+    /// Makes a range zeros. In the store with the next sync.
+    ///
+    /// # Errors
+    /// As [`StoreFile::write_at`].
+    pub fn punch(&self, range: std::ops::Range<u64>) -> Result<(), Error> {
+        let page_bytes = self.page_bytes();
+        let end = range.end.min(self.len()?);
+        let start = range.start.min(end);
+        let (first, last) = (start.div_ceil(page_bytes), end / page_bytes);
+        if first >= last {
+            return self.write_at(&vec![0; (end - start) as usize], start);
+        }
+        self.write_at(&vec![0; (first * page_bytes - start) as usize], start)?;
+        self.write_at(&vec![0; (end - last * page_bytes) as usize], last * page_bytes)?;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self
+            .store
+            .driver
+            .with(|side| side.writer.punch(self.file, first..last))?)
+    }
+
+    /// Commits all changes of all files of the store: [`Store::sync`](super::Store::sync).
+    ///
+    /// # Errors
+    /// As that.
+    pub fn sync_data(&self) -> Result<(), Error> {
+        self.store.sync(|side, now, ticket| side.writer.sync(now, ticket))
+    }
+}
+
+/// A file as of what a reader reads.
+#[derive(Debug)]
+pub struct StoreFileReader {
+    pub(super) store: StoreReader,
+    pub(super) file: FileNo,
+    pub(super) name: String,
+}
+
+impl StoreFileReader {
+    /// Its length in bytes, as of the commit that is read now.
+    ///
+    /// # Errors
+    /// If it was removed.
+    pub fn len(&self) -> Result<u64, Error> {
+        let file = self.file;
+        let len = self
+            .store
+            .driver()
+            .with(|side| side.reader.state().files.get(&file).map(|file| file.bytes));
+        len.ok_or_else(|| Error::NoFile(self.name.clone()))
+    }
+
+    /// Whether it has no bytes.
+    ///
+    /// # Errors
+    /// As [`StoreFileReader::len`].
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Fills `buffer` from `offset` on, all of it as of one commit; fewer bytes only where the file ends.
+    ///
+    /// # Errors
+    /// If a page can't be read, or is damaged; if the file was removed.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let driver = self.store.driver();
+        for tries in 1.. {
+            let found = driver.with(|side| {
+                let page_bytes = u64::from(side.reader.page_bytes());
+                let file = side.reader.state().files.get(&self.file)?;
+                let len = file.bytes.saturating_sub(offset).min(buffer.len() as u64);
+                let pages = offset / page_bytes..(offset + len).div_ceil(page_bytes);
+                let found: Vec<(u64, Found)> = pages
+                    .map(|page| {
+                        (
+                            page,
+                            file.pages
+                                .get(&page)
+                                .map_or(Found::Zeros, |place| Found::At(*place)),
+                        )
+                    })
+                    .collect();
+                Some((page_bytes, len as usize, found))
+            });
+            let Some((page_bytes, len, found)) = found else {
+                return Err(Error::NoFile(self.name.clone()));
+            };
+            if len == 0 {
+                return Ok(0);
+            }
+            let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted);
+            match fill(&mut buffer[..len], offset, page_bytes, found, read) {
+                Ok(()) => return Ok(len),
+                // It was away for longer than a grace: it begins anew, at the newest commit.
+                Err(error) if error.is_absent && tries < TRIES => {
+                    self.store.begin_anew(now())?;
+                }
+                Err(error) => return Err(failed(&self.name, error)),
+            }
+        }
+        Ok(0)
+    }
+}

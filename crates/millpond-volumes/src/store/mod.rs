@@ -1,0 +1,32 @@
+//! Stores as programs use them: a state machine of [`layout`](crate::layout), a bucket, and threads between them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `address` | what a URL names, and whether that can be a store |
+//! | `aws` | settings and credentials as AWS' own tools read them |
+//! | `bucket` | does what a machine asks for, and counts it |
+//! | `driver` | a machine, its requests and its callers |
+//! | `pages` | pages read from where they are, neighbours at once |
+//! | `writer`, `reader`, `file` | what a program calls |
+//! | `verify` | every reference and every checksum |
+
+mod address;
+#[cfg(feature = "s3")]
+mod aws;
+mod bucket;
+mod driver;
+mod error;
+mod file;
+mod options;
+mod pages;
+mod reader;
+mod verify;
+mod writer;
+
+pub use bucket::Requests;
+pub use error::Error;
+pub use file::{StoreFile, StoreFileReader};
+pub use options::StoreOptions;
+pub use reader::StoreReader;
+pub use verify::{Damage, Verified};
+pub use writer::{Entry, LostPage, Store, StoreUsage};

@@ -1,0 +1,123 @@
+//! How a store is opened.
+
+use crate::layout::{At, WriterOptions};
+use std::time::Duration;
+
+/// How a store is opened. The defaults are meant for S3.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    pub(super) layout: WriterOptions,
+    pub(super) endpoint: Option<String>,
+    pub(super) request_timeout: Duration,
+    pub(super) retries: usize,
+    pub(super) sync_timeout: Duration,
+    pub(super) poll: Duration,
+    pub(super) at: At,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            layout: WriterOptions::default(),
+            endpoint: None,
+            request_timeout: Duration::from_secs(10),
+            retries: 3,
+            sync_timeout: Duration::from_secs(60),
+            poll: Duration::from_secs(1),
+            at: At::Newest,
+        }
+    }
+}
+
+impl StoreOptions {
+    /// The defaults.
+    pub fn new() -> StoreOptions {
+        StoreOptions::default()
+    }
+
+    /// Takes the store from a writer that has not closed it, which is fenced from then on. Without it such a store is
+    /// refused.
+    pub fn take_over(mut self, yes: bool) -> StoreOptions {
+        self.layout.take_over = yes;
+        self
+    }
+
+    /// Bytes of a page, a power of two from 4 KiB to 1 MiB: 64 KiB unless it is said. A store keeps those that it was made
+    /// with, and is refused with others.
+    ///
+    /// # Panics
+    /// With others.
+    pub fn page_bytes(mut self, bytes: u32) -> StoreOptions {
+        let may_be = bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes);
+        assert!(may_be, "pages of {bytes} bytes: 4 KiB to 1 MiB, a power of two");
+        self.layout.page_bytes = bytes;
+        self
+    }
+
+    /// How long what was superseded stays: 15 minutes unless it is said, 1 second at least. A writer or a reader that was
+    /// away for longer begins anew. All that open a store must say the same.
+    ///
+    /// # Panics
+    /// If it is shorter.
+    pub fn grace(mut self, grace: Duration) -> StoreOptions {
+        assert!(grace >= Duration::from_secs(1), "a grace of {grace:?}");
+        self.layout.grace = grace;
+        self
+    }
+
+    /// The most that is held until it is in the store: 40 MiB unless it is said, 8 MiB at least.
+    ///
+    /// # Panics
+    /// If it is less.
+    pub fn held_bytes(mut self, bytes: u64) -> StoreOptions {
+        assert!(bytes >= 8 << 20, "{bytes} bytes held at most: 8 MiB at least");
+        self.layout.held_bytes = bytes;
+        self
+    }
+
+    /// Chunks in transit at most: 8 unless it is said.
+    ///
+    /// # Panics
+    /// If it is 0.
+    pub fn in_transit(mut self, chunks: usize) -> StoreOptions {
+        assert!(chunks > 0, "no chunk in transit");
+        self.layout.in_transit = chunks;
+        self
+    }
+
+    /// The address of an S3 server that is not Amazon's.
+    pub fn endpoint(mut self, url: impl Into<String>) -> StoreOptions {
+        self.endpoint = Some(url.into());
+        self
+    }
+
+    /// After so long a request is given up: 10 seconds unless it is said.
+    pub fn request_timeout(mut self, timeout: Duration) -> StoreOptions {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// A request that failed is made again so often, within its time: 3 times unless it is said.
+    pub fn retries(mut self, retries: usize) -> StoreOptions {
+        self.retries = retries;
+        self
+    }
+
+    /// A sync, or opening, returns an error after so long: 60 seconds unless it is said. Most fail sooner.
+    pub fn sync_timeout(mut self, timeout: Duration) -> StoreOptions {
+        self.sync_timeout = timeout;
+        self
+    }
+
+    /// How often a reader looks for newer commits: each second unless it is said.
+    pub fn poll(mut self, poll: Duration) -> StoreOptions {
+        self.poll = poll;
+        self
+    }
+
+    /// A reader reads this snapshot.
+    pub fn snapshot(mut self, name: impl Into<String>) -> StoreOptions {
+        self.at = At::Snapshot(name.into());
+        self
+    }
+}

@@ -1,0 +1,137 @@
+//! Pages read from where they are, neighbours at once.
+
+use super::bucket::{Bucket, say};
+use super::driver::wait_for;
+use crate::format::{Key, checksum};
+use crate::layout::Place;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use object_store::Error as StoreError;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// The most that one request reads.
+const READ_BYTES_MAX: u64 = 4 << 20;
+
+/// Requests of one call at a time.
+const READS_MAX: usize = 8;
+
+/// Why a page was not read.
+#[derive(Debug)]
+pub(super) struct PageError {
+    pub(super) page: u64,
+    pub(super) key: Key,
+    /// There is no such object.
+    pub(super) is_absent: bool,
+    pub(super) why: String,
+}
+
+/// Neighbours in an object.
+#[derive(Debug)]
+struct Run {
+    key: Key,
+    range: std::ops::Range<u64>,
+    pages: Vec<(u64, Place)>,
+}
+
+fn runs(wanted: &[(u64, Place)]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for &(page, place) in wanted {
+        let range = u64::from(place.offset)..u64::from(place.offset) + u64::from(place.bytes);
+        let key = place.object.key();
+        match runs.last_mut() {
+            Some(run)
+                if run.key == key
+                    && run.range.end == range.start
+                    && range.end - run.range.start <= READ_BYTES_MAX =>
+            {
+                run.range.end = range.end;
+                run.pages.push((page, place));
+            }
+            _ => runs.push(Run {
+                key,
+                range,
+                pages: vec![(page, place)],
+            }),
+        }
+    }
+    runs
+}
+
+/// The bytes of pages, in their order, as far as they are kept; the rest of each is zeros. The caller waits.
+pub(super) fn read(
+    handle: &Handle,
+    bucket: &Arc<Bucket>,
+    wanted: &[(u64, Place)],
+) -> Vec<Result<Bytes, PageError>> {
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let (runs, bucket) = (runs(wanted), bucket.clone());
+    let results = wait_for(handle, async move {
+        let done = stream::iter(runs).map(|run| {
+            let bucket = bucket.clone();
+            async move {
+                let read = bucket.get(run.key, Some(run.range.clone())).await;
+                checked(&run, read)
+            }
+        });
+        done.buffered(READS_MAX).collect::<Vec<_>>().await
+    });
+    results.unwrap_or_default().into_iter().flatten().collect()
+}
+
+fn checked(run: &Run, read: Result<Bytes, StoreError>) -> Vec<Result<Bytes, PageError>> {
+    let Run { key, range, pages } = run;
+    let failed = |page, is_absent, why| PageError {
+        page,
+        key: *key,
+        is_absent,
+        why,
+    };
+    let pages = pages.iter().map(|&(page, place)| {
+        let bytes = match &read {
+            Ok(bytes) => bytes,
+            Err(StoreError::NotFound { .. }) => {
+                return Err(failed(page, true, String::from("there is no such object")));
+            }
+            Err(error) => return Err(failed(page, false, say(error))),
+        };
+        let from = (u64::from(place.offset) - range.start) as usize;
+        let there = from + place.bytes as usize <= bytes.len();
+        if !there || checksum(&bytes[from..from + place.bytes as usize]) != place.checksum {
+            return Err(failed(
+                page,
+                false,
+                String::from("its checksum differs: it is damaged"),
+            ));
+        }
+        Ok(bytes.slice(from..from + place.kept as usize))
+    });
+    pages.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ObjectId;
+
+    #[test]
+    fn neighbours_are_one_request_of_a_bounded_length() {
+        let place = |chunk, offset| Place {
+            object: ObjectId::chunk(1, chunk),
+            offset,
+            bytes: 1 << 20,
+            kept: 1 << 20,
+            checksum: 0,
+        };
+        let mib = |n: u32| n << 20;
+        let wanted: Vec<(u64, Place)> = [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 0)]
+            .iter()
+            .zip(0..)
+            .map(|(&(chunk, at), page)| (page, place(chunk, mib(at))))
+            .collect();
+        let lengths: Vec<usize> = runs(&wanted).iter().map(|run| run.pages.len()).collect();
+        assert_eq!(lengths, [4, 1, 1, 1]);
+    }
+}

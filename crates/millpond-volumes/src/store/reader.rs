@@ -1,0 +1,213 @@
+//! A store that is read.
+
+use super::bucket::Bucket;
+use super::driver::{self, Driver, Machine};
+use super::error::Error;
+use super::file::{StoreFileReader, entries};
+use super::options::StoreOptions;
+use super::verify::{self, Verified};
+use super::writer::Entry;
+use super::{Requests, address};
+use crate::layout::{Answer, Numbered, ReadError, Reader, ReaderOptions, ReaderTold, Request};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A reader and what its callers wait for.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) reader: Reader,
+    failed: Option<ReadError>,
+    /// Counts how often it has moved.
+    pub(super) moved: u64,
+}
+
+impl Machine for Side {
+    fn requests(&mut self) -> Vec<Numbered> {
+        self.reader.requests()
+    }
+
+    fn answered(&mut self, now: Duration, id: u64, answer: Answer) {
+        self.reader.answered(now, id, answer);
+    }
+
+    fn tick(&mut self, now: Duration) {
+        self.reader.tick(now);
+    }
+
+    fn next_tick(&self) -> Option<Duration> {
+        self.reader.next_tick()
+    }
+
+    fn hear(&mut self) {
+        for told in self.reader.told() {
+            match told {
+                ReaderTold::Opened | ReaderTold::Moved => self.moved += 1,
+                ReaderTold::Failed(error) => self.failed = Some(error),
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    driver: Driver<Side>,
+    options: StoreOptions,
+}
+
+/// A store, open for reading: at its newest commit, which it follows, or at a snapshot. Handles are cheap to clone.
+#[derive(Clone, Debug)]
+pub struct StoreReader {
+    inner: Arc<Inner>,
+}
+
+impl StoreReader {
+    /// Opens the store at `url` for reading. It writes one object of its own, a pin, so that what it reads is not deleted.
+    ///
+    /// # Errors
+    /// If there is no store, no such snapshot, or it does not answer.
+    pub fn open(url: &str, options: StoreOptions) -> Result<StoreReader, Error> {
+        let bucket = Arc::new(address::bucket(url, &options)?);
+        StoreReader::open_in(bucket, options)
+    }
+
+    pub(super) fn open_in(bucket: Arc<Bucket>, options: StoreOptions) -> Result<StoreReader, Error> {
+        let machine = ReaderOptions {
+            at: options.at.clone(),
+            poll: options.poll,
+            grace: options.layout.grace,
+            id: driver::random() as u64,
+            owner: driver::owner(),
+        };
+        let side = Side {
+            reader: Reader::new(driver::now(), machine),
+            failed: None,
+            moved: 0,
+        };
+        let driver = Driver::new(side, bucket, driver::runtime()?);
+        let reader = StoreReader {
+            inner: Arc::new(Inner { driver, options }),
+        };
+        reader.wait_beyond(0)?;
+        Ok(reader)
+    }
+
+    pub(super) fn driver(&self) -> &Driver<Side> {
+        &self.inner.driver
+    }
+
+    /// Waits until it has moved more often than `moved`.
+    fn wait_beyond(&self, moved: u64) -> Result<(), Error> {
+        let timeout = self.inner.options.sync_timeout;
+        let opened = self
+            .inner
+            .driver
+            .until(timeout, |side| match side.failed.clone() {
+                Some(error) => Some(Err(error)),
+                None => (side.moved > moved).then_some(Ok(())),
+            });
+        match opened {
+            Some(result) => Ok(result?),
+            None => {
+                let trouble = self
+                    .inner
+                    .driver
+                    .with(|side| side.reader.trouble().map(str::to_owned));
+                let trouble = trouble.unwrap_or_else(|| String::from("the store does not answer"));
+                Err(Error::TimedOut(timeout, trouble))
+            }
+        }
+    }
+
+    pub(super) fn begin_anew(&self, now: Duration) -> Result<(), Error> {
+        let moved = self.inner.driver.with(|side| {
+            side.reader.is_gone(now);
+            side.moved
+        });
+        self.wait_beyond(moved)
+    }
+
+    /// The files by name, as of the commit that is read now.
+    pub fn list(&self) -> Vec<Entry> {
+        self.inner.driver.with(|side| entries(side.reader.state()))
+    }
+
+    /// Opens a file. It follows as the reader does.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn open_file(&self, name: &str) -> Result<StoreFileReader, Error> {
+        let found = self
+            .inner
+            .driver
+            .with(|side| side.reader.state().names.get(name).copied());
+        let file = found.ok_or_else(|| Error::NoFile(name.to_owned()))?;
+        Ok(StoreFileReader {
+            store: self.clone(),
+            file,
+            name: name.to_owned(),
+        })
+    }
+
+    /// The snapshots by name.
+    pub fn snapshots(&self) -> Vec<String> {
+        self.inner
+            .driver
+            .with(|side| side.reader.state().snapshots.keys().cloned().collect())
+    }
+
+    /// The commit that is read; of a snapshot, the newest when it was opened.
+    pub fn commit(&self) -> u64 {
+        self.inner.driver.with(|side| side.reader.number())
+    }
+
+    /// How long ago it was known that nothing newer is there.
+    pub fn age(&self) -> Duration {
+        self.inner.driver.with(|side| side.reader.age(driver::now()))
+    }
+
+    /// Looks for newer commits now, and waits until it has what was the newest when it was called.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub fn poll(&self) -> Result<(), Error> {
+        let asked = driver::now();
+        let timeout = self.inner.options.sync_timeout;
+        let done = self.inner.driver.until(timeout, |side| {
+            side.reader.poll(driver::now());
+            (side.reader.is_open() && side.reader.fresh() >= asked).then_some(())
+        });
+        let trouble = || {
+            self.inner
+                .driver
+                .with(|side| side.reader.trouble().unwrap_or("no answer").to_owned())
+        };
+        done.ok_or_else(|| Error::TimedOut(timeout, trouble()))
+    }
+
+    /// Requests of this handle.
+    pub fn requests(&self) -> Requests {
+        self.inner.driver.bucket().requests()
+    }
+
+    /// Reads all that is committed, and compares every checksum and every reference.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub fn verify(&self) -> Result<Verified, Error> {
+        verify::verify(self, self.inner.driver.bucket(), &self.inner.options)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let (bucket, keys) = (
+            self.driver.bucket().clone(),
+            vec![self.driver.with(|side| side.reader.pin_key())],
+        );
+        // A pin that stays is given up by the writer later.
+        driver::wait_for(self.driver.handle(), async move {
+            let delete = Request::Delete { keys };
+            let _ = tokio::time::timeout(Duration::from_secs(1), bucket.answer(&delete)).await;
+        });
+    }
+}

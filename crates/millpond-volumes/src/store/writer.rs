@@ -1,0 +1,329 @@
+//! A store that is written.
+
+use super::bucket::{Bucket, Requests};
+use super::driver::{self, Driver, Machine};
+use super::error::Error;
+use super::file::StoreFile;
+use super::options::StoreOptions;
+use super::pages;
+use super::verify::{self, Verified};
+use super::{StoreReader, address};
+use crate::format::op::FileNo;
+use crate::layout::{
+    Answer, Fence, Lost, Numbered, OpenError, SyncError, Ticket, Told, Uncommitted, Usage, WriteError, Writer,
+};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A file of a store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Sizes and requests of a store.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct StoreUsage {
+    /// Sizes, and the newest commit.
+    pub layout: Usage,
+    /// Requests of this handle.
+    pub requests: Requests,
+}
+
+/// A page that was written and is in no commit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LostPage {
+    /// The file's name; empty: it was removed.
+    pub file: String,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its bytes; `None`: the writer that has the store has deleted them.
+    pub bytes: Option<Bytes>,
+}
+
+/// A writer and what its callers wait for.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) writer: Writer,
+    opened: Option<Result<(), OpenError>>,
+    results: BTreeMap<Ticket, Option<Result<(), SyncError>>>,
+    last_ticket: Ticket,
+}
+
+impl Machine for Side {
+    fn requests(&mut self) -> Vec<Numbered> {
+        self.writer.requests()
+    }
+
+    fn answered(&mut self, now: Duration, id: u64, answer: Answer) {
+        self.writer.answered(now, id, answer);
+    }
+
+    fn tick(&mut self, now: Duration) {
+        self.writer.tick(now);
+    }
+
+    fn next_tick(&self) -> Option<Duration> {
+        self.writer.next_tick()
+    }
+
+    fn hear(&mut self) {
+        for told in self.writer.told() {
+            match told {
+                Told::Opened(result) => self.opened = Some(result),
+                Told::Synced(ticket, result) => {
+                    // A caller that has given up does not ask.
+                    if let Some(waits) = self.results.get_mut(&ticket) {
+                        *waits = Some(result);
+                    }
+                }
+                Told::Room | Told::Fenced(_) => {}
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) driver: Driver<Side>,
+    pub(super) options: StoreOptions,
+}
+
+/// A store, open for writing: its one writer. Handles are cheap to clone. Dropping the last of a store and its files closes
+/// it if that is possible; [`Store::close`] says whether it was.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(super) inner: Arc<Inner>,
+}
+
+impl Store {
+    /// Opens the store at `url` for writing, or makes it. What is written by others meanwhile is kept out by a fence: whichever
+    /// opens last has the store. Costs 8 requests, and one for each commit since the last checkpoint.
+    ///
+    /// # Errors
+    /// [`OpenError::Held`] if the last writer has not closed it and [`StoreOptions::take_over`] was not asked for; if the
+    /// store has no conditional PUT, or does not answer.
+    pub fn open(url: &str, options: StoreOptions) -> Result<Store, Error> {
+        let bucket = Arc::new(address::bucket(url, &options)?);
+        Store::open_in(bucket, options)
+    }
+
+    fn open_in(bucket: Arc<Bucket>, options: StoreOptions) -> Result<Store, Error> {
+        let runtime = driver::runtime()?;
+        let probed = bucket.clone();
+        let probing = driver::wait_for(runtime.handle(), async move { address::probe(&probed).await });
+        if let Some(Err(error)) = probing {
+            runtime.shutdown_background();
+            return Err(error);
+        }
+        let mut layout = options.layout.clone();
+        layout.nonce = driver::random();
+        layout.owner = driver::owner();
+        layout.unix_ms_at_zero = driver::unix_ms_at_zero();
+        let side = Side {
+            writer: Writer::new(driver::now(), layout),
+            opened: None,
+            results: BTreeMap::new(),
+            last_ticket: 0,
+        };
+        let driver = Driver::new(side, bucket, runtime);
+        let timeout = options.sync_timeout;
+        let inner = Arc::new(Inner { driver, options });
+        match inner.driver.until(timeout, |side| side.opened.take()) {
+            Some(result) => result?,
+            None => return Err(inner.timed_out()),
+        }
+        Ok(Store { inner })
+    }
+
+    /// Makes an empty file. It is in the store with the next sync of any file.
+    ///
+    /// # Errors
+    /// If there is one of that name.
+    pub fn create(&self, name: &str) -> Result<StoreFile, Error> {
+        let file = self.inner.driver.with(|side| side.writer.create(name))?;
+        Ok(StoreFile::new(self.inner.clone(), file, name))
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn open_file(&self, name: &str) -> Result<StoreFile, Error> {
+        let found = self
+            .inner
+            .driver
+            .with(|side| side.writer.state().names.get(name).copied());
+        let file = found.ok_or_else(|| Error::NoFile(name.to_owned()))?;
+        Ok(StoreFile::new(self.inner.clone(), file, name))
+    }
+
+    /// Gives a file another name, with the next sync. A file that had it goes in the same commit.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        Ok(self.inner.driver.with(|side| side.writer.rename(from, to))?)
+    }
+
+    /// Removes a file, with the next sync. Its handles are of no use from now on.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn remove(&self, name: &str) -> Result<(), Error> {
+        Ok(self.inner.driver.with(|side| side.writer.remove(name))?)
+    }
+
+    /// The files by name.
+    pub fn list(&self) -> Vec<Entry> {
+        self.inner
+            .driver
+            .with(|side| super::file::entries(side.writer.state()))
+    }
+
+    /// Commits all that was changed before, of all files. One request if that is 4 MiB or less.
+    ///
+    /// # Errors
+    /// [`SyncError::Store`] if the store can't be written at present: all of it is kept, and tried again by itself and by the
+    /// next sync. [`SyncError::Fenced`] if another writer has the store: [`Store::take_lost`] has what is in no commit.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.inner.sync(|side, now, ticket| side.writer.sync(now, ticket))
+    }
+
+    /// Commits, and keeps what that commit has under a name until it is given up.
+    ///
+    /// # Errors
+    /// As [`Store::sync`]; if there is a snapshot of that name.
+    pub fn snapshot(&self, name: &str) -> Result<(), Error> {
+        self.inner.driver.with(|side| side.writer.snapshot(name))?;
+        self.sync()
+    }
+
+    /// Gives a snapshot up, with a commit.
+    ///
+    /// # Errors
+    /// As [`Store::sync`]; if there is none of that name.
+    pub fn drop_snapshot(&self, name: &str) -> Result<(), Error> {
+        self.inner.driver.with(|side| side.writer.drop_snapshot(name))?;
+        self.sync()
+    }
+
+    /// The snapshots by name.
+    pub fn snapshots(&self) -> Vec<String> {
+        self.inner
+            .driver
+            .with(|side| side.writer.state().snapshots.keys().cloned().collect())
+    }
+
+    /// Commits, and says in the store that this writer is done, so that the next need not take over.
+    ///
+    /// # Errors
+    /// As [`Store::sync`]; it can be tried again.
+    pub fn close(&self) -> Result<(), Error> {
+        self.inner.close()
+    }
+
+    /// Which writer has the store instead, if another has.
+    pub fn fence(&self) -> Option<Fence> {
+        self.inner.driver.with(|side| side.writer.fence().cloned())
+    }
+
+    /// What was written and is in no commit, also what its writer was told of as taken. Of use when another writer has the
+    /// store. Reads what has to be read.
+    pub fn take_lost(&self) -> Vec<LostPage> {
+        let lost: Vec<Lost> = self.inner.driver.with(|side| side.writer.lost());
+        let page_bytes = u64::from(self.inner.options.layout.page_bytes);
+        let lost = lost.into_iter().map(|lost| LostPage {
+            offset: lost.page * page_bytes,
+            bytes: match lost.bytes {
+                Uncommitted::Held(bytes) => Some(bytes),
+                Uncommitted::At(place) => {
+                    let driver = &self.inner.driver;
+                    let mut read = pages::read(driver.handle(), driver.bucket(), &[(lost.page, place)]);
+                    read.pop().and_then(Result::ok)
+                }
+                Uncommitted::Zeros => None,
+            },
+            file: lost.name,
+        });
+        lost.collect()
+    }
+
+    /// Sizes and requests. Costs a look at each object.
+    pub fn usage(&self) -> StoreUsage {
+        StoreUsage {
+            layout: self.inner.driver.with(|side| side.writer.usage()),
+            requests: self.inner.driver.bucket().requests(),
+        }
+    }
+
+    /// Reads all that is committed, and compares every checksum and every reference.
+    ///
+    /// # Errors
+    /// If there is no commit, or it can't be read.
+    pub fn verify(&self) -> Result<Verified, Error> {
+        let reader = StoreReader::open_in(self.inner.driver.bucket().clone(), self.inner.options.clone())?;
+        verify::verify(&reader, self.inner.driver.bucket(), &self.inner.options)
+    }
+}
+
+impl Inner {
+    pub(super) fn timed_out(&self) -> Error {
+        let trouble = self.driver.with(|side| side.writer.trouble().map(str::to_owned));
+        let trouble = trouble.unwrap_or_else(|| String::from("the store does not answer"));
+        Error::TimedOut(self.options.sync_timeout, trouble)
+    }
+
+    pub(super) fn sync(&self, ask: impl FnOnce(&mut Side, Duration, Ticket)) -> Result<(), Error> {
+        let ticket = self.driver.with(|side| {
+            side.last_ticket += 1;
+            let ticket = side.last_ticket;
+            side.results.insert(ticket, None);
+            ask(side, driver::now(), ticket);
+            ticket
+        });
+        let told = self.driver.until(self.options.sync_timeout, |side| {
+            let is_there = side.results.get(&ticket).is_some_and(Option::is_some);
+            is_there.then(|| side.results.remove(&ticket)).flatten().flatten()
+        });
+        match told {
+            Some(result) => Ok(result?),
+            None => {
+                self.driver.with(|side| side.results.remove(&ticket));
+                Err(self.timed_out())
+            }
+        }
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.sync(|side, now, ticket| side.writer.close(now, ticket))
+    }
+
+    /// Writes a page, and waits for room.
+    pub(super) fn write(&self, file: FileNo, page: u64, bytes: Bytes) -> Result<(), Error> {
+        let written = self.driver.until(self.options.sync_timeout, |side| {
+            match side.writer.write(driver::now(), file, page, bytes.clone()) {
+                Err(WriteError::Full) => None,
+                result => Some(result),
+            }
+        });
+        match written {
+            Some(result) => Ok(result?),
+            None => Err(self.timed_out()),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.driver.with(|side| side.writer.is_open()) {
+            // What it says, close would have said.
+            let _ = self.close();
+        }
+    }
+}

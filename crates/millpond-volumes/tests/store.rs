@@ -1,0 +1,244 @@
+//! Stores as programs use them, in memory and in folders.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
+
+use millpond_volumes::layout::{OpenError, ReadError, SyncError};
+use millpond_volumes::{Error, Store, StoreOptions, StoreReader};
+use std::time::Duration;
+
+fn options() -> StoreOptions {
+    StoreOptions::new().page_bytes(4096).poll(Duration::from_millis(20))
+}
+
+fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x as u8
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+fn read(store: &Store, name: &str) -> Vec<u8> {
+    let file = store.open_file(name).unwrap();
+    let mut found = vec![0; file.len().unwrap() as usize];
+    assert_eq!(file.read_at(&mut found, 0).unwrap(), found.len());
+    found
+}
+
+fn folder(of: &tempfile::TempDir) -> String {
+    format!("file://{}", of.path().display())
+}
+
+#[test]
+fn what_is_written_anywhere_is_read_as_a_vector_of_bytes_would_be() {
+    let store = Store::open("memory://vector", options()).unwrap();
+    let file = store.create("a").unwrap();
+    let mut model: Vec<u8> = Vec::new();
+    let mut draw = 1u64;
+    for round in 0..400 {
+        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let at = (draw >> 33) as usize % 40_000;
+        let len = (draw >> 20) as usize % 9_000;
+        match (draw >> 10) % 8 {
+            0 => {
+                model.resize(at, 0);
+                file.set_len(at as u64).unwrap();
+            }
+            1 => {
+                let end = (at + len).min(model.len());
+                if at < end {
+                    model[at..end].fill(0);
+                }
+                file.punch(at as u64..(at + len) as u64).unwrap();
+            }
+            2 => file.sync_data().unwrap(),
+            _ => {
+                let some = bytes(round, len);
+                if !some.is_empty() {
+                    model.resize(model.len().max(at + len), 0);
+                    model[at..at + len].copy_from_slice(&some);
+                }
+                file.write_at(&some, at as u64).unwrap();
+            }
+        }
+        assert_eq!(file.len().unwrap(), model.len() as u64, "round {round}");
+        assert!(read(&store, "a") == model, "round {round}");
+    }
+    store.close().unwrap();
+    let again = Store::open("memory://vector", options()).unwrap();
+    assert!(read(&again, "a") == model);
+    assert_eq!(again.verify().unwrap().damaged, []);
+}
+
+#[test]
+fn files_live_in_a_folder_and_are_there_when_it_is_opened_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let url = folder(&temp);
+    let content = bytes(1, 9_000_001);
+    {
+        let store = Store::open(&url, options()).unwrap();
+        store.create("a/b").unwrap().write_at(&content, 0).unwrap();
+        store.create("c").unwrap();
+        store.create("d").unwrap().write_at(b"gone", 0).unwrap();
+        store.rename("a/b", "d").unwrap();
+        store.sync().unwrap();
+        store.close().unwrap();
+    }
+    let store = Store::open(&url, options()).unwrap();
+    let names: Vec<(String, u64)> = store.list().into_iter().map(|entry| (entry.name, entry.bytes)).collect();
+    assert_eq!(names, [(String::from("c"), 0), (String::from("d"), 9_000_001)]);
+    assert!(read(&store, "d") == content);
+    store.remove("d").unwrap();
+    assert!(matches!(store.open_file("d"), Err(Error::NoFile(name)) if name == "d"));
+}
+
+#[test]
+fn a_reader_follows_whole_commits_and_says_how_old_it_is() {
+    let store = Store::open("memory://follow", options()).unwrap();
+    assert!(matches!(
+        StoreReader::open("memory://nothing", options()),
+        Err(Error::Reader(ReadError::Empty))
+    ));
+    let file = store.create("a").unwrap();
+    file.write_at(&[1; 40_960], 0).unwrap();
+    store.sync().unwrap();
+    let reader = StoreReader::open("memory://follow", options()).unwrap();
+    let seen = reader.open_file("a").unwrap();
+    for version in 2..60u8 {
+        file.write_at(&[version; 40_960], 0).unwrap();
+        let mut found = vec![0; 40_960];
+        assert_eq!(seen.read_at(&mut found, 0).unwrap(), 40_960);
+        assert!(found.iter().all(|byte| *byte == found[0]), "a mixture");
+        store.sync().unwrap();
+    }
+    reader.poll().unwrap();
+    let mut found = vec![0; 40_960];
+    seen.read_at(&mut found, 0).unwrap();
+    assert_eq!(found[0], 59);
+    assert!(reader.age() < Duration::from_secs(30), "{:?}", reader.age());
+    assert_eq!(reader.commit(), store.usage().layout.commit);
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was_while_all_is_written_anew() {
+    let store = Store::open("memory://snapshot", options()).unwrap();
+    let file = store.create("a").unwrap();
+    let before = bytes(1, 100_000);
+    file.write_at(&before, 0).unwrap();
+    store.snapshot("monday").unwrap();
+    for round in 0..5 {
+        file.write_at(&bytes(round, 100_000), 0).unwrap();
+        store.sync().unwrap();
+    }
+    let reader = StoreReader::open("memory://snapshot", options().snapshot("monday")).unwrap();
+    let mut found = vec![0; 100_000];
+    reader.open_file("a").unwrap().read_at(&mut found, 0).unwrap();
+    assert!(found == before);
+    let verified = store.verify().unwrap();
+    assert_eq!((verified.files, verified.damaged.len()), (2, 0));
+    store.drop_snapshot("monday").unwrap();
+    assert!(matches!(
+        StoreReader::open("memory://snapshot", options().snapshot("monday")),
+        Err(Error::Reader(ReadError::NoSnapshot(_)))
+    ));
+}
+
+#[test]
+fn a_takeover_fences_and_what_was_not_committed_can_be_had() {
+    let first = Store::open("memory://fence", options()).unwrap();
+    let file = first.create("a").unwrap();
+    file.write_at(&[1; 4096], 0).unwrap();
+    first.sync().unwrap();
+    let held = Store::open("memory://fence", options()).unwrap_err();
+    assert!(matches!(&held, Error::Open(OpenError::Held { owner, epoch: 1, .. }) if owner.contains("process")), "{held}");
+
+    let second = Store::open("memory://fence", options().take_over(true)).unwrap();
+    file.write_at(&[2; 4096], 4096).unwrap();
+    let fenced = file.sync_data().unwrap_err();
+    assert!(matches!(&fenced, Error::Sync(SyncError::Fenced(fence)) if fence.epoch == 2), "{fenced}");
+    assert!(file.write_at(&[3; 4096], 0).unwrap_err().is_fenced(), "it is latched");
+    let lost = first.take_lost();
+    assert_eq!((lost.len(), lost[0].file.as_str(), lost[0].offset), (1, "a", 4096));
+    assert_eq!(lost[0].bytes.as_deref(), Some(&[2; 4096][..]));
+    assert_eq!(read(&second, "a"), [1; 4096]);
+    second.open_file("a").unwrap().write_at(&[4; 4096], 0).unwrap();
+    second.sync().unwrap();
+}
+
+#[test]
+fn an_object_that_was_changed_is_an_error_and_verify_names_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let url = folder(&temp);
+    let store = Store::open(&url, options()).unwrap();
+    let file = store.create("a").unwrap();
+    file.write_at(&bytes(1, 6 << 20), 0).unwrap();
+    store.sync().unwrap();
+    let chunks: Vec<_> = std::fs::read_dir(temp.path().join("c")).unwrap().collect();
+    let chunk = chunks[0].as_ref().unwrap().path();
+    let mut content = std::fs::read(&chunk).unwrap();
+    content[10_000] ^= 1;
+    std::fs::write(&chunk, content).unwrap();
+    let damaged = store.verify().unwrap().damaged;
+    assert_eq!((damaged.len(), damaged[0].file.as_str()), (1, "a"));
+    let mut page = [0; 4096];
+    let error = file.read_at(&mut page, damaged[0].page * 4096).unwrap_err();
+    assert!(error.to_string().contains("damaged"), "{error}");
+    let other = (damaged[0].page + 1) % 1536;
+    file.read_at(&mut page, other * 4096).unwrap();
+}
+
+#[test]
+fn the_pages_of_a_store_are_those_that_it_was_made_with() {
+    let store = Store::open("memory://pages", options()).unwrap();
+    store.close().unwrap();
+    let other = Store::open("memory://pages", options().page_bytes(65_536)).unwrap_err();
+    assert!(matches!(other, Error::Open(OpenError::PageSize(4096))), "{other}");
+}
+
+#[test]
+fn an_address_that_is_none_says_what_is() {
+    for (url, said) in [
+        ("nothing", "s3://bucket/prefix"),
+        ("ftp://here", "no such kind of store"),
+        ("memory://x?key=secret", "nothing behind its prefix"),
+        ("file://elsewhere/folder", "no folder of this machine"),
+    ] {
+        let error = Store::open(url, options()).unwrap_err().to_string();
+        assert!(error.contains(said) && !error.contains("secret"), "{error}");
+    }
+    let error = Store::open("memory://user:secret@x", options()).unwrap_err().to_string();
+    assert!(error.contains("credentials are read as") && !error.contains("secret"), "{error}");
+}
+
+#[test]
+fn dropping_the_last_handle_closes_the_store() {
+    let store = Store::open("memory://dropped", options()).unwrap();
+    let file = store.create("a").unwrap();
+    file.write_at(b"kept", 0).unwrap();
+    drop((store, file));
+    let again = Store::open("memory://dropped", options()).unwrap();
+    assert_eq!(read(&again, "a"), b"kept");
+}
+
+/// A page each, and each a sync: what is superseded goes after the grace.
+#[test]
+fn garbage_is_gone_after_the_grace_and_what_is_stored_stays_near_what_is_live() {
+    let options = options().grace(Duration::from_secs(1));
+    let store = Store::open("memory://garbage", options).unwrap();
+    let file = store.create("a").unwrap();
+    for round in 0..300u64 {
+        file.write_at(&bytes(round, 65_536), (round * 65_536) % (1 << 20)).unwrap();
+        store.sync().unwrap();
+    }
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while store.usage().requests.deletes == 0 {
+        assert!(std::time::Instant::now() < deadline, "{:?}", store.usage());
+        std::thread::sleep(Duration::from_millis(100));
+        file.write_at(b"x", 0).unwrap();
+        store.sync().unwrap();
+    }
+    assert_eq!(store.verify().unwrap().damaged, []);
+}
