@@ -7,7 +7,9 @@ use millpond_volumes::{Error, Store, StoreOptions, StoreReader};
 use std::time::Duration;
 
 fn options() -> StoreOptions {
-    StoreOptions::new().page_bytes(4096).poll(Duration::from_millis(20))
+    StoreOptions::new()
+        .page_bytes(4096)
+        .poll(Duration::from_millis(20))
 }
 
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
@@ -39,7 +41,9 @@ fn what_is_written_anywhere_is_read_as_a_vector_of_bytes_would_be() {
     let mut model: Vec<u8> = Vec::new();
     let mut draw = 1u64;
     for round in 0..400 {
-        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        draw = draw
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let at = (draw >> 33) as usize % 40_000;
         let len = (draw >> 20) as usize % 9_000;
         match (draw >> 10) % 8 {
@@ -88,7 +92,11 @@ fn files_live_in_a_folder_and_are_there_when_it_is_opened_again() {
         store.close().unwrap();
     }
     let store = Store::open(&url, options()).unwrap();
-    let names: Vec<(String, u64)> = store.list().into_iter().map(|entry| (entry.name, entry.bytes)).collect();
+    let names: Vec<(String, u64)> = store
+        .list()
+        .into_iter()
+        .map(|entry| (entry.name, entry.bytes))
+        .collect();
     assert_eq!(names, [(String::from("c"), 0), (String::from("d"), 9_000_001)]);
     assert!(read(&store, "d") == content);
     store.remove("d").unwrap();
@@ -153,15 +161,27 @@ fn a_takeover_fences_and_what_was_not_committed_can_be_had() {
     file.write_at(&[1; 4096], 0).unwrap();
     first.sync().unwrap();
     let held = Store::open("memory://fence", options()).unwrap_err();
-    assert!(matches!(&held, Error::Open(OpenError::Held { owner, epoch: 1, .. }) if owner.contains("process")), "{held}");
+    assert!(
+        matches!(&held, Error::Open(OpenError::Held { owner, epoch: 1, .. }) if owner.contains("process")),
+        "{held}"
+    );
 
     let second = Store::open("memory://fence", options().take_over(true)).unwrap();
     file.write_at(&[2; 4096], 4096).unwrap();
     let fenced = file.sync_data().unwrap_err();
-    assert!(matches!(&fenced, Error::Sync(SyncError::Fenced(fence)) if fence.epoch == 2), "{fenced}");
-    assert!(file.write_at(&[3; 4096], 0).unwrap_err().is_fenced(), "it is latched");
+    assert!(
+        matches!(&fenced, Error::Sync(SyncError::Fenced(fence)) if fence.epoch == 2),
+        "{fenced}"
+    );
+    assert!(
+        file.write_at(&[3; 4096], 0).unwrap_err().is_fenced(),
+        "it is latched"
+    );
     let lost = first.take_lost();
-    assert_eq!((lost.len(), lost[0].file.as_str(), lost[0].offset), (1, "a", 4096));
+    assert_eq!(
+        (lost.len(), lost[0].file.as_str(), lost[0].offset),
+        (1, "a", 4096)
+    );
     assert_eq!(lost[0].bytes.as_deref(), Some(&[2; 4096][..]));
     assert_eq!(read(&second, "a"), [1; 4096]);
     second.open_file("a").unwrap().write_at(&[4; 4096], 0).unwrap();
@@ -209,8 +229,13 @@ fn an_address_that_is_none_says_what_is() {
         let error = Store::open(url, options()).unwrap_err().to_string();
         assert!(error.contains(said) && !error.contains("secret"), "{error}");
     }
-    let error = Store::open("memory://user:secret@x", options()).unwrap_err().to_string();
-    assert!(error.contains("credentials are read as") && !error.contains("secret"), "{error}");
+    let error = Store::open("memory://user:secret@x", options())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("credentials are read as") && !error.contains("secret"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -230,7 +255,8 @@ fn garbage_is_gone_after_the_grace_and_what_is_stored_stays_near_what_is_live() 
     let store = Store::open("memory://garbage", options).unwrap();
     let file = store.create("a").unwrap();
     for round in 0..300u64 {
-        file.write_at(&bytes(round, 65_536), (round * 65_536) % (1 << 20)).unwrap();
+        file.write_at(&bytes(round, 65_536), (round * 65_536) % (1 << 20))
+            .unwrap();
         store.sync().unwrap();
     }
     let deadline = std::time::Instant::now() + Duration::from_secs(60);

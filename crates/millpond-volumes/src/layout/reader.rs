@@ -290,7 +290,12 @@ impl Reader {
     }
 
     fn pin(&mut self, now: Duration) {
-        let request = Ok(self.put_pin(self.next.number));
+        // What is read until it is stored is held as well.
+        let number = match self.is_open {
+            true => self.view.number.min(self.next.number),
+            false => self.next.number,
+        };
+        let request = Ok(self.put_pin(number));
         self.step = Step::Pinning { request, sent: now };
     }
 

@@ -34,7 +34,9 @@ pub(super) fn bucket(url: &str, options: &StoreOptions) -> Result<Bucket, Error>
         return Err(Error::Address(String::from(why)));
     }
     if parsed.query().is_some() || parsed.fragment().is_some() {
-        return Err(Error::Address(String::from("a store's address has nothing behind its prefix")));
+        return Err(Error::Address(String::from(
+            "a store's address has nothing behind its prefix",
+        )));
     }
     let name = parsed.host_str().unwrap_or_default();
     let prefix = parsed.path().trim_matches('/');

@@ -5,9 +5,7 @@ use crate::layout::{Answer, Body, Listed, Request};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
-use object_store::{
-    Error as StoreError, GetOptions, GetRange, ObjectStore, PutMode, PutPayload,
-};
+use object_store::{Error as StoreError, GetOptions, GetRange, ObjectStore, PutMode, PutPayload};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

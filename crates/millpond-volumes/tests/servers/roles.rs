@@ -1,0 +1,330 @@
+//! What a process does.
+
+use crate::in_role;
+use millpond_volumes::{Error, Store, StoreFile, StoreOptions, StoreReader};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Pages of a round, which go into the store together.
+const PAGES: u64 = 20;
+const PAGE: usize = 4096;
+
+fn options() -> StoreOptions {
+    StoreOptions::new()
+        .page_bytes(PAGE as u32)
+        .poll(Duration::from_millis(20))
+        .take_over(true)
+}
+
+pub(crate) fn take(role: &str, url: &str) {
+    match role {
+        "kills" => kills(url),
+        "writes" => writes(url),
+        "fight" => fight(url),
+        "fights" => fights(url),
+        "follows" => follows(url),
+        "sleeps" => sleeps(url),
+        "counts" => counts(url),
+        "refused" => {
+            let error = Store::open(url, options().retries(0)).unwrap_err();
+            say(&format!("seen: {error}"));
+        }
+        other => panic!("no role {other}"),
+    }
+}
+
+fn say(line: &str) {
+    // The test beside it writes to the same place, so that a line begins anew.
+    let mut out = std::io::stdout().lock();
+    let _ = out
+        .write_all(format!("\n{line}\n").as_bytes())
+        .and_then(|()| out.flush());
+}
+
+fn start(role: &str, url: &str) -> Child {
+    let mut command: Command = in_role(role, url);
+    command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// The numbers behind a word in what a process has said until it ended.
+fn numbers(child: &mut Child, word: &str) -> Vec<u64> {
+    let lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let numbers = lines.filter_map(|line| line.strip_prefix(word)?.trim().parse().ok());
+    numbers.collect()
+}
+
+fn page(round: u64, page: u64) -> Vec<u8> {
+    let mut bytes = (round * PAGES + page + 1).to_le_bytes().repeat(PAGE / 8);
+    bytes[0] ^= round as u8;
+    bytes
+}
+
+fn file(store: &Store) -> StoreFile {
+    store.open_file("a").or_else(|_| store.create("a")).unwrap()
+}
+
+/// Rounds without end, each acknowledged one said.
+fn writes(url: &str) {
+    let store = Store::open(url, options()).unwrap();
+    let file = file(&store);
+    let rounds = file.len().unwrap() / (PAGES * PAGE as u64);
+    for round in rounds.. {
+        for n in 0..PAGES {
+            file.write_at(&page(round, n), (round * PAGES + n) * PAGE as u64)
+                .unwrap();
+        }
+        store.sync().unwrap();
+        say(&format!("round {round}"));
+    }
+}
+
+fn kills(url: &str) {
+    let kills = std::env::var("MILLPOND_KILLS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(5u64);
+    let mut acknowledged = 0;
+    let mut checked = 0;
+    for kill in 0..kills {
+        let mut child = start("writes", url);
+        let deadline = Instant::now() + Duration::from_millis(300 + kill * 37 % 400);
+        let killer = std::thread::spawn({
+            let id = child.id();
+            move || {
+                std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+                let id = rustix::process::Pid::from_raw(id as i32).unwrap();
+                rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+            }
+        });
+        let said = numbers(&mut child, "round ");
+        killer.join().unwrap();
+        child.wait().unwrap();
+        acknowledged = said.last().map_or(acknowledged, |round| round + 1);
+        let store = Store::open(url, options()).unwrap();
+        let file = file(&store);
+        let len = file.len().unwrap();
+        assert!(
+            len >= acknowledged * PAGES * PAGE as u64,
+            "{len} bytes after {acknowledged} rounds"
+        );
+        // What was acknowledged since the last time, and the one beyond, which is there whole or not at all.
+        let rounds = len / (PAGES * PAGE as u64);
+        assert!(
+            len.is_multiple_of(PAGES * PAGE as u64) && rounds <= acknowledged + 1,
+            "{len}"
+        );
+        for round in checked..rounds {
+            for n in 0..PAGES {
+                let mut found = vec![0; PAGE];
+                file.read_at(&mut found, (round * PAGES + n) * PAGE as u64)
+                    .unwrap();
+                assert!(
+                    found == page(round, n),
+                    "page {n} of round {round}, {acknowledged} acknowledged"
+                );
+            }
+        }
+        (checked, acknowledged) = (rounds, rounds);
+        store.close().unwrap();
+    }
+    let store = Store::open(url, options()).unwrap();
+    assert_eq!(store.verify().unwrap().damaged, []);
+    say(&format!(
+        "seen: {kills} kills, {acknowledged} syncs acknowledged, none lost"
+    ));
+    assert!(acknowledged > 0);
+}
+
+/// One that adds to a count, takes the store again when it has lost it, and says each count that was acknowledged.
+fn fights(url: &str) {
+    let until = Instant::now() + Duration::from_secs(4);
+    let mut fenced = 0;
+    while Instant::now() < until {
+        let Ok(store) = Store::open(url, options()) else {
+            continue;
+        };
+        let Ok(file) = store.open_file("count") else {
+            panic!("no count")
+        };
+        loop {
+            let mut bytes = [0; 8];
+            file.read_at(&mut bytes, 0).unwrap();
+            let next = u64::from_le_bytes(bytes) + 1;
+            let written = file.write_at(&next.to_le_bytes(), 0).and_then(|()| store.sync());
+            match written {
+                Ok(()) => say(&format!("count {next}")),
+                Err(error) if error.is_fenced() => {
+                    fenced += 1;
+                    break;
+                }
+                Err(error) => panic!("{error}"),
+            }
+            if Instant::now() > until {
+                break;
+            }
+            // The other gets its turn.
+            if next % 16 == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    say(&format!("fenced {fenced}"));
+}
+
+fn fight(url: &str) {
+    let store = Store::open(url, options()).unwrap();
+    store
+        .create("count")
+        .unwrap()
+        .write_at(&0u64.to_le_bytes(), 0)
+        .unwrap();
+    store.close().unwrap();
+    drop(store);
+    let mut children = [start("fights", url), start("fights", url)];
+    let mut all: Vec<u64> = children
+        .iter_mut()
+        .flat_map(|child| numbers(child, "count "))
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let number = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(
+        all.len(),
+        number,
+        "two were told that they had made the same count"
+    );
+    let store = Store::open(url, options()).unwrap();
+    let mut bytes = [0; 8];
+    store.open_file("count").unwrap().read_at(&mut bytes, 0).unwrap();
+    let last = u64::from_le_bytes(bytes);
+    assert!(
+        last >= *all.last().unwrap(),
+        "{last}, and {all:?} were acknowledged"
+    );
+    // A count that is in the store and was not acknowledged: its writer was told of the fence, or closed.
+    let epochs = store.usage().layout.commit;
+    say(&format!(
+        "seen: {number} counts acknowledged, none twice, none lost; {last} in the store, commit {epochs}"
+    ));
+}
+
+fn follows(url: &str) {
+    const FILE: usize = 64 * PAGE;
+    let store = Store::open(url, options().grace(Duration::from_secs(2))).unwrap();
+    let file = store.create("follow").unwrap();
+    file.write_at(&vec![0; FILE], 0).unwrap();
+    store.sync().unwrap();
+    let reader = StoreReader::open(url, options().grace(Duration::from_secs(2))).unwrap();
+    let read = std::thread::spawn(move || {
+        let file = reader.open_file("follow").unwrap();
+        let (mut last, mut versions, mut reads) = (0, 1, 0u64);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while last < 40 && Instant::now() < deadline {
+            let mut found = vec![0; FILE];
+            assert_eq!(file.read_at(&mut found, 0).unwrap(), FILE);
+            assert!(found.iter().all(|byte| *byte == found[0]), "a mixture");
+            assert!(found[0] >= last, "it goes back from {last} to {}", found[0]);
+            versions += u64::from(found[0] > last);
+            last = found[0];
+            reads += 1;
+        }
+        (last, versions, reads)
+    });
+    // All of it twice over, page by page, with a commit when all have the same version.
+    for version in 1..=40u8 {
+        for n in 0..64 {
+            file.write_at(&[version; PAGE], n * PAGE as u64).unwrap();
+        }
+        store.sync().unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let (last, versions, reads) = read.join().unwrap();
+    assert_eq!(last, 40, "it follows to the end");
+    assert_eq!(store.verify().unwrap().damaged, []);
+    say(&format!("seen: {versions} versions in {reads} reads, each whole"));
+}
+
+/// Adds to a count, and says each that was acknowledged, until it is fenced.
+fn counts(url: &str) {
+    let store = Store::open(url, options().grace(Duration::from_secs(1))).unwrap();
+    let file = file(&store);
+    for count in 1u64.. {
+        match file.write_at(&count.to_le_bytes(), 0).and_then(|()| store.sync()) {
+            Ok(()) => say(&format!("count {count}")),
+            Err(error) if error.is_fenced() => {
+                let lost = store.take_lost();
+                return say(&format!("fenced {}", lost.len()));
+            }
+            Err(Error::Read { .. }) => return say("fenced 0"),
+            Err(error) => panic!("{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn sleeps(url: &str) {
+    let mut sleeper = start("counts", url);
+    let id = rustix::process::Pid::from_raw(sleeper.id() as i32).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
+    let grace = Duration::from_secs(1);
+    let store = Store::open(url, options().grace(grace)).unwrap();
+    let file = file(&store);
+    let mut bytes = [0; 8];
+    file.read_at(&mut bytes, 0).unwrap();
+    let taken_at = u64::from_le_bytes(bytes);
+    for round in 0..150u64 {
+        file.write_at(&page(round, 1), 0).unwrap();
+        store.sync().unwrap();
+    }
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while store.usage().requests.deletes < 100 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
+        file.write_at(&page(9, 9), 0).unwrap();
+        store.sync().unwrap();
+    }
+    let deleted = store.usage().requests.deletes;
+    rustix::process::kill_process(id, rustix::process::Signal::CONT).unwrap();
+    let said = numbers(&mut sleeper, "count ");
+    let output = sleeper.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let last = said.last().copied().unwrap_or_default();
+    assert!(
+        last > 0 && deleted > 0,
+        "{last} counts, {deleted} deletions: it was not there in time"
+    );
+    assert!(
+        last <= taken_at,
+        "told Ok for {last}, and {taken_at} was there when it was taken over"
+    );
+    let mut found = vec![0; PAGE];
+    file.read_at(&mut found, 0).unwrap();
+    assert!(
+        found == page(9, 9) || found == page(149, 1),
+        "the other's page is whole"
+    );
+    assert_eq!(store.verify().unwrap().damaged, []);
+    say(&format!(
+        "seen: {last} acknowledged before, {deleted} deletions, then fenced"
+    ));
+}
