@@ -4,6 +4,7 @@
 //! process alone, as they are a user's. `MILLPOND_KILLS=200` kills as often.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a test says what it skips")]
 
 mod roles;
 mod server;
