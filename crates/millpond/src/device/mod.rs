@@ -148,6 +148,20 @@ pub trait Device: Send + Sync + fmt::Debug {
         file.set_len(len)
     }
 
+    /// Makes a range of the file zeros and gives its space back; the length stays. The calling thread waits for that.
+    ///
+    /// # Errors
+    /// As [`DeviceFile::punch`].
+    fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        file.punch(offset, len)
+    }
+
+    /// Whether the device keeps what a failed [`sync`](Device::sync) has not made durable, and the next one tries it again.
+    /// A disk may have dropped it, so that no sync of the file is believed after one has failed.
+    fn keeps_unsynced(&self, _file: &DeviceFile) -> bool {
+        false
+    }
+
     /// What is known of the disk that holds `file`.
     fn facts(&self, file: &DeviceFile) -> DeviceFacts;
 

@@ -355,6 +355,14 @@ impl Device for Watched {
         call.with(self.inner.set_len(file, len))
     }
 
+    fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.punch(file, offset, len)
+    }
+
+    fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
+        self.inner.keeps_unsynced(file)
+    }
+
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }

@@ -10,6 +10,7 @@
 //! that has its page before 1 goes with the rest; one that gets it later leaves it and waits for the end ([`Hole`]).
 
 use super::File;
+use crate::device::Device;
 use crate::engine::driver::Dirtying;
 use crate::error::Result;
 use crate::frames::own::Waits;
@@ -79,7 +80,7 @@ impl File {
         self.engine().discard(&self.inner, pages.clone())?;
         let device = self.inner.device();
         let (from, len) = (pages.start * size, (pages.end - pages.start) * size);
-        let punched = explain::timed(Wait::Length, || device.punch(from, len));
+        let punched = explain::timed(Wait::Length, || self.engine().device.punch(&device, from, len));
         // What was to make the file longer on the device may be gone with its pages: the length is promised all the same.
         if device.len().is_ok_and(|on_device| on_device < self.len()) {
             self.resize_device(self.len())?;

@@ -209,10 +209,11 @@ impl Engine {
         match synced {
             Ok(()) => Ok(()),
             Err(error) => {
-                let errno = *file
-                    .sync_error
-                    .get_or_init(|| error.raw_os_error().unwrap_or(libc::EIO));
-                Err(sync_failed(file, errno))
+                let errno = error.raw_os_error().unwrap_or(libc::EIO);
+                if self.device.keeps_unsynced(&file.device()) {
+                    return Err(sync_failed(file, errno));
+                }
+                Err(sync_failed(file, *file.sync_error.get_or_init(|| errno)))
             }
         }
     }
