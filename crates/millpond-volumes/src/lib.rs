@@ -19,15 +19,18 @@
 //! # Modules, in rows
 //!
 //! ```text
+//!   5  cache       files of a store as files of a cache
 //!   4  store       stores as programs use them: a bucket, threads, callers
 //!   3  layout      what a writer and a reader ask of a store, as pure state machines
 //!   2  format      the objects of a store, byte by byte
 //!   1  mutation    deliberate mistakes, for tests of the tests
 //! ```
 
+mod cache;
 pub mod format;
 pub mod layout;
 pub mod mutation;
 mod store;
 
+pub use cache::*;
 pub use store::*;

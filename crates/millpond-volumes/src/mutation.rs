@@ -22,8 +22,6 @@ pub enum Mutation {
     OldPageWins,
     /// A page that was in transit when its file was cut is there again.
     CutForgotten,
-    /// A reader that has not known for long whether it is the newest believes the commit behind its own.
-    ReaderBelieves,
     /// A commit names a checkpoint that is not in the store yet.
     CheckpointUnproven,
     /// A page that was changed while it was cleaned is as it was.
@@ -32,7 +30,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 12] = [
+    pub const ALL: [Mutation; 11] = [
         Mutation::SleeperBelieved,
         Mutation::OutcomeGuessed,
         Mutation::FenceIgnored,
@@ -42,7 +40,6 @@ impl Mutation {
         Mutation::SnapshotsIgnored,
         Mutation::OldPageWins,
         Mutation::CutForgotten,
-        Mutation::ReaderBelieves,
         Mutation::CheckpointUnproven,
         Mutation::CleanedOverWrite,
     ];

@@ -18,8 +18,8 @@
 //! 3. **An unknown outcome is found out**: the same bytes are put again under the same name, or what is there is read.
 //! 4. **The newest commit is never deleted, and no other before a grace has passed since it was superseded.** So a
 //!    number that is free although it was taken once is seen only more than a grace after it was the newest. A writer
-//!    or reader that has not known for half a grace that its commit was the newest asks for newer ones before it
-//!    believes anything.
+//!    that has not known for half a grace that its commit was the newest asks for newer ones before it believes
+//!    anything. A reader's pin keeps all behind its commit; one that was not renewed for a grace begins anew.
 //! 5. **Names are not used twice**: chunks have the epoch of their writer. What comes back by a delayed request is
 //!    garbage, or checksums tell.
 

@@ -3,17 +3,16 @@
 //! ```text
 //!   load ──► put a pin ──► open ──► read m/<n+1> ── absent ──► as new as a moment ago; later again
 //!    ▲                      │            └───────── there ───► apply it, and look for the next at once
-//!    └── not known for half a grace whether it is the newest; its pages are gone
+//!    └── its pin was not renewed for a grace; its pages are gone
 //! ```
 //!
 //! A reader never sees a mixture: its state changes by whole commits, and objects never change. It sees no commit of a
-//! writer that has lost its fence, as it believes the commit behind its own for half a grace only.
+//! writer that has lost its fence: while its pin is there no commit behind its own is deleted, so that none is made again.
 
 use super::load::{Head, HeadFetch, Load, LoadError, Loaded, pause};
 use super::requests::{Answer, Numbered, Outbox, Request, RequestId};
 use super::state::State;
 use crate::format::{Checkpoint, Key, Pin};
-use crate::mutation::{self, Mutation};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -377,19 +376,22 @@ impl Reader {
         }
     }
 
-    /// Nothing was behind its commit at `sent`. That says that it is the newest only if it was not long ago.
+    /// Whether the commit behind its own, if there was one, is there still: its pin holds it.
+    fn is_held(&self, now: Duration) -> bool {
+        self.pin_age(now) <= self.options.grace
+    }
+
+    /// Nothing was behind its commit at `sent`.
     fn believe(&mut self, now: Duration, sent: Duration) {
-        match self.age(now) <= self.options.grace / 2 {
+        match self.is_held(now) {
             true => self.view.fresh = sent,
-            false if mutation::is(Mutation::ReaderBelieves) => self.view.fresh = sent,
             false => self.load(now),
         }
     }
 
     fn follow(&mut self, now: Duration, commit: &crate::format::Commit, checksum: u64) {
-        let is_known = self.age(now) <= self.options.grace / 2;
         let follows = commit.previous == self.view.checksum;
-        if (!is_known || !follows) && !mutation::is(Mutation::ReaderBelieves) {
+        if !self.is_held(now) || !follows {
             return self.load(now);
         }
         let mut next = Ok(());

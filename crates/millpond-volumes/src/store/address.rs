@@ -61,12 +61,7 @@ pub(super) fn bucket(url: &str, options: &StoreOptions) -> Result<Bucket, Error>
         }
     };
     let prefix = Path::parse(prefix).map_err(|error| Error::Address(error.to_string()))?;
-    Ok(Bucket::new(
-        store,
-        prefix,
-        parsed.to_string(),
-        options.request_timeout * 3,
-    ))
+    Ok(Bucket::new(store, prefix, parsed.to_string(), options))
 }
 
 fn folder(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {

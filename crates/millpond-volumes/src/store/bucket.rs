@@ -1,5 +1,6 @@
 //! Does what a machine asks for, and counts it.
 
+use super::options::StoreOptions;
 use crate::format::{Key, Kind};
 use crate::layout::{Answer, Body, Listed, Request};
 use bytes::Bytes;
@@ -58,16 +59,24 @@ pub(super) struct Bucket {
     /// For people.
     pub(super) name: String,
     timeout: Duration,
+    /// Each request takes so much longer, for measurements.
+    delay: Duration,
     counters: Counters,
 }
 
 impl Bucket {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, prefix: Path, name: String, timeout: Duration) -> Bucket {
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        prefix: Path,
+        name: String,
+        options: &StoreOptions,
+    ) -> Bucket {
         Bucket {
             store,
             prefix,
             name,
-            timeout,
+            timeout: options.request_timeout * 3,
+            delay: options.delay,
             counters: Counters::default(),
         }
     }
@@ -120,6 +129,12 @@ impl Bucket {
         Answer::Failed(failed)
     }
 
+    async fn pause(&self) {
+        if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
+    }
+
     async fn done(&self, request: &Request) -> Result<Answer, StoreError> {
         Ok(match request {
             Request::Create { key, body } => self.put(*key, body, PutMode::Create).await?,
@@ -127,6 +142,7 @@ impl Bucket {
             Request::Get { key, range } => Answer::Bytes(self.get(*key, range.clone()).await?),
             Request::List { kind, after } => Answer::Listed(self.list(*kind, *after).await?),
             Request::Delete { keys } => {
+                self.pause().await;
                 self.counters.deletes.fetch_add(keys.len() as u64, Relaxed);
                 let paths: Vec<_> = keys.iter().map(|key| Ok(self.path(&key.to_string()))).collect();
                 let mut deleted = self.store.delete_stream(stream::iter(paths).boxed());
@@ -142,6 +158,7 @@ impl Bucket {
     }
 
     async fn put(&self, key: Key, body: &Body, mode: PutMode) -> Result<Answer, StoreError> {
+        self.pause().await;
         let payload: PutPayload = body.iter().cloned().collect();
         self.counters.puts.fetch_add(1, Relaxed);
         self.counters
@@ -155,6 +172,7 @@ impl Bucket {
 
     /// An object, or a part of it.
     pub(super) async fn get(&self, key: Key, range: Option<Range<u64>>) -> Result<Bytes, StoreError> {
+        self.pause().await;
         let options = GetOptions {
             range: range.map(GetRange::Bounded),
             ..GetOptions::default()
@@ -167,6 +185,7 @@ impl Bucket {
     }
 
     async fn list(&self, kind: Kind, after: Option<Key>) -> Result<Vec<Listed>, StoreError> {
+        self.pause().await;
         let folder = self.path(kind.folder());
         self.counters.lists.fetch_add(1, Relaxed);
         let found = match after {

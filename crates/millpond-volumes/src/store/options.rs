@@ -13,6 +13,7 @@ pub struct StoreOptions {
     pub(super) sync_timeout: Duration,
     pub(super) poll: Duration,
     pub(super) at: At,
+    pub(super) delay: Duration,
 }
 
 impl Default for StoreOptions {
@@ -25,6 +26,7 @@ impl Default for StoreOptions {
             sync_timeout: Duration::from_secs(60),
             poll: Duration::from_secs(1),
             at: At::Newest,
+            delay: Duration::ZERO,
         }
     }
 }
@@ -112,6 +114,12 @@ impl StoreOptions {
     /// How often a reader looks for newer commits: each second unless it is said.
     pub fn poll(mut self, poll: Duration) -> StoreOptions {
         self.poll = poll;
+        self
+    }
+
+    /// Each request takes so much longer: what a store would be like that is further away.
+    pub fn delay(mut self, delay: Duration) -> StoreOptions {
+        self.delay = delay;
         self
     }
 

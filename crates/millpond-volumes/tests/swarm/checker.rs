@@ -222,8 +222,8 @@ impl Checker {
         }
     }
 
-    /// Nothing is left that nothing needs.
-    pub(crate) fn is_clean(&mut self, store: &Store) {
+    /// Nothing is left that nothing needs: neither the newest commit nor what the writer has not committed yet.
+    pub(crate) fn is_clean(&mut self, store: &Store, writer: &Writer) {
         let (commit, _) = Commit::decode(&store.objects[&Key::Commit(self.newest)]).unwrap();
         let state = &self.history[&self.newest].state;
         let mut of_snapshots = Vec::new();
@@ -242,7 +242,12 @@ impl Checker {
         }
         let is_needed = |key: &Key| match *key {
             key if of_snapshots.contains(&key) => true,
-            Key::Chunk { epoch, number } => state.live.contains_key(&ObjectId::chunk(epoch, number)),
+            Key::Chunk { epoch, number } => {
+                let object = ObjectId::chunk(epoch, number);
+                [state, writer.state()]
+                    .iter()
+                    .any(|state| state.live.contains_key(&object))
+            }
             Key::Commit(number) => {
                 number > commit.checkpoint.0 || state.live.contains_key(&ObjectId::commit(number))
             }

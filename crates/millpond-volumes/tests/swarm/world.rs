@@ -461,7 +461,9 @@ impl World {
                 }
             }
         }
-        self.checker.is_clean(&self.store);
+        if let Actor::Writer(actor) = &self.slots[who].actor {
+            self.checker.is_clean(&self.store, &actor.writer);
+        }
         self.seen.commits = self.checker.newest;
         self.seen.bogus = self.checker.bogus;
         for who in 0..self.slots.len() {

@@ -21,6 +21,7 @@ struct Flight {
     number: u64,
     body: Bytes,
     request: Result<RequestId, Duration>,
+    asked: Duration,
     failures: u32,
     /// A commit waits for it.
     is_first: bool,
@@ -50,6 +51,13 @@ impl Checkpoints {
         self.flight.is_none() && self.commits >= options.checkpoint_commits && is_worth_it
     }
 
+    /// What waits to be put again is due.
+    pub(super) fn again(&mut self, now: Duration) {
+        if let Some(flight) = self.flight.as_mut().filter(|flight| flight.request.is_err()) {
+            flight.request = Err(now);
+        }
+    }
+
     pub(super) fn next_tick(&self) -> Option<Duration> {
         self.flight.as_ref()?.request.err()
     }
@@ -67,28 +75,30 @@ impl Writer {
         Bytes::from(checkpoint.encode())
     }
 
-    pub(super) fn put_checkpoint(&mut self, number: u64, body: Bytes, is_first: bool) {
+    pub(super) fn put_checkpoint(&mut self, now: Duration, number: u64, body: Bytes, is_first: bool) {
         self.garbage.checkpoint_is_made(number, self.epoch);
         // One that is still on its way is of an older commit.
         self.checkpoint.flight = Some(Flight {
             number,
             body,
-            request: Err(Duration::ZERO),
+            request: Err(now),
+            asked: now,
             failures: 0,
             is_first,
         });
-        self.send_checkpoint();
+        self.send_checkpoint(now);
         if mutation::is(Mutation::CheckpointUnproven) {
             self.checkpoint.newest = (number, self.epoch);
         }
     }
 
-    fn send_checkpoint(&mut self) {
+    fn send_checkpoint(&mut self, now: Duration) {
         let epoch = self.epoch;
         if let Some(flight) = &mut self.checkpoint.flight {
             let number = flight.number;
             let (key, body) = (Key::Checkpoint { number, epoch }, vec![flight.body.clone()]);
             flight.request = Ok(self.outbox.ask(Request::Create { key, body }));
+            flight.asked = now;
         }
     }
 
@@ -115,8 +125,9 @@ impl Writer {
             answer => {
                 flight.request = Err(now + pause(flight.failures));
                 flight.failures += 1;
+                let asked = flight.asked;
                 if flight.is_first && flight.failures > 1 {
-                    self.tell_failure(&format!("{answer:?}"));
+                    self.tell_failure(&format!("{answer:?}"), asked);
                 }
             }
         }
@@ -124,7 +135,7 @@ impl Writer {
 
     pub(super) fn checkpoint_tick(&mut self, now: Duration) {
         if self.checkpoint.next_tick().is_some_and(|until| until <= now) {
-            self.send_checkpoint();
+            self.send_checkpoint(now);
         }
     }
 }

@@ -67,7 +67,11 @@ pub(super) struct Frozen {
     dropped: Vec<Snapshot>,
     /// When it was first put.
     first: Duration,
+    /// When the last request for it was made.
+    asked: Duration,
     failures: u32,
+    /// How often it was absent after it was put, or said to exist, without a failure between.
+    circles: u32,
     /// All that holds as of it, if a checkpoint is due.
     checkpoint: Option<Bytes>,
 }
@@ -208,20 +212,22 @@ impl Writer {
             dead: std::mem::take(&mut self.emptied),
             dropped: std::mem::take(&mut self.dropped),
             first: now,
+            asked: now,
             failures: 0,
+            circles: 0,
             checkpoint,
         });
         match is_snapshot {
-            true => self.put_checkpoint_first(),
+            true => self.put_checkpoint_first(now),
             false => self.put_commit(now),
         }
     }
 
-    fn put_checkpoint_first(&mut self) {
+    fn put_checkpoint_first(&mut self, now: Duration) {
         let Some(frozen) = &mut self.frozen else { return };
         let number = frozen.commit.number;
         if let Some(body) = frozen.checkpoint.take() {
-            self.put_checkpoint(number, body, true);
+            self.put_checkpoint(now, number, body, true);
         }
     }
 
@@ -245,11 +251,13 @@ impl Writer {
         if frozen.failures == 0 {
             frozen.first = now;
         }
+        frozen.asked = now;
         frozen.step = Step::Putting(self.outbox.ask(Request::Create { key, body }));
     }
 
-    fn find(&mut self) {
+    fn find(&mut self, now: Duration) {
         let Some(frozen) = &mut self.frozen else { return };
+        frozen.asked = now;
         frozen.step = Step::Finding(HeadFetch::new(frozen.commit.number, &mut self.outbox));
     }
 
@@ -257,6 +265,7 @@ impl Writer {
         let Some(frozen) = &mut self.frozen else { return };
         let (kind, after) = (Kind::Commit, Some(Key::Commit(frozen.commit.number)));
         let request = self.outbox.ask(Request::List { kind, after });
+        frozen.asked = now;
         frozen.step = Step::Proving { request, asked: now };
     }
 
@@ -273,7 +282,7 @@ impl Writer {
         }
         match next {
             Next::Put => self.put_commit(now),
-            Next::Find => self.find(),
+            Next::Find => self.find(now),
             Next::Prove => self.list_behind(now),
         }
     }
@@ -291,11 +300,11 @@ impl Writer {
                     frozen.failures += 1;
                     // Told once the store could not even say what became of it.
                     match frozen.failures {
-                        1 => self.find(),
+                        1 => self.find(now),
                         _ => self.wait(now, Next::Find, &why),
                     }
                 }
-                _ => self.find(),
+                _ => self.find(now),
             },
             Step::Finding(fetch) => match fetch.answered(answer, &mut self.outbox) {
                 Head::Is(found, checksum) => {
@@ -308,8 +317,9 @@ impl Writer {
                 Head::More => {}
                 Head::Absent => {
                     frozen.failures += 1;
-                    match frozen.failures {
-                        ..3 => self.put_commit(now),
+                    frozen.circles += 1;
+                    match frozen.circles {
+                        ..4 => self.put_commit(now),
                         _ => self.wait(now, Next::Put, "it says that a commit exists, and has none"),
                     }
                 }
@@ -357,11 +367,28 @@ impl Writer {
     }
 
     fn wait(&mut self, now: Duration, next: Next, why: &str) {
-        if let Some(frozen) = &mut self.frozen {
-            let until = now + pause(frozen.failures);
-            frozen.step = Step::Waiting { until, next };
+        let Some(frozen) = &mut self.frozen else { return };
+        frozen.circles = 0;
+        let (mut until, asked) = (now + pause(frozen.failures), frozen.asked);
+        // A sync that came meanwhile wants it to be tried once more at once.
+        if self.syncs.iter().any(|sync| sync.at > asked) {
+            until = now;
         }
-        self.tell_failure(why);
+        frozen.step = Step::Waiting { until, next };
+        self.tell_failure(why, asked);
+        self.commit_tick(now);
+    }
+
+    /// If it waits to be asked again what became of it, it is asked now.
+    pub(super) fn commit_again(&mut self, now: Duration) {
+        if let Some(Frozen {
+            step: Step::Waiting { until, .. },
+            ..
+        }) = &mut self.frozen
+        {
+            *until = now;
+        }
+        self.commit_tick(now);
     }
 
     /// The commit is there under its number. Whether that was free because nothing newer is there, or because all that was
@@ -397,7 +424,7 @@ impl Writer {
         self.checkpoint.commits += 1;
         self.checkpoint.head_bytes += body.first().map_or(0, |head| head.len() as u64);
         if let Some(body) = checkpoint {
-            self.put_checkpoint(commit.number, body, false);
+            self.put_checkpoint(now, commit.number, body, false);
         }
         self.superseded(now, &commit, dead, dropped);
         let covered = self.covered;

@@ -56,6 +56,8 @@ struct Sync {
     ticket: Ticket,
     /// It covers the changes up to this one.
     barrier: u64,
+    /// It is told of requests that were made since.
+    at: Duration,
 }
 
 /// The one that writes.
@@ -233,8 +235,19 @@ impl Writer {
             return self.told.push(Told::Synced(ticket, Ok(())));
         }
         let barrier = self.seq;
-        self.syncs.push(Sync { ticket, barrier });
+        let at = now;
+        self.syncs.push(Sync { ticket, barrier, at });
+        self.try_again(now);
         self.go_on(now);
+    }
+
+    /// What waits to be tried again is tried now.
+    fn try_again(&mut self, now: Duration) {
+        self.commit_again(now);
+        self.staging.again(now);
+        self.staging.tick(now, self.epoch, &mut self.outbox);
+        self.checkpoint.again(now);
+        self.checkpoint_tick(now);
     }
 
     /// As [`Writer::sync`], with a commit that says that the writer is done. Changes are refused from now on. If it fails it

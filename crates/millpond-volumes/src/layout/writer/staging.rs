@@ -31,6 +31,7 @@ struct Flight {
     pages: Vec<Staged>,
     /// `Err`: it is asked again then.
     request: Result<RequestId, Duration>,
+    asked: Duration,
     failures: u32,
 }
 
@@ -228,18 +229,20 @@ impl Staging {
         let flight = Flight {
             pages,
             request: Err(now),
+            asked: now,
             failures: 0,
         };
         self.flights.insert(number, flight);
-        self.put(number, epoch, outbox);
+        self.put(now, number, epoch, outbox);
         true
     }
 
-    fn put(&mut self, number: u32, epoch: u32, outbox: &mut Outbox) {
+    fn put(&mut self, now: Duration, number: u32, epoch: u32, outbox: &mut Outbox) {
         if let Some(flight) = self.flights.get_mut(&number) {
             let key = Key::Chunk { epoch, number };
             let body = flight.pages.iter().map(|page| page.bytes.clone()).collect();
             flight.request = Ok(outbox.ask(Request::Create { key, body }));
+            flight.asked = now;
         }
     }
 
@@ -248,13 +251,20 @@ impl Staging {
         waiting.min()
     }
 
+    /// What waits to be put again is due.
+    pub(super) fn again(&mut self, now: Duration) {
+        let waiting = self.flights.values_mut().filter(|flight| flight.request.is_err());
+        waiting.for_each(|flight| flight.request = Err(now));
+    }
+
     pub(super) fn tick(&mut self, now: Duration, epoch: u32, outbox: &mut Outbox) {
         let due = self
             .flights
             .iter()
             .filter(|(_, f)| f.request.is_err_and(|until| until <= now));
         let due: Vec<u32> = due.map(|(number, _)| *number).collect();
-        due.into_iter().for_each(|number| self.put(number, epoch, outbox));
+        due.into_iter()
+            .for_each(|number| self.put(now, number, epoch, outbox));
     }
 
     /// The oldest write in a chunk in transit.
@@ -385,8 +395,9 @@ impl Writer {
                 if let Some(flight) = self.staging.flights.get_mut(&number) {
                     flight.request = Err(now + pause(flight.failures));
                     flight.failures += 1;
+                    let asked = flight.asked;
                     if flight.failures > 1 {
-                        self.tell_failure(&why);
+                        self.tell_failure(&why, asked);
                     }
                 }
             }
@@ -429,10 +440,14 @@ impl Writer {
         }
     }
 
-    /// The store can't be written at present.
-    pub(super) fn tell_failure(&mut self, why: &str) {
+    /// A request that was made at `asked` has failed: syncs that waited then are told.
+    pub(super) fn tell_failure(&mut self, why: &str, asked: Duration) {
         self.trouble = Some(why.to_owned());
-        for sync in std::mem::take(&mut self.syncs) {
+        let (told, later) = std::mem::take(&mut self.syncs)
+            .into_iter()
+            .partition(|sync| sync.at <= asked);
+        self.syncs = later;
+        for sync in told as Vec<super::Sync> {
             let error = SyncError::Store(why.to_owned());
             self.told.push(Told::Synced(sync.ticket, Err(error)));
         }

@@ -1,0 +1,242 @@
+//! The device that knows which files are of stores.
+
+use crate::store::{Error, StoreFile};
+use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Transfers with stores at a time: each waits in a thread.
+const THREADS: usize = 8;
+
+/// A store answers many requests at a time, and has them durable with a commit only.
+const FACTS: DeviceFacts = DeviceFacts {
+    queue_depth: 32,
+    rotational: false,
+    write_cache: true,
+};
+
+/// A file of a store, and what stands for it in the cache.
+#[derive(Debug)]
+pub(super) struct Backing {
+    pub(super) file: StoreFile,
+    pub(super) stand_in: File,
+}
+
+#[derive(Debug)]
+struct Shared {
+    below: Arc<dyn Device>,
+    files: Mutex<HashMap<FileIdentity, Arc<Backing>>>,
+    done: Mutex<Vec<Completion>>,
+}
+
+/// A device for a cache that has files of stores beside others.
+///
+/// ```
+/// use millpond::{PageCache, device};
+/// use millpond_volumes::{StoreOptions, Volumes};
+/// let volumes = Volumes::new(device::best())?;
+/// let cache = PageCache::builder().memory(64 << 20).page_size(64 << 10).device(volumes.clone()).build()?;
+/// let store = volumes.store(&cache, "memory://cached", StoreOptions::new())?;
+/// let file = store.create("a/file")?; // a millpond::File
+/// file.write_at(b"pond", 0)?;
+/// file.sync_data()?; // in the store
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Volumes {
+    shared: Arc<Shared>,
+    queue: Sender<Request>,
+    name: String,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As the errno that a cache's errors carry: `ESTALE` if another writer has the store, `ETIMEDOUT` if it does not answer.
+/// [`Store::fence`](crate::Store::fence) and the store's own errors say more.
+fn errno(error: &Error) -> io::Error {
+    let errno = match error {
+        error if error.is_fenced() => rustix::io::Errno::STALE,
+        Error::TimedOut(..) => rustix::io::Errno::TIMEDOUT,
+        Error::NoFile(_) => rustix::io::Errno::NOENT,
+        _ => rustix::io::Errno::IO,
+    };
+    errno.into()
+}
+
+impl Volumes {
+    /// A device that does the transfers of files of stores itself, and all others as `below` does.
+    ///
+    /// # Errors
+    /// If its threads can't be made.
+    pub fn new(below: Arc<dyn Device>) -> io::Result<Arc<Volumes>> {
+        let (queue, requests) = channel();
+        let requests = Arc::new(Mutex::new(requests));
+        let name = format!("stores, and {}", below.name());
+        let shared = Arc::new(Shared {
+            below,
+            files: Mutex::default(),
+            done: Mutex::default(),
+        });
+        for _ in 0..THREADS {
+            let (shared, requests) = (shared.clone(), requests.clone());
+            let thread = std::thread::Builder::new().name(String::from("millpond-volume"));
+            thread.spawn(move || serve(&shared, &requests))?;
+        }
+        Ok(Arc::new(Volumes { shared, queue, name }))
+    }
+
+    /// Takes a file of a store; what stands for it is what a cache opens.
+    pub(super) fn stand_in(&self, name: &str, file: StoreFile) -> Result<Arc<Backing>, Error> {
+        let len = file.len()?;
+        let made = memfd_create(name, MemfdFlags::CLOEXEC)
+            .map(File::from)
+            .map_err(io::Error::from);
+        let made = made.and_then(|stand_in| {
+            stand_in.set_len(len)?;
+            let metadata = stand_in.metadata()?;
+            let (device, inode) = (metadata.dev(), metadata.ino());
+            Ok((FileIdentity { device, inode }, stand_in))
+        });
+        let (identity, stand_in) = made.map_err(Error::Threads)?;
+        let backing = Arc::new(Backing { file, stand_in });
+        lock(&self.shared.files).insert(identity, backing.clone());
+        Ok(backing)
+    }
+}
+
+/// Does transfers until the device is gone.
+fn serve(shared: &Shared, requests: &Mutex<Receiver<Request>>) {
+    loop {
+        let next = lock(requests).recv();
+        let Ok(request) = next else { return };
+        let token = request.token;
+        let result = match shared.of(&request.file) {
+            Some(backing) => shared.transfer(&backing, &request),
+            None => shared.below.transfer(&request),
+        };
+        // The file and the memory are let go of before it is said.
+        drop(request);
+        lock(&shared.done).push(Completion { token, result });
+        shared.below.wake();
+    }
+}
+
+impl Shared {
+    fn of(&self, file: &DeviceFile) -> Option<Arc<Backing>> {
+        lock(&self.files).get(&file.identity()).cloned()
+    }
+
+    /// The stand-in is between the memory of a transfer, which the device below reaches, and the store.
+    fn transfer(&self, backing: &Backing, request: &Request) -> io::Result<usize> {
+        let (offset, len) = (request.offset, request.segments.bytes());
+        let mut bytes = vec![0; len];
+        let moved = match request.op {
+            Op::Read => {
+                let found = backing
+                    .file
+                    .read_at(&mut bytes, offset)
+                    .map_err(|error| errno(&error))?;
+                backing.stand_in.write_all_at(&bytes[..found], offset)?;
+                self.below.transfer(request)
+            }
+            Op::Write => self.below.transfer(request).and_then(|written| {
+                backing.stand_in.read_exact_at(&mut bytes[..written], offset)?;
+                let taken = backing.file.write_at(&bytes[..written], offset);
+                taken.map_err(|error| errno(&error))?;
+                Ok(written)
+            }),
+        };
+        // What it has is in the store; its length stays.
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&backing.stand_in, flags, offset, len as u64)?;
+        moved
+    }
+}
+
+impl Device for Volumes {
+    fn transfer(&self, request: &Request) -> io::Result<usize> {
+        match self.shared.of(&request.file) {
+            Some(backing) => self.shared.transfer(&backing, request),
+            None => self.shared.below.transfer(request),
+        }
+    }
+
+    fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()> {
+        let (of_stores, mut others): (Vec<_>, Vec<_>) = requests
+            .drain(..)
+            .partition(|request| self.shared.of(&request.file).is_some());
+        for request in of_stores {
+            // Its threads live as long as it does.
+            if let Err(refused) = self.queue.send(request) {
+                requests.push(refused.0);
+            }
+        }
+        let submitted = self.shared.below.submit(&mut others);
+        requests.append(&mut others);
+        match requests.is_empty() {
+            true => submitted,
+            false => Err(submitted
+                .err()
+                .unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn wait(&self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> io::Result<()> {
+        let is_done = !lock(&self.shared.done).is_empty();
+        let timeout = if is_done { Some(Duration::ZERO) } else { timeout };
+        let waited = self.shared.below.wait(done, timeout);
+        done.append(&mut lock(&self.shared.done));
+        waited
+    }
+
+    fn wake(&self) {
+        self.shared.below.wake();
+    }
+
+    fn sync(&self, file: &DeviceFile) -> io::Result<()> {
+        match self.shared.of(file) {
+            Some(backing) => backing.file.sync_data().map_err(|error| errno(&error)),
+            None => self.shared.below.sync(file),
+        }
+    }
+
+    fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
+        if let Some(backing) = self.shared.of(file) {
+            backing.file.set_len(len).map_err(|error| errno(&error))?;
+        }
+        self.shared.below.set_len(file, len)
+    }
+
+    fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        match self.shared.of(file) {
+            Some(backing) => backing
+                .file
+                .punch(offset..offset + len)
+                .map_err(|error| errno(&error)),
+            None => self.shared.below.punch(file, offset, len),
+        }
+    }
+
+    fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
+        self.shared.of(file).is_some() || self.shared.below.keeps_unsynced(file)
+    }
+
+    fn facts(&self, file: &DeviceFile) -> DeviceFacts {
+        match self.shared.of(file) {
+            Some(_) => FACTS,
+            None => self.shared.below.facts(file),
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}

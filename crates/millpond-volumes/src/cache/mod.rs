@@ -1,0 +1,16 @@
+//! Files of a store as files of a cache.
+//!
+//! ```text
+//!   millpond::File ── pages ──► cache ── transfers ──► Volumes ── a file of a store? ──► threads ──► StoreFile
+//!                                                         └──── no ──► the device below, as without it
+//! ```
+//!
+//! A cache knows files by descriptors. A file of a store has a *stand-in*: a file in memory, as long as the file, that has
+//! no bytes but those of transfers under way. [`Volumes`] is a device that knows the stand-ins and does their transfers with
+//! the store; all else it hands on.
+
+mod device;
+mod store;
+
+pub use device::Volumes;
+pub use store::{CacheError, CacheStore};

@@ -1,0 +1,148 @@
+//! A store whose files are files of a cache.
+
+use super::device::{Backing, Volumes};
+use crate::store::{Entry, Error, Store, StoreOptions};
+use millpond::{File, OpenOptions, PageCache};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a store of a cache could not do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// The store's.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// The cache's.
+    #[error(transparent)]
+    Cache(#[from] millpond::Error),
+}
+
+/// A store that is written, whose files are files of a cache: with its pages, guards, budget and background writing.
+#[derive(Debug)]
+pub struct CacheStore {
+    store: Store,
+    cache: PageCache,
+    volumes: Arc<Volumes>,
+    /// Files that were opened, by name: a file has one stand-in.
+    open: Mutex<BTreeMap<String, Arc<Backing>>>,
+}
+
+impl Volumes {
+    /// Opens a store for writing, whose files are files of `cache`, which must have this device. Best with pages as large as
+    /// the store's: smaller ones are correct, and read the rest of a page of the store before they change a part of it.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn store(
+        self: &Arc<Volumes>,
+        cache: &PageCache,
+        url: &str,
+        options: StoreOptions,
+    ) -> Result<CacheStore, Error> {
+        let store = Store::open(url, options)?;
+        Ok(CacheStore {
+            store,
+            cache: cache.clone(),
+            volumes: self.clone(),
+            open: Mutex::default(),
+        })
+    }
+}
+
+impl CacheStore {
+    fn files(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Backing>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, backing: &Backing) -> Result<File, CacheError> {
+        let stand_in = backing.stand_in.try_clone().map_err(Error::Threads)?;
+        Ok(self.cache.open_file(stand_in, OpenOptions::new().write(true))?)
+    }
+
+    /// Makes an empty file. It is in the store with the next sync of any file.
+    ///
+    /// # Errors
+    /// If there is one of that name.
+    pub fn create(&self, name: &str) -> Result<File, CacheError> {
+        let mut files = self.files();
+        let backing = self.volumes.stand_in(name, self.store.create(name)?)?;
+        files.insert(name.to_owned(), backing.clone());
+        self.handle(&backing)
+    }
+
+    /// Opens a file for reading and writing. All handles of a file share its pages.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn open(&self, name: &str) -> Result<File, CacheError> {
+        let mut files = self.files();
+        let known = files.get(name).cloned();
+        let backing = match known {
+            Some(backing) => backing,
+            None => {
+                let backing = self.volumes.stand_in(name, self.store.open_file(name)?)?;
+                files.insert(name.to_owned(), backing.clone());
+                backing
+            }
+        };
+        self.handle(&backing)
+    }
+
+    /// Gives a file another name, with the next sync. Its handles stay good; those of a file that had that name do not.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), CacheError> {
+        let mut files = self.files();
+        self.store.rename(from, to)?;
+        if from != to {
+            // Handles of a file that is gone keep its stand-in, and are told so by the store.
+            files.remove(to);
+            if let Some(renamed) = files.remove(from) {
+                files.insert(to.to_owned(), renamed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a file, with the next sync. What its handles write is an error of their syncs.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn remove(&self, name: &str) -> Result<(), CacheError> {
+        let mut files = self.files();
+        self.store.remove(name)?;
+        files.remove(name);
+        Ok(())
+    }
+
+    /// The files by name. Lengths are those that the store knows: a cache tells it ahead of its writes.
+    pub fn list(&self) -> Vec<Entry> {
+        self.store.list()
+    }
+
+    /// Writes all that is dirty in the cache, and keeps what the store has then under a name.
+    ///
+    /// # Errors
+    /// As [`PageCache::sync_all`] and [`Store::snapshot`].
+    pub fn snapshot(&self, name: &str) -> Result<(), CacheError> {
+        self.cache.sync_all()?;
+        Ok(self.store.snapshot(name)?)
+    }
+
+    /// The store below: its usage, snapshots, fence, `take_lost`, `verify`. Not for its files while they are open here.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Makes all of the cache durable and closes the store. What is written to its files later is an error of their syncs. The
+    /// store stays open without it as long as the device lives.
+    ///
+    /// # Errors
+    /// As [`Store::close`].
+    pub fn close(&self) -> Result<(), CacheError> {
+        self.cache.sync_all()?;
+        Ok(self.store.close()?)
+    }
+}

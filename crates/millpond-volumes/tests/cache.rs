@@ -1,0 +1,168 @@
+//! Files of a store as files of a cache.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
+
+use millpond::{Error, OpenOptions, PageCache, device};
+use millpond_volumes::{CacheStore, Store, StoreOptions, StoreReader, Volumes};
+
+fn cache(page_bytes: u64) -> (PageCache, std::sync::Arc<Volumes>) {
+    let volumes = Volumes::new(device::best()).unwrap();
+    let built = PageCache::builder()
+        .memory(8 << 20)
+        .page_size(page_bytes)
+        .device(volumes.clone());
+    (built.build().unwrap(), volumes)
+}
+
+fn options() -> StoreOptions {
+    StoreOptions::new().page_bytes(65_536)
+}
+
+fn read(store: &Store, name: &str) -> Vec<u8> {
+    let file = store.open_file(name).unwrap();
+    let mut found = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut found, 0).unwrap();
+    found
+}
+
+/// A file several times as large as the budget, by any call, and a vector of bytes beside it.
+fn model(url: &str, page_bytes: u64) {
+    let (cache, volumes) = cache(page_bytes);
+    let store = volumes.store(&cache, url, options()).unwrap();
+    let file = store.create("a").unwrap();
+    let mut bytes = vec![7; 20 << 20];
+    file.write_at(&bytes, 0).unwrap();
+    let mut draw = 1u64;
+    for round in 0..300u64 {
+        draw = draw
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let at = (draw >> 33) as usize % bytes.len();
+        let len = ((draw >> 20) as usize % 200_000).min(bytes.len() - at);
+        match (draw >> 10) % 10 {
+            0 => file.sync_data().unwrap(),
+            1 => {
+                file.punch(at as u64, len as u64).unwrap();
+                bytes[at..at + len].fill(0);
+            }
+            2 => {
+                let to = bytes.len() - len / 16;
+                file.set_len(to as u64).unwrap();
+                bytes.truncate(to);
+            }
+            3 => {
+                let some = vec![round as u8; len / 8 + 1];
+                assert_eq!(file.append(&some).unwrap(), bytes.len() as u64);
+                bytes.extend(some);
+            }
+            4 => {
+                let page = at as u64 / page_bytes;
+                let mut guard = file.page_mut(page).unwrap();
+                guard[0] = round as u8;
+                bytes[(page * page_bytes) as usize] = round as u8;
+            }
+            5 | 6 => {
+                let mut found = vec![0; len];
+                assert_eq!(file.read_at(&mut found, at as u64).unwrap(), len);
+                assert!(found == bytes[at..at + len], "round {round}");
+            }
+            _ => {
+                file.write_at(&vec![round as u8; len], at as u64).unwrap();
+                bytes[at..at + len].fill(round as u8);
+            }
+        }
+    }
+    file.sync_data().unwrap();
+    let reader = StoreReader::open(url, options()).unwrap();
+    let seen = reader.open_file("a").unwrap();
+    let mut found = vec![0; bytes.len()];
+    assert_eq!(seen.read_at(&mut found, 0).unwrap(), bytes.len());
+    assert!(found == bytes, "a reader elsewhere sees what was synced");
+    file.close().unwrap();
+    store.close().unwrap();
+    let again = Store::open(url, options()).unwrap();
+    assert!(read(&again, "a") == bytes);
+    assert_eq!(again.verify().unwrap().damaged, []);
+}
+
+#[test]
+fn a_file_of_a_store_is_a_file_of_a_cache_by_every_call() {
+    model("memory://cached", 65_536);
+}
+
+#[test]
+fn pages_smaller_than_the_stores_are_as_correct() {
+    model("memory://small", 16_384);
+}
+
+fn opened(store: &CacheStore) -> millpond::File {
+    store.create("a").unwrap()
+}
+
+#[test]
+fn files_of_a_disk_are_beside_those_of_a_store() {
+    let temp = tempfile::tempdir().unwrap();
+    let (cache, volumes) = cache(65_536);
+    let store = volumes.store(&cache, "memory://beside", options()).unwrap();
+    let (there, here) = (opened(&store), temp.path().join("here"));
+    let here = cache.open(here, OpenOptions::new().create(true)).unwrap();
+    let content: Vec<u8> = (0..3_000_000u32).map(|n| n as u8).collect();
+    here.write_at(&content, 0).unwrap();
+    there.write_at(&content, 0).unwrap();
+    cache.sync_all().unwrap();
+    assert!(std::fs::read(temp.path().join("here")).unwrap() == content);
+    store.rename("a", "b").unwrap();
+    let same = store.open("b").unwrap();
+    same.write_at(b"by its other name", 0).unwrap();
+    let mut found = [0; 17];
+    there.read_at(&mut found, 0).unwrap();
+    assert_eq!(&found, b"by its other name");
+}
+
+/// The store can't be written for a while: each sync says so, the pages stay, and the same handle goes on after it.
+#[test]
+fn a_sync_that_failed_is_followed_by_one_that_succeeds_on_the_same_handle() {
+    let temp = tempfile::tempdir().unwrap();
+    let (cache, volumes) = cache(65_536);
+    let url = format!("file://{}", temp.path().display());
+    let store = volumes.store(&cache, &url, options()).unwrap();
+    let file = opened(&store);
+    file.write_at(&[1; 1000], 0).unwrap();
+    file.sync_data().unwrap();
+    // Commits can't be created.
+    let (commits, away) = (temp.path().join("m"), temp.path().join("away"));
+    std::fs::rename(&commits, &away).unwrap();
+    std::fs::write(&commits, b"no folder").unwrap();
+    file.write_at(&[2; 1000], 0).unwrap();
+    for _ in 0..2 {
+        let error = file.sync_data().unwrap_err();
+        assert!(matches!(error, Error::Sync { .. }), "{error}");
+    }
+    let mut found = [0; 1000];
+    file.read_at(&mut found, 0).unwrap();
+    assert_eq!(found, [2; 1000]);
+    std::fs::remove_file(&commits).unwrap();
+    std::fs::rename(&away, &commits).unwrap();
+    file.sync_data().unwrap();
+    let reader = StoreReader::open(&url, options()).unwrap();
+    reader.open_file("a").unwrap().read_at(&mut found, 0).unwrap();
+    assert_eq!(found, [2; 1000]);
+}
+
+#[test]
+fn a_takeover_is_an_error_of_the_next_sync_and_stays_one() {
+    let (cache, volumes) = cache(65_536);
+    let store = volumes.store(&cache, "memory://taken", options()).unwrap();
+    let file = opened(&store);
+    file.write_at(&[1; 1000], 0).unwrap();
+    file.sync_data().unwrap();
+    let other = Store::open("memory://taken", options().take_over(true)).unwrap();
+    file.write_at(&[2; 1000], 0).unwrap();
+    for _ in 0..2 {
+        let error = file.sync_data().unwrap_err();
+        let text = format!("{error:?}");
+        assert!(text.contains("116") || text.contains("Stale"), "{text}");
+    }
+    assert_eq!(store.store().fence().unwrap().epoch, 2);
+    assert_eq!(&read(&other, "a")[..1000], [1; 1000]);
+}
