@@ -427,6 +427,14 @@ impl Device for Faulty {
         self.inner.set_len(file, len)
     }
 
+    fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.punch(file, offset, len)
+    }
+
+    fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
+        self.inner.keeps_unsynced(file)
+    }
+
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }

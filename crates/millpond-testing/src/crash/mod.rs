@@ -350,6 +350,10 @@ impl Device for Crashing {
         Ok(())
     }
 
+    fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
+        self.inner.keeps_unsynced(file)
+    }
+
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }

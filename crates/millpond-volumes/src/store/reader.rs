@@ -8,7 +8,7 @@ use super::options::StoreOptions;
 use super::verify::{self, Verified};
 use super::writer::Entry;
 use super::{Requests, address};
-use crate::layout::{Answer, Numbered, ReadError, Reader, ReaderOptions, ReaderTold, Request};
+use crate::layout::{Answer, At, Numbered, ReadError, Reader, ReaderOptions, ReaderTold, Request};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,11 +165,15 @@ impl StoreReader {
         self.inner.driver.with(|side| side.reader.age(driver::now()))
     }
 
-    /// Looks for newer commits now, and waits until it has what was the newest when it was called.
+    /// Looks for newer commits now, and waits until it has what was the newest when it was called. At a snapshot there is
+    /// nothing to look for.
     ///
     /// # Errors
     /// If the store does not answer.
     pub fn poll(&self) -> Result<(), Error> {
+        if self.inner.options.at != At::Newest {
+            return Ok(());
+        }
         let asked = driver::now();
         let timeout = self.inner.options.sync_timeout;
         let done = self.inner.driver.until(timeout, |side| {
