@@ -261,7 +261,11 @@ fn no_place_of_one_machine_and_no_registry_is_named() {
     let breaks: Vec<_> = lines_with(&registries, |_| true)
         .into_iter()
         .filter(|line| {
-            let locks = ["Cargo.lock:", "bench/Cargo.lock:", "crates/millpond-volumes/Cargo.lock:"];
+            let locks = [
+                "Cargo.lock:",
+                "bench/Cargo.lock:",
+                "crates/millpond-volumes/Cargo.lock:",
+            ];
             let is_lock = locks.iter().any(|lock| line.starts_with(lock));
             !(is_lock && line.ends_with(is_usual))
         })
