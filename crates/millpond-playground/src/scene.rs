@@ -58,7 +58,7 @@ pub struct Shown {
 /// A number that the post has.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Published {
-    /// Of which step of the slider, or of which column.
+    /// Of which column or step of the slider; behind a comma: only with that step of a setting.
     pub of: &'static str,
     /// Of which figure.
     pub figure: &'static str,
@@ -145,11 +145,17 @@ mod tests {
     fn what_is_published_is_of_something_that_is_shown() {
         for scene in SCENES {
             for number in scene.published {
-                let is_step = scene
-                    .slider()
-                    .is_some_and(|slider| slider.find(number.of).is_some());
-                let is_column = scene.columns.iter().any(|column| column.title == number.of);
+                let (of, with) = number.of.split_once(", ").unwrap_or((number.of, ""));
+                let is_step = scene.slider().is_some_and(|slider| slider.find(of).is_some());
+                let is_column = scene.columns.iter().any(|column| column.title == of);
                 assert!(is_step || is_column, "{}: {}", scene.name, number.of);
+                let mut settings = scene.settings.iter();
+                assert!(
+                    with.is_empty() || settings.any(|setting| setting.find(with).is_some()),
+                    "{}: {}",
+                    scene.name,
+                    number.of
+                );
                 let is_shown = scene.shown.iter().any(|shown| shown.name == number.figure);
                 assert!(is_shown, "{}: {}", scene.name, number.figure);
             }

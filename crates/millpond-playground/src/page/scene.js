@@ -156,8 +156,12 @@ class Scene {
     const post = (shown, n) => {
       const names = [this.spec.columns[n].title];
       if (this.spec.columns[n].follows_slider && step) names.unshift(step.name);
-      const found = this.spec.published.find(number => names.includes(number.of) && number.figure === shown.name);
-      return found ? `${found.value}${shown.unit && /\d$/.test(found.value) ? ` ${shown.unit}` : ""}` : null;
+      const chosen = this.spec.settings.map((setting, k) => setting.steps[this.link.settings[k]].name);
+      const is_of = (of, wanted) => names.includes(of) && (wanted === undefined || chosen.includes(wanted));
+      const found = this.spec.published.find(number => number.figure === shown.name && is_of(...number.of.split(", ")));
+      if (!found) return null;
+      const value = /^\d{4,}$/.test(found.value) ? whole(Number(found.value)) : found.value;
+      return `${value}${shown.unit && /\d$/.test(value) ? ` ${shown.unit}` : ""}`;
     };
     const withPost = this.spec.columns.map((_, n) => this.spec.shown.some(shown => post(shown, n) !== null));
     const table = by("figures");

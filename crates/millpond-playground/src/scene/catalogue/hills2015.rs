@@ -62,9 +62,9 @@ pub(super) const HILLS2015: Scene = Scene {
     published: &[
         published("Linux 4.0", "boot_mb_per_s", "150"),
         published("Linux 4.0", "20_again_mb_per_s", "150"),
-        published("Linux 4.0", "touched_mb_per_s", "about 5"),
-        published("Linux 4.0", "20_once_more_mb_per_s", "about 5"),
-        published("Linux 4.0", "ratelimit_pages", "78, then 16"),
+        published("Linux 4.0, 21", "touched_mb_per_s", "about 5"),
+        published("Linux 4.0, 21", "20_once_more_mb_per_s", "about 5"),
+        published("Linux 4.0, 21", "ratelimit_pages", "78, then 16"),
     ],
     published_note: "The post's machine: zones, watermarks and reserves are those that it prints. Its ticks a second are not known; here 1000.",
     plot: Plot {

@@ -71,10 +71,10 @@ pub(super) const KIM2020: Scene = Scene {
         count("inactive_pages", "pages on the inactive list"),
     ],
     published: &[
-        published("linux-5.5", "hot_pages_in_memory", "0"),
+        published("linux-5.5, protection", "hot_pages_in_memory", "0"),
         published("linux-5.5+2", "hot_pages_in_memory", "50"),
-        published("linux-5.5+2", "swap_ins_of_round", "50, for ever"),
-        published("linux-5.5+anon", "swap_ins_of_round", "0 in the end"),
+        published("linux-5.5+2, detection", "swap_ins_of_round", "50, for ever"),
+        published("linux-5.5+anon, detection", "swap_ins_of_round", "0 in the end"),
     ],
     published_note: "From the post's two examples. The second lies on the very edge: a shadow that keeps the age before its page's own eviction, as since 5.9, counts one eviction too many, and the pages come back as new ones for ever. On real memory it measured 863240 pages swapped in without the series and 681565 with it.",
     plot: Plot {
