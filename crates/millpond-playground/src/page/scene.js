@@ -67,7 +67,14 @@ class Scene {
     this.tick();
   }
 
+  // Whether nothing more will happen.
+  isOver() {
+    return this.time.at >= this.time.end || this.states !== undefined && this.states.every(state => state.over);
+  }
+
+  // From the beginning, if it has come to its end.
   run() {
+    if (this.isOver()) this.goTo(0);
     this.isRunning = true;
     this.last = performance.now();
     showRun(this);
@@ -130,7 +137,7 @@ class Scene {
     const fast = this.speed === Infinity ? 1e15 : passed * 1e6 * this.spec.speed_ms / 1000 * this.speed;
     this.runTo(Math.min(Math.round(this.time.at + fast), this.time.end), FRAME_BUDGET);
     this.show();
-    if (this.time.at >= this.time.end) this.stop();
+    if (this.isOver()) this.stop();
     else this.tick();
   }
 

@@ -11,8 +11,9 @@ pub(super) const KIM2020: Scene = Scene {
     saw: "Memory has room for 100 pages, and 50 of them are hot. New anonymous pages used to start on the active list: a burst \
           of pages that are used once pushes the hot ones out. The series starts new pages on the inactive list, where they \
           push out one another; and it remembers when a page left, so that one that comes back soon becomes active at once.",
-    look: "Each square is a page. Watch the green ones, which are hot: do they stay in memory? And the red-orange ones, which come \
-           back every round: does the system learn to keep them, or swap them in for ever?",
+    look: "Each square is a page. In “protection” watch the green ones, which are hot: do they stay in memory or go to swap? \
+           Then move the slider. In “detection” watch the red-orange ones, which come back every round: does the system learn to \
+           keep them, or swap them in for ever? Neither example uses the green ones again, so losing them costs nothing there.",
     settings: &[
         Setting {
             name: "patches",
@@ -37,11 +38,11 @@ pub(super) const KIM2020: Scene = Scene {
             name: "example",
             label: "Example",
             steps: &[
+                step("protection", "Twice 50 pages are used once."),
                 step(
                     "detection",
                     "50 pages come back each round, between 50 that are used once.",
                 ),
-                step("protection", "Twice 50 pages are used once."),
             ],
             first: 0,
             is_slider: false,
@@ -76,15 +77,15 @@ pub(super) const KIM2020: Scene = Scene {
         published("linux-5.5+2, detection", "swap_ins_of_round", "50, for ever"),
         published("linux-5.5+anon, detection", "swap_ins_of_round", "0 in the end"),
     ],
-    published_note: "From the post's two examples. The second lies on the very edge: a shadow that keeps the age before its page's own eviction, as since 5.9, counts one eviction too many, and the pages come back as new ones for ever. On real memory it measured 863240 pages swapped in without the series and 681565 with it.",
+    published_note: "From the post's two examples. The second, detection, lies on the very edge: a shadow that keeps the age before its page's own eviction, as since 5.9, counts one eviction too many, and the pages come back as new ones for ever. On real memory the post measured 863,240 pages swapped in without the series and 681,565 with it.",
     plot: Plot {
-        figure: "swap_ins_pages",
-        label: "pages swapped in, of each hundred uses",
-        per_ms: 100,
-        every_ms: 100,
+        figure: "hot_pages_in_memory",
+        label: "hot pages in memory, of 50",
+        per_ms: 0,
+        every_ms: 5,
         top: 0.0,
     },
-    opens_at_ms: 50,
+    opens_at_ms: 0,
     ends_at_ms: 860,
-    speed_ms: 30,
+    speed_ms: 20,
 };
