@@ -12,15 +12,15 @@ pub(super) const AXBOE2016: Scene = Scene {
           all that it will take. A read then stands behind a queue of writes, and takes hundreds of milliseconds. The patches \
           let fewer writes be in flight while others read.",
     look: "Look at the disk: how many writes wait inside it when a read comes. What stands there can't be overtaken. Then at \
-           the slowest reads (p99) below, and at what the writer pays for them.",
+           the slowest reads (p99) below, and at what the writer pays for them. Move wb_percent up: reads wait longer, and it writes faster.",
     settings: &[Setting {
         name: "wb_percent",
         label: "wb_percent: how much of the disk's queue writeback may fill",
         steps: &[
-            step("5", "5 %: one request of writes at a time beside reads."),
+            step("5", "5 %: one write at a time at the disk while there are reads."),
             step(
                 "10",
-                "10 %: what the post advises for rotating disks; 3 requests, 1 beside reads.",
+                "10 %: what the post advises for rotating disks; 3 writes at the disk at a time, 1 while there are reads.",
             ),
             step("15", "15 %: the upper end of its advice for rotating disks."),
             step("25", "25 %."),

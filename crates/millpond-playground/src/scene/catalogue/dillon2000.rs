@@ -13,7 +13,8 @@ pub(super) const DILLON2000: Scene = Scene {
           order in which it met them, and the load went to 50 to 150. The patches send a dirty page round the queue once before \
           they write it: many are used again by then, and need no write.",
     look: "Watch how many readers wait (the load), and the inactive list: red-orange pages are dirty ones on their second lap. \
-           With one lap the disk is full of writes, and readers stand behind them.",
+           With one lap several times as many pages are written (below), and the readers' reads, blue squares, pile up at the \
+           disk. The difference grows from 60 s on. Move the slider to two-laps: it goes away.",
     settings: &[Setting {
         name: "rule",
         label: "When a dirty page is written",
@@ -64,7 +65,7 @@ pub(super) const DILLON2000: Scene = Scene {
         published("Two laps", "load_mean", "1 to 2"),
         published("Two laps", "pageouts_variation", "“very consistent”"),
     ],
-    published_note: "The post has loads and words. From 300 s on, when memory has long been full, means are of what came since.",
+    published_note: "The post has loads and words. Until 300 s, means and the highest load include the start, when memory is empty and every page has to be read; from then on they are of what came since.",
     plot: Plot {
         figure: "load_now",
         label: "readers that wait",

@@ -13,7 +13,8 @@ pub(super) const GORMAN2011: Scene = Scene {
           time, wherever it lies on the disk, while the scan waits. The series lets reclaim write less and less, and tags \
           what it meets instead. Linux 7.0 and Millpond write no file page from reclaim at all.",
     look: "Look at the cold end (right) of the short list, “first 16 MiB”: orange pages get there before the disk has taken \
-           them. Then at “file pages written by kswapd”, and at what kswapd waits for.",
+           them. Then at “file pages written by kswapd”, and at what kswapd waits for. Move the slider to lesskswapdwb: kswapd \
+           writes none.",
     settings: &[
         Setting {
             name: "rule",

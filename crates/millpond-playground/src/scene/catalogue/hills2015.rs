@@ -12,7 +12,7 @@ pub(super) const HILLS2015: Scene = Scene {
           it stays slow until it is booted again. The limit in force had been derived at boot, when memory looked different; a \
           touch derived it anew, and subtracted the reserves of all memory from what is free in one part of it: the limit became 0.",
     look: "At 15 s the ratio is set to what it was, at 20 s to your value, at 25 s back to 20. Watch the rate at these moments, \
-           and “the limit that stops tasks”.",
+           and “limit that stops tasks”. Bars show shares of what is dirty; how many pages there are stands at their right.",
     settings: &[Setting {
         name: "ratio",
         label: "dirty_ratio is set at 20 s to",
