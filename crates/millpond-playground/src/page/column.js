@@ -32,7 +32,7 @@ class Column {
     this.threads = make("ul", { class: "threads", "aria-label": "Threads, and what they wait for" });
     this.moves = make("div", { class: "moves", role: "group", "aria-label": "The last movements, the newest first" });
     this.picked = null;
-    const marked = make("label", { title: "Step goes to this system's next movement" }, this.mark, " step by this");
+    const marked = make("label", { title: "Step goes to this system's next movement" }, this.mark, " ▶❙ steps this");
     const heading = scene.columns.length > 1 ? marked : null;
     this.element = make("article", { class: "column", style: `--own: var(--${OWN[number]})` },
       make("h2", {}, this.title, heading), this.about, this.lists, this.facts, this.limits, this.disk, this.threads,
@@ -157,7 +157,7 @@ class Column {
   showThreads(threads) {
     const rows = threads.map(thread => {
       const long = thread.held && thread.ns !== null ? `, for ${span(thread.ns)}` : "";
-      const many = thread.count > 1 ? `${whole(thread.count)} ` : "";
+      const many = thread.count > 1 ? `${whole(thread.count)} ` : thread.name === "readers" ? "1 of the " : "";
       return [`${thread.held ? "‖ " : ""}${many}${thread.name}: ${thread.does}${long}`, thread.held];
     });
     while (this.threads.children.length > rows.length) this.threads.lastChild.remove();

@@ -62,12 +62,18 @@ const showWords = spec => {
     if (name) legend.append(make("span", {}, make("i", { style: `background: var(--${SHADES[n]})` }), name));
   });
   legend.append(make("span", {}, "lists: warm end left, cold end right"));
+  if (spec.shades[5]) legend.append(make("span", {}, "disk: where its head is, and a square for each read and write that waits"));
   by("columns").before(legend);
   document.querySelectorAll("main > .legend").forEach(old => { if (old !== legend) old.remove(); });
   say(by("plot-label"), spec.plot.label);
   const key = make("span", { class: "legend", id: "plot-key" });
   by("plot-label").append(key);
   by("reason").replaceChildren(make("p", { class: "dim" }, "Click a square of the last movements, or a part of a list: here it says what happened, and why."));
+  // How fast 1× is differs from scene to scene.
+  const pace = ms => (ms < 1000 ? `${ms} ms` : `${ms / 1000} s`);
+  SPEEDS.forEach(([name, factor], n) => {
+    if (factor < Infinity) say(by("speed").options[n], `${name}: ${pace(spec.speed_ms * factor)} a second`);
+  });
   markScene(spec.name);
 };
 
