@@ -31,7 +31,8 @@ class Strip {
   partAt(event) {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
-    if (this.state.parts.length === 0) return null;
+    // A click that no pointer made has no place.
+    if (this.state.parts.length === 0 || x < 0 || y < 0) return null;
     if (!this.squares) return Math.min(this.state.parts.length - 1, Math.floor(x * this.state.parts.length));
     const [row, column] = [Math.floor(y * this.rows), Math.floor(x * SQUARES_IN_A_ROW)];
     const part = row * SQUARES_IN_A_ROW + column;
