@@ -8,9 +8,9 @@ pub(super) const HILLS2015: Scene = Scene {
     short: "2015 Dirty limit",
     title: "A limit that collapses when it is touched",
     post: "Mark Hills, June 2015: “Write throughput impaired by touching dirty_ratio”",
-    saw: "A machine of 12 GiB writes 150 MB/s. Its owner sets vm.dirty_ratio from 20 to 21, and it writes 5 MB/s. Set back to 20, \
+    saw: "A 32-bit machine of 12 GiB writes 150 MB/s. Its owner sets vm.dirty_ratio from 20 to 21, and it writes 5 MB/s. Set back to 20, \
           it stays slow until it is booted again. The limit in force had been derived at boot, when memory looked different; a \
-          touch derived it anew, and subtracted the reserves of all memory from what is free in one part of it: the limit became 0.",
+          touch derived it anew, and subtracted the reserves of all memory from what is free in its low part: the limit became 0.",
     look: "At 15 s the ratio is set to what it was, at 20 s to your value, at 25 s back to 20. Watch the rate at these moments, \
            and “limit that stops tasks”. Bars show shares of what is dirty; how many pages there are stands at their right.",
     settings: &[Setting {
