@@ -181,9 +181,9 @@ impl<M> Table<M> {
         self.found(frame, claimed.map(|claim| ExclusivePin::new(self, claim)))
     }
 
-    /// Locks the page `key` for changing it; waits while others read or change it, and calls `slow` if that takes long. `Busy` only if a mapping has the page,
-    /// or if the waiting for pins was [called off](Table::call_off), for a write may hold some. The page is dirty from here on, and
-    /// [`ExclusivePin::first_dirty`] says whether it was clean.
+    /// Locks the page `key` for changing it; waits while others read or change it, and calls `slow` if that takes long. `Busy`
+    /// only if a mapping has the page, or if the waiting for pins was [called off](Table::call_off), for a write may hold some.
+    /// The page is dirty from here on, and [`ExclusivePin::first_dirty`] says whether it was clean.
     pub(crate) fn lock(&self, key: PageKey, slow: Slow<'_>) -> Lookup<ExclusivePin<&Self>> {
         let Some(frame) = self.index.find(key) else {
             return Lookup::Absent;

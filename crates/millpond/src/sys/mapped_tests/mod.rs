@@ -21,7 +21,7 @@ mod speed;
 mod words;
 mod written;
 
-use crate::{Builder, Error, Faults, File, MapAdvice, MapOptions, Mapping, OpenOptions, PageCache};
+use crate::{Advice, Builder, Error, Faults, File, MapAdvice, MapOptions, Mapping, OpenOptions, PageCache};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{PageIndex, PageKey};
 use std::path::Path;
@@ -121,6 +121,30 @@ fn a_file_eight_times_the_budget_is_read_as_it_is_in_any_order_by_several_thread
         // SAFETY: the page is mapped as a whole.
         let behind = unsafe { last.as_ptr().wrapping_add(last.len()).read_volatile() };
         assert_eq!(behind, 0);
+    }
+}
+
+#[test]
+fn a_touch_of_a_record_reads_all_of_it() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 256);
+    for faults in BOTH {
+        let Some(cache) = cache(8 << 20) else { return };
+        let file = open(&cache, &path);
+        let mapping = file.map(.., &MapOptions::new().faults(faults)).unwrap();
+        let there = || (0..256).filter(|page| mapping.is_resident(page * PAGE));
+        let advice = MapAdvice::As(Advice::Records(16 * PAGE as u64));
+        mapping.advise(.., advice).unwrap();
+        assert_eq!(touch(&mapping, 37 * PAGE), byte(37));
+        assert_eq!(
+            there().collect::<Vec<_>>(),
+            (32..48).collect::<Vec<_>>(),
+            "{faults:?}"
+        );
+        mapping.advise(.., MapAdvice::As(Advice::Random)).unwrap();
+        assert_eq!(touch(&mapping, 100 * PAGE), byte(100));
+        assert_eq!(there().count(), 17, "{faults:?}");
     }
 }
 
