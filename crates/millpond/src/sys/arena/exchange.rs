@@ -433,8 +433,18 @@ impl Exchange {
         let end = pages.end as usize * kernel_page();
         // SAFETY: the caller has the region to itself, and knows that they read as zeros afterwards.
         unsafe { memory.mapping.discard(start..end) };
+        self.refill(frames);
+    }
+
+    /// Free frames that have no memory get some: those that get places side by side with one system call.
+    fn refill(&self, frames: &[FrameNo]) {
+        let mut left = frames;
+        while let [first, ..] = left {
+            let count = self.places().put_together(left.iter().copied());
+            self.uffd.fill(self.frame(*first), count * kernel_page());
+            left = &left[count..];
+        }
         for &frame in frames {
-            self.fill(frame);
             self.table.memory().refresh(self.places().freed(frame));
         }
     }

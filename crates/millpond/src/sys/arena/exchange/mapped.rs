@@ -31,10 +31,8 @@ impl Exchange {
             unsafe { drops.push(page.memory.page(page.page)) };
         }
         drop(drops);
-        for page in pages {
-            self.fill(page.frame);
-            self.table.memory().refresh(self.places().freed(page.frame));
-        }
+        let frames: Vec<_> = pages.map(|page| page.frame).collect();
+        self.refill(&frames);
     }
 
     /// Puts zeros into a page that is in its frame only, from byte `from` on.
