@@ -1,4 +1,4 @@
-//! SQLite on the VFS: from Python, whose tests are in `vfs.py`, and from SQLite's own shell. What is not there, or can't load
+//! SQLite on the VFS: from Python, whose tests are in `vfs/`, from SQLite's own shell, and from C. What is not there, or can't load
 //! extensions, is said and skipped.
 
 #![allow(
@@ -7,6 +7,7 @@
     reason = "a test fails by panicking and prints why it was skipped"
 )]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -38,14 +39,14 @@ fn python() -> &'static Result<String, String> {
     })
 }
 
-/// Runs a test of `vfs.py`, with these settings.
+/// Runs a test of `vfs/`, with these settings.
 fn passes(name: &str, settings: &str) {
     let python = match python() {
         Ok(python) => python,
         Err(why) => return println!("skipped: {name}: {why}"),
     };
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vfs.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vfs/run.py");
     let mut command = Command::new(python);
     command
         .arg("-B")
@@ -67,114 +68,54 @@ fn passes(name: &str, settings: &str) {
     );
 }
 
-#[test]
-fn what_one_vfs_has_written_the_other_reads() {
-    passes("what_one_vfs_has_written_the_other_reads", "memory=8M");
+/// Makes each of them a test: the function of this name in `vfs/`, with these settings.
+macro_rules! in_python {
+    ($(fn $name:ident() { $settings:literal })*) => {
+        const IN_PYTHON: &[&str] = &[$(stringify!($name)),*];
+        $(
+            #[test]
+            fn $name() {
+                passes(stringify!($name), $settings);
+            }
+        )*
+    };
+}
+
+in_python! {
+    fn what_one_vfs_has_written_the_other_reads() { "memory=8M" }
+    fn a_database_is_one_processs_and_others_are_busy() { "memory=8M" }
+    fn what_was_committed_is_there_after_a_kill() { "memory=8M" }
+    fn threads_with_connections_of_their_own_see_whole_transactions() { "memory=4M" }
+    fn a_disk_that_fails_is_an_error_and_what_was_committed_stays() { "memory=8M faults=1" }
+    fn threads_on_a_disk_that_fails_now_and_then_lose_nothing_that_was_committed() { "memory=4M faults=1" }
+    fn all_databases_of_a_process_have_one_budget_and_settings_by_name() { "memory=24M" }
+    fn the_usual_things_work() { "memory=8M" }
+    fn a_database_that_may_only_be_read_keeps_writers_out_while_it_is_open() { "memory=8M" }
+    fn a_forked_child_has_a_cache_of_its_own() { "memory=8M" }
+    fn a_forked_child_that_closes_its_parents_connections_takes_nothing_from_the_parent() { "memory=8M" }
+    fn a_forked_child_that_closes_a_database_for_reading_leaves_its_parents_lock() { "memory=8M" }
+    fn a_wal_that_may_only_be_read_is_refused_in_every_locking_mode() { "memory=8M" }
+    fn a_journal_is_its_databases_owners_and_no_link_is_followed() { "memory=8M" }
+    fn settings_of_a_uri_count_when_the_database_is_opened_and_no_more() { "memory=8M" }
+    fn it_can_be_the_vfs_of_every_database() { "memory=8M,default=1" }
 }
 
 #[test]
-fn a_database_is_one_processs_and_others_are_busy() {
-    passes("a_database_is_one_processs_and_others_are_busy", "memory=8M");
-}
-
-#[test]
-fn what_was_committed_is_there_after_a_kill() {
-    passes("what_was_committed_is_there_after_a_kill", "memory=8M");
-}
-
-#[test]
-fn threads_with_connections_of_their_own_see_whole_transactions() {
-    passes(
-        "threads_with_connections_of_their_own_see_whole_transactions",
-        "memory=4M",
+fn no_test_in_python_is_left_out() {
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vfs");
+    let files = files.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let python = files.filter(|path| path.extension().is_some_and(|ending| ending == "py"));
+    let text: String = python
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let tests = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("def ")?.strip_suffix("(folder):"));
+    let (tests, run) = (
+        BTreeSet::from_iter(tests),
+        BTreeSet::from_iter(IN_PYTHON.iter().copied()),
     );
-}
-
-#[test]
-fn a_disk_that_fails_is_an_error_and_what_was_committed_stays() {
-    passes(
-        "a_disk_that_fails_is_an_error_and_what_was_committed_stays",
-        "memory=8M faults=1",
-    );
-}
-
-#[test]
-fn threads_on_a_disk_that_fails_now_and_then_lose_nothing_that_was_committed() {
-    passes(
-        "threads_on_a_disk_that_fails_now_and_then_lose_nothing_that_was_committed",
-        "memory=4M faults=1",
-    );
-}
-
-#[test]
-fn all_databases_of_a_process_have_one_budget_and_settings_by_name() {
-    passes(
-        "all_databases_of_a_process_have_one_budget_and_settings_by_name",
-        "memory=24M",
-    );
-}
-
-#[test]
-fn the_usual_things_work() {
-    passes("the_usual_things_work", "memory=8M");
-}
-
-#[test]
-fn a_database_that_may_only_be_read_keeps_writers_out_while_it_is_open() {
-    passes(
-        "a_database_that_may_only_be_read_keeps_writers_out_while_it_is_open",
-        "memory=8M",
-    );
-}
-
-#[test]
-fn a_forked_child_has_a_cache_of_its_own() {
-    passes("a_forked_child_has_a_cache_of_its_own", "memory=8M");
-}
-
-#[test]
-fn a_forked_child_that_closes_its_parents_connections_takes_nothing_from_the_parent() {
-    passes(
-        "a_forked_child_that_closes_its_parents_connections_takes_nothing_from_the_parent",
-        "memory=8M",
-    );
-}
-
-#[test]
-fn a_forked_child_that_closes_a_database_for_reading_leaves_its_parents_lock() {
-    passes(
-        "a_forked_child_that_closes_a_database_for_reading_leaves_its_parents_lock",
-        "memory=8M",
-    );
-}
-
-#[test]
-fn a_wal_that_may_only_be_read_is_refused_in_every_locking_mode() {
-    passes(
-        "a_wal_that_may_only_be_read_is_refused_in_every_locking_mode",
-        "memory=8M",
-    );
-}
-
-#[test]
-fn a_journal_is_its_databases_owners_and_no_link_is_followed() {
-    passes(
-        "a_journal_is_its_databases_owners_and_no_link_is_followed",
-        "memory=8M",
-    );
-}
-
-#[test]
-fn settings_of_a_uri_count_when_the_database_is_opened_and_no_more() {
-    passes(
-        "settings_of_a_uri_count_when_the_database_is_opened_and_no_more",
-        "memory=8M",
-    );
-}
-
-#[test]
-fn it_can_be_the_vfs_of_every_database() {
-    passes("it_can_be_the_vfs_of_every_database", "memory=8M,default=1");
+    assert_eq!(tests, run);
 }
 
 /// Threads that Python's lock does not keep apart.

@@ -1,0 +1,93 @@
+"""What the tests have in common."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+
+LIBRARY = sys.argv[1]
+MODES = ["delete", "truncate", "persist", "wal"]
+# What a piece of Python in another process has at hand.
+PRELUDE = """
+import os, random, sqlite3, sys
+from common import *
+"""
+
+
+def load():
+    loader = sqlite3.connect(":memory:")
+    loader.enable_load_extension(True)
+    loader.load_extension(LIBRARY)
+    loader.close()  # the library stays
+
+
+def ours(path, parameters="", **options):
+    options.setdefault("isolation_level", None)
+    return sqlite3.connect(f"file:{path}?vfs=millpond{parameters}", uri=True, **options)
+
+
+def plain(path, **options):
+    options.setdefault("isolation_level", None)
+    return sqlite3.connect(f"file:{path}?vfs=unix", uri=True, **options)
+
+
+def ask(connection, sql, *values):
+    return connection.execute(sql, values).fetchone()[0]
+
+
+def check(connection):
+    assert ask(connection, "pragma integrity_check") == "ok"
+
+
+def fails(text, call):
+    try:
+        call()
+    except sqlite3.Error as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(f"went well: should be {text}")
+
+
+def other(code, *values):
+    """Runs a piece of Python in another process, which has the VFS if it calls load(). The values are sys.argv[2:]."""
+    command = [sys.executable, "-B", "-c", PRELUDE + code, LIBRARY, *map(str, values)]
+    environment = os.environ | {"PYTHONPATH": os.path.dirname(os.path.abspath(__file__))}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=environment)
+
+
+def answer(code, *values):
+    process = other(code, *values)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, process.returncode
+    return said.strip()
+
+
+def attempt(call):
+    """What it answers, or its error."""
+    try:
+        return str(call())
+    except sqlite3.OperationalError as error:
+        return str(error)
+
+
+def is_root(what):
+    """Whether files can be of other users; if not, says that a test of `what` is skipped."""
+    if os.getuid() != 0:
+        print(f"skipped: {what}: needs root, to be another user")
+    return os.getuid() == 0
+
+
+def read_only(path, mode="delete"):
+    """Makes a database with an empty table, which only root may write: a connection to it."""
+    connection = plain(path)
+    connection.execute(f"pragma journal_mode={mode}")
+    connection.execute("create table t(a)")
+    os.chmod(path, 0o444)
+    os.chmod(os.path.dirname(path), 0o755)
+    return connection
+
+
+def load_as_another_user():
+    load()  # while the library can be reached
+    os.setgid(65534)
+    os.setuid(65534)
