@@ -128,8 +128,13 @@ fn quoted(text: &str) -> Vec<&str> {
 
 #[test]
 fn files_have_one_mechanism_each() {
+    // Headers are made from code.
+    let written = [".rs", ".c", ".cpp", ".hpp", ".py", ".sh"];
     let mut breaks = Vec::new();
-    for Text { path, text } in code() {
+    for Text { path, text } in texts() {
+        if !written.iter().any(|end| path.ends_with(end)) {
+            continue;
+        }
         let lines = text.lines().count();
         match (lines > LINES_MAX, TOO_LONG.contains(&path.as_str())) {
             (true, false) => breaks.push(format!("{path} has {lines}: cut it in two")),
