@@ -147,8 +147,8 @@ impl File {
         py.detach(|| open.file.sync_data()).map_err(raise)
     }
 
-    /// Says how the bytes `part` of its memory, from the first to behind the last, will be used: `normal`, `random`, `sequential` and `records` for
-    /// all of the file.
+    /// Says how the bytes `part` of its memory, from the first to behind the last, will be used: `normal`, `random`,
+    /// `sequential` and `records` for all of the file.
     fn advise(&self, py: Python<'_>, how: &str, record: Option<u64>, part: (usize, usize)) -> PyResult<()> {
         if record.is_some() != (how == "records") {
             return Err(PyValueError::new_err(

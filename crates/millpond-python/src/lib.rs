@@ -9,7 +9,7 @@
 //!
 //! NumPy learns of memory by `__array_interface__`, a dictionary, so nothing here is unsafe and one build serves
 //! every Python from 3.10 on. Shapes, element types and sizes in words ("512M") are checked in Python
-//! (`python/millpond/__init__.py`); what is out of a cache's range becomes `ValueError`, what the system refuses
+//! (`python/millpond/_arguments.py`); what is out of a cache's range becomes `ValueError`, what the system refuses
 //! `OSError`, both with the engine's message.
 //!
 //! No thread of a cache ever asks for Python's lock: a thread that holds it waits for them when it touches a page.
