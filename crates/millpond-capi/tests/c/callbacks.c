@@ -1,19 +1,9 @@
 /* What a callback uses may be freed once the last call that could have it called has returned. */
 
-#include <millpond.h>
+#include "check.h"
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define CHECK(is)                                                                                                    \
-    do {                                                                                                             \
-        if (!(is)) {                                                                                                 \
-            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #is, millpond_error_message());               \
-            exit(1);                                                                                                 \
-        }                                                                                                            \
-    } while (0)
 
 static void rest(int millis) {
     struct timespec time;

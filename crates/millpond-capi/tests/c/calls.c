@@ -1,19 +1,9 @@
 /* What the examples leave out: each call does what it says. */
 
+#include "check.h"
 #include <fcntl.h>
-#include <millpond.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(is)                                                                                                    \
-    do {                                                                                                             \
-        if (!(is)) {                                                                                                 \
-            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #is, millpond_error_message());               \
-            exit(1);                                                                                                 \
-        }                                                                                                            \
-    } while (0)
 
 static unsigned char sum(const unsigned char *bytes, size_t len) {
     unsigned char all = 0;

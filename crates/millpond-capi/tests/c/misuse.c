@@ -1,18 +1,8 @@
 /* What can be seen of a caller's mistakes is an error, and ends nothing. */
 
+#include "check.h"
 #include <errno.h>
-#include <millpond.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define CHECK(is)                                                                                                    \
-    do {                                                                                                             \
-        if (!(is)) {                                                                                                 \
-            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #is, millpond_error_message());               \
-            exit(1);                                                                                                 \
-        }                                                                                                            \
-    } while (0)
 
 /* The call fails with this code and number, and its message has this text. */
 #define FAILS(call, wanted, number, text)                                                                            \

@@ -1,19 +1,9 @@
 /* Threads share a cache, a file and its pages, and each has its own last error. */
 
+#include "check.h"
 #include <errno.h>
-#include <millpond.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define CHECK(is)                                                                                                    \
-    do {                                                                                                             \
-        if (!(is)) {                                                                                                 \
-            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #is, millpond_error_message());               \
-            exit(1);                                                                                                 \
-        }                                                                                                            \
-    } while (0)
 
 enum { THREADS = 4, PAGES = 512, ROUNDS = 3000 };
 
