@@ -1,7 +1,7 @@
 //! Disks that fail, for tests of what stands on a cache.
 
 use super::handle::{self, Handle, value};
-use super::memory::{self, Extensible, out, sized};
+use super::memory::{self, Extensible, one_of, out, sized};
 use super::millpond_faults;
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
@@ -30,19 +30,6 @@ pub enum millpond_fault_target {
     MILLPOND_FAULT_SYNCS = 2,
     /// Changes of a file's length.
     MILLPOND_FAULT_LENGTHS = 3,
-}
-
-impl millpond_fault_target {
-    fn from_number(number: u32) -> Option<millpond_fault_target> {
-        use millpond_fault_target::*;
-        Some(match number {
-            n if n == MILLPOND_FAULT_READS as u32 => MILLPOND_FAULT_READS,
-            n if n == MILLPOND_FAULT_WRITES as u32 => MILLPOND_FAULT_WRITES,
-            n if n == MILLPOND_FAULT_SYNCS as u32 => MILLPOND_FAULT_SYNCS,
-            n if n == MILLPOND_FAULT_LENGTHS as u32 => MILLPOND_FAULT_LENGTHS,
-            _ => return None,
-        })
-    }
 }
 
 /// A fault, and when it happens. Set all of it to zero, then `size` and the rest. It fails with `error`, or, if that is 0, is
@@ -79,17 +66,15 @@ unsafe impl Extensible for millpond_fault {
 }
 
 fn rule(given: &millpond_fault) -> Result<FaultRule, Failure> {
-    let target = millpond_fault_target::from_number(given.target).ok_or_else(|| {
-        Failure::invalid(format!(
-            "the target {} is none of millpond_fault_target, 0 to 3",
-            given.target
-        ))
-    })?;
-    let target = match target {
-        millpond_fault_target::MILLPOND_FAULT_READS => FaultTarget::Reads,
-        millpond_fault_target::MILLPOND_FAULT_WRITES => FaultTarget::Writes,
-        millpond_fault_target::MILLPOND_FAULT_SYNCS => FaultTarget::Syncs,
-        millpond_fault_target::MILLPOND_FAULT_LENGTHS => FaultTarget::Lengths,
+    let target = {
+        use millpond_fault_target::*;
+        let known = [
+            (MILLPOND_FAULT_READS as u32, FaultTarget::Reads),
+            (MILLPOND_FAULT_WRITES as u32, FaultTarget::Writes),
+            (MILLPOND_FAULT_SYNCS as u32, FaultTarget::Syncs),
+            (MILLPOND_FAULT_LENGTHS as u32, FaultTarget::Lengths),
+        ];
+        one_of("millpond_fault_target", given.target, &known)?
     };
     if given.percent > 100 || given.error < 0 || given.reserved != 0 {
         return Err(Failure::invalid(format!(

@@ -1,7 +1,7 @@
 //! Files.
 
 use super::handle::{self, Handle, value};
-use super::memory::{self, Extensible, bytes, bytes_mut, out, sized};
+use super::memory::{self, Extensible, bytes, bytes_mut, one_of, out, sized};
 use super::{cache, millpond_cache, millpond_check, millpond_file, millpond_log};
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
@@ -38,19 +38,6 @@ pub enum millpond_stable_pages {
     MILLPOND_STABLE_WAIT = 3,
 }
 
-impl millpond_stable_pages {
-    fn from_number(number: u32) -> Option<millpond_stable_pages> {
-        use millpond_stable_pages::*;
-        Some(match number {
-            n if n == MILLPOND_STABLE_DEFAULT as u32 => MILLPOND_STABLE_DEFAULT,
-            n if n == MILLPOND_STABLE_OFF as u32 => MILLPOND_STABLE_OFF,
-            n if n == MILLPOND_STABLE_COPY as u32 => MILLPOND_STABLE_COPY,
-            n if n == MILLPOND_STABLE_WAIT as u32 => MILLPOND_STABLE_WAIT,
-            _ => return None,
-        })
-    }
-}
-
 /// How a file will be used: speed, nothing else.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,18 +48,6 @@ pub enum millpond_advice {
     MILLPOND_ADVICE_RANDOM = 1,
     /// Read ahead with the largest window at once.
     MILLPOND_ADVICE_SEQUENTIAL = 2,
-}
-
-impl millpond_advice {
-    fn from_number(number: u32) -> Option<millpond_advice> {
-        use millpond_advice::*;
-        Some(match number {
-            n if n == MILLPOND_ADVICE_NORMAL as u32 => MILLPOND_ADVICE_NORMAL,
-            n if n == MILLPOND_ADVICE_RANDOM as u32 => MILLPOND_ADVICE_RANDOM,
-            n if n == MILLPOND_ADVICE_SEQUENTIAL as u32 => MILLPOND_ADVICE_SEQUENTIAL,
-            _ => return None,
-        })
-    }
 }
 
 /// How a file is opened. Set all of it to zero, then `size` and what is to be other than the default.
@@ -126,18 +101,19 @@ fn open_options(given: *const millpond_file_options) -> Result<OpenOptions, Fail
     if given.mode != 0 {
         options = options.mode(given.mode);
     }
-    let stable = millpond_stable_pages::from_number(given.stable_pages).ok_or_else(|| {
-        Failure::invalid(format!(
-            "stable_pages is {}: allowed are the values of millpond_stable_pages, 0 to 3",
-            given.stable_pages
-        ))
-    })?;
-    options = match stable {
-        millpond_stable_pages::MILLPOND_STABLE_DEFAULT => options,
-        millpond_stable_pages::MILLPOND_STABLE_OFF => options.stable_pages(StablePages::Off),
-        millpond_stable_pages::MILLPOND_STABLE_COPY => options.stable_pages(StablePages::Copy),
-        millpond_stable_pages::MILLPOND_STABLE_WAIT => options.stable_pages(StablePages::Wait),
+    let stable = {
+        use millpond_stable_pages::*;
+        let known = [
+            (MILLPOND_STABLE_DEFAULT as u32, None),
+            (MILLPOND_STABLE_OFF as u32, Some(StablePages::Off)),
+            (MILLPOND_STABLE_COPY as u32, Some(StablePages::Copy)),
+            (MILLPOND_STABLE_WAIT as u32, Some(StablePages::Wait)),
+        ];
+        one_of("millpond_stable_pages", given.stable_pages, &known)?
     };
+    if let Some(stable) = stable {
+        options = options.stable_pages(stable);
+    }
     if !given.log.is_null() {
         options = options.log(value(given.log)?);
     }
@@ -361,14 +337,13 @@ pub extern "C" fn millpond_file_prefetch(file: *const millpond_file, offset: u64
 #[unsafe(no_mangle)]
 pub extern "C" fn millpond_file_advise(file: *mut millpond_file, advice: u32) -> millpond_code {
     attempt(|| {
-        let given = millpond_advice::from_number(advice).ok_or_else(|| {
-            Failure::invalid(format!("the advice {advice} is none of millpond_advice, 0 to 2"))
-        })?;
-        let advice = match given {
-            millpond_advice::MILLPOND_ADVICE_NORMAL => Advice::Normal,
-            millpond_advice::MILLPOND_ADVICE_RANDOM => Advice::Random,
-            millpond_advice::MILLPOND_ADVICE_SEQUENTIAL => Advice::Sequential,
-        };
+        use millpond_advice::*;
+        let known = [
+            (MILLPOND_ADVICE_NORMAL as u32, Advice::Normal),
+            (MILLPOND_ADVICE_RANDOM as u32, Advice::Random),
+            (MILLPOND_ADVICE_SEQUENTIAL as u32, Advice::Sequential),
+        ];
+        let advice = one_of("millpond_advice", advice, &known)?;
         Ok(value(file)?.advise(advice)?)
     })
 }

@@ -1,7 +1,7 @@
 //! Files at addresses.
 
 use super::handle::{self, Handle, value};
-use super::memory::{bytes, bytes_mut, out};
+use super::memory::{bytes, bytes_mut, one_of, out};
 use super::{millpond_file, millpond_map};
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
@@ -159,16 +159,13 @@ pub extern "C" fn millpond_map_advise(
     advice: u32,
 ) -> millpond_code {
     attempt(|| {
-        let given = match advice {
-            n if n == millpond_map_advice::MILLPOND_MAP_WILL_NEED as u32 => MapAdvice::WillNeed,
-            n if n == millpond_map_advice::MILLPOND_MAP_DONT_NEED as u32 => MapAdvice::DontNeed,
-            _ => {
-                return Err(Failure::invalid(format!(
-                    "the advice {advice} is none of millpond_map_advice, 0 to 1"
-                )));
-            }
-        };
-        Ok(value(map)?.advise(part(offset, len), given)?)
+        use millpond_map_advice::*;
+        let known = [
+            (MILLPOND_MAP_WILL_NEED as u32, MapAdvice::WillNeed),
+            (MILLPOND_MAP_DONT_NEED as u32, MapAdvice::DontNeed),
+        ];
+        let advice = one_of("millpond_map_advice", advice, &known)?;
+        Ok(value(map)?.advise(part(offset, len), advice)?)
     })
 }
 

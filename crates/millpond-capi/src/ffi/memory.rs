@@ -200,6 +200,21 @@ pub(crate) fn out<'a, T>(given: Option<&'a mut T>, what: &str) -> Result<&'a mut
     given.ok_or_else(|| Failure::invalid(format!("{what} is NULL: there is no place for the answer")))
 }
 
+/// What a number of the caller's means that should be one of an enum's, which are `known`.
+///
+/// # Errors
+/// `MILLPOND_INVALID`.
+pub(crate) fn one_of<T: Copy>(name: &str, given: u32, known: &[(u32, T)]) -> Result<T, Failure> {
+    let meaning = known.iter().find(|&&(number, _)| number == given);
+    meaning.map(|&(_, meaning)| meaning).ok_or_else(|| {
+        let numbers: Vec<_> = known.iter().map(|(number, _)| number.to_string()).collect();
+        Failure::invalid(format!(
+            "{given} is none of {name}: allowed are {}",
+            numbers.join(", ")
+        ))
+    })
+}
+
 /// What a program gives its callbacks. It is the program's to use, on whichever thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(usize);

@@ -1,7 +1,7 @@
 //! Anonymous memory within the budget.
 
 use super::handle::{self, Handle, value};
-use super::memory::out;
+use super::memory::{one_of, out};
 use super::{cache, millpond_cache, millpond_region};
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
@@ -25,18 +25,6 @@ pub enum millpond_region_advice {
     MILLPOND_REGION_FREE = 1,
     /// It reads as zeros from now on, and takes neither memory nor swap.
     MILLPOND_REGION_DONT_NEED = 2,
-}
-
-impl millpond_region_advice {
-    fn from_number(number: u32) -> Option<millpond_region_advice> {
-        use millpond_region_advice::*;
-        Some(match number {
-            n if n == MILLPOND_REGION_WILL_NEED as u32 => MILLPOND_REGION_WILL_NEED,
-            n if n == MILLPOND_REGION_FREE as u32 => MILLPOND_REGION_FREE,
-            n if n == MILLPOND_REGION_DONT_NEED as u32 => MILLPOND_REGION_DONT_NEED,
-            _ => return None,
-        })
-    }
 }
 
 /// Makes a region of `len` bytes, zeros at first, of a cache with a swap file. `flags` is 0 or MILLPOND_REGION_IN_THREAD. The
@@ -97,16 +85,13 @@ pub extern "C" fn millpond_region_advise(
     advice: u32,
 ) -> millpond_code {
     attempt(|| {
-        let given = millpond_region_advice::from_number(advice).ok_or_else(|| {
-            Failure::invalid(format!(
-                "the advice {advice} is none of millpond_region_advice, 0 to 2"
-            ))
-        })?;
-        let advice = match given {
-            millpond_region_advice::MILLPOND_REGION_WILL_NEED => RegionAdvice::WillNeed,
-            millpond_region_advice::MILLPOND_REGION_FREE => RegionAdvice::Free,
-            millpond_region_advice::MILLPOND_REGION_DONT_NEED => RegionAdvice::DontNeed,
-        };
+        use millpond_region_advice::*;
+        let known = [
+            (MILLPOND_REGION_WILL_NEED as u32, RegionAdvice::WillNeed),
+            (MILLPOND_REGION_FREE as u32, RegionAdvice::Free),
+            (MILLPOND_REGION_DONT_NEED as u32, RegionAdvice::DontNeed),
+        ];
+        let advice = one_of("millpond_region_advice", advice, &known)?;
         let range = offset..offset.saturating_add(len);
         Ok(value(region)?.0.lock().advise(range, advice)?)
     })
