@@ -1,7 +1,7 @@
 //! Caches: made, given another budget and other settings, closed.
 
 use super::faults::Faults;
-use super::handle::{self, Handle};
+use super::handle;
 use super::memory::{self, Extensible, Kept, give_text, out, sized, text, text_or_none};
 use super::{millpond_cache, millpond_faults};
 use crate::code::millpond_code;
@@ -163,7 +163,7 @@ pub extern "C" fn millpond_cache_new(
         };
         let engine = builder.build()?;
         let lost = Mutex::default();
-        *cache = std::ptr::from_ref(Handle::new(Cache { engine, lost })).cast_mut();
+        handle::give(Cache { engine, lost }, cache);
         Ok(())
     })
 }

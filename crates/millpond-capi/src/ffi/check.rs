@@ -1,6 +1,6 @@
 //! What a program checks of pages on their way to a file and back.
 
-use super::handle::{self, Handle};
+use super::handle;
 use super::memory::{Extensible, Kept, out, sized};
 use super::millpond_check;
 use crate::code::millpond_code;
@@ -107,7 +107,7 @@ pub extern "C" fn millpond_check_new(
             after_read: options.after_read,
             kept: Kept::new(options.kept_user),
         };
-        *check = std::ptr::from_ref(Handle::new(Check(Arc::new(callbacks)))).cast_mut();
+        handle::give(Check(Arc::new(callbacks)), check);
         Ok(())
     })
 }

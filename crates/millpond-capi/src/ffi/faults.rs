@@ -1,6 +1,6 @@
 //! Disks that fail, for tests of what stands on a cache.
 
-use super::handle::{self, Handle, value};
+use super::handle::{self, value};
 use super::memory::{self, Extensible, one_of, out, sized};
 use super::millpond_faults;
 use crate::code::millpond_code;
@@ -113,7 +113,7 @@ pub extern "C" fn millpond_faults_new(seed: u64, faults: Option<&mut *mut millpo
     attempt(|| {
         let faults = out(faults, "faults")?;
         let device = Arc::new(Faulty::new(device::best(), seed));
-        *faults = std::ptr::from_ref(Handle::new(Faults { device })).cast_mut();
+        handle::give(Faults { device }, faults);
         Ok(())
     })
 }

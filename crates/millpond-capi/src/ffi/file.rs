@@ -1,6 +1,6 @@
 //! Files.
 
-use super::handle::{self, Handle, value};
+use super::handle::{self, value};
 use super::memory::{self, Extensible, bytes, bytes_mut, one_of, out, sized};
 use super::{cache, millpond_cache, millpond_check, millpond_file, millpond_log};
 use crate::code::millpond_code;
@@ -123,10 +123,6 @@ fn open_options(given: *const millpond_file_options) -> Result<OpenOptions, Fail
     Ok(options)
 }
 
-fn give(file: millpond::File, to: &mut *mut millpond_file) {
-    *to = std::ptr::from_ref(Handle::new(file)).cast_mut();
-}
-
 /// Opens a file or block device. `options` may be NULL, for reading. The caller owns `*file` and closes it with
 /// millpond_file_close or millpond_file_drop. All handles of a file share its pages, by whatever name it was opened. Any
 /// thread may use it at any time.
@@ -142,7 +138,7 @@ pub extern "C" fn millpond_open(
     attempt(|| {
         let (file, path) = (out(file, "file")?, memory::path(path)?);
         cache::with(cache, |cache| {
-            give(cache.open(path, open_options(options)?)?, file);
+            handle::give(cache.open(path, open_options(options)?)?, file);
             Ok(())
         })
     })
@@ -171,7 +167,7 @@ pub extern "C" fn millpond_open_fd(
         };
         // From here on the cache closes the duplicate, when that gives up no lock of the process.
         let own = fs::File::from(given.try_clone_to_owned().map_err(failed)?);
-        give(cache.open_file(own, options)?, file);
+        handle::give(cache.open_file(own, options)?, file);
         Ok(())
     })
 }
@@ -183,7 +179,7 @@ pub extern "C" fn millpond_file_clone(
     clone: Option<&mut *mut millpond_file>,
 ) -> millpond_code {
     attempt(|| {
-        give(value(file)?.clone(), out(clone, "clone")?);
+        handle::give(value(file)?.clone(), out(clone, "clone")?);
         Ok(())
     })
 }

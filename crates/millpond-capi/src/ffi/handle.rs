@@ -37,8 +37,8 @@ pub struct Handle<T> {
 }
 
 impl<T: Kind> Handle<T> {
-    /// A handle that C owns from now on.
-    pub(crate) fn new(value: T) -> &'static Handle<T> {
+    /// A handle that is open.
+    fn new(value: T) -> &'static Handle<T> {
         let value = Box::into_raw(Box::new(value));
         let mut closed = T::closed().lock();
         let again = match closed.len() > KEPT_CLOSED {
@@ -95,6 +95,11 @@ impl<T: Kind> Handle<T> {
         // SAFETY: `Handle::new` has made it of a box, and the tag was changed by this thread alone, so it is taken once.
         Ok(*unsafe { Box::from_raw(value) })
     }
+}
+
+/// Gives C a handle, which it owns from now on.
+pub(crate) fn give<T: Kind>(value: T, to: &mut *mut Handle<T>) {
+    *to = std::ptr::from_ref(Handle::new(value)).cast_mut();
 }
 
 /// What C gives as a handle.

@@ -1,6 +1,6 @@
 //! Files at addresses.
 
-use super::handle::{self, Handle, value};
+use super::handle::{self, value};
 use super::memory::{bytes, bytes_mut, one_of, out};
 use super::{millpond_file, millpond_map};
 use crate::code::millpond_code;
@@ -72,7 +72,7 @@ pub extern "C" fn millpond_map_new(
             0 => file.map(offset.., &options)?,
             len => file.map(offset..offset.saturating_add(len), &options)?,
         };
-        *map = std::ptr::from_ref(Handle::new(made)).cast_mut();
+        handle::give(made, map);
         Ok(())
     })
 }

@@ -1,6 +1,6 @@
 //! Logs that pages wait for.
 
-use super::handle::{self, Handle, value};
+use super::handle::{self, value};
 use super::memory::{Kept, out};
 use super::millpond_log;
 use crate::code::millpond_code;
@@ -41,7 +41,7 @@ pub extern "C" fn millpond_log_new(
                 }
             })?,
         };
-        *log = std::ptr::from_ref(Handle::new(order)).cast_mut();
+        handle::give(order, log);
         Ok(())
     })
 }

@@ -1,6 +1,6 @@
 //! Recording calls into a file.
 
-use super::handle::{self, Handle};
+use super::handle;
 use super::memory::{self, out};
 use super::{cache, millpond_cache, millpond_recording};
 use crate::code::millpond_code;
@@ -20,7 +20,7 @@ pub extern "C" fn millpond_recording_start(
     attempt(|| {
         let (recording, path) = (out(recording, "recording")?, memory::path(path)?);
         cache::with(cache, |cache| {
-            *recording = std::ptr::from_ref(Handle::new(cache.record(path)?)).cast_mut();
+            handle::give(cache.record(path)?, recording);
             Ok(())
         })
     })

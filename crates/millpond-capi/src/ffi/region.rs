@@ -1,6 +1,6 @@
 //! Anonymous memory within the budget.
 
-use super::handle::{self, Handle, value};
+use super::handle::{self, value};
 use super::memory::{one_of, out};
 use super::{cache, millpond_cache, millpond_region};
 use crate::code::millpond_code;
@@ -52,7 +52,7 @@ pub extern "C" fn millpond_region_new(
         };
         cache::with(cache, |cache| {
             let made = cache.region_with(len, &options)?;
-            *region = std::ptr::from_ref(Handle::new(Shared(Mutex::new(made)))).cast_mut();
+            handle::give(Shared(Mutex::new(made)), region);
             Ok(())
         })
     })
