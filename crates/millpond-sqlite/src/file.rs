@@ -60,7 +60,7 @@ impl Opened {
     ) -> Result<Opened, (c_int, String)> {
         let failed = |error: Error| (code::of_opening(&error), error.told(SURFACE));
         // A journal and a WAL have their database's parameters, which were heard when that was opened.
-        let setting = |name: &str| setting(name).filter(|_| asked.is_database);
+        let setting = |name: &str| asked.is_database.then(|| setting(name)).flatten();
         let process = process::with_settings(setting).map_err(failed)?;
         let found = opening::open(&process.cache, path, asked).map_err(failed)?;
         let main = asked.is_database.then(|| {
