@@ -394,15 +394,16 @@ fn lent(number: c_int) -> c_int {
 mod tests {
     use super::*;
 
+    const DATABASE: Asked = Asked {
+        writes: true,
+        creates: true,
+        is_new: false,
+        is_database: true,
+        follows: false,
+    };
+
     fn open(path: &Path) -> Opened {
-        let asked = Asked {
-            writes: true,
-            creates: true,
-            is_new: false,
-            is_database: true,
-            follows: false,
-        };
-        Opened::new(path, asked, |_| None).ok().unwrap()
+        Opened::new(path, DATABASE, |_| None).ok().unwrap()
     }
 
     #[test]
@@ -469,15 +470,8 @@ mod tests {
             (Some("0"), false),
             (Some("off"), false),
         ] {
-            let asked = Asked {
-                writes: true,
-                creates: true,
-                is_new: false,
-                is_database: true,
-                follows: false,
-            };
             let setting = |name: &str| said.filter(|_| name == "psow").map(String::from);
-            let file = Opened::new(&folder.path().join("data.db"), asked, setting);
+            let file = Opened::new(&folder.path().join("data.db"), DATABASE, setting);
             assert_eq!(file.ok().unwrap().powersafe_overwrite, is, "{said:?}");
         }
     }
