@@ -3,7 +3,7 @@
 import os
 import sqlite3
 
-from common import MODES, ask, check, fails, is_root, load, other, ours, plain, read_only
+from common import MODES, ask, check, fails, is_root, load, ours, plain, reader_of
 
 
 def a_forked_child_has_a_cache_of_its_own(folder):
@@ -79,11 +79,9 @@ def a_forked_child_that_closes_a_database_for_reading_leaves_its_parents_lock(fo
     if not is_root("a database that may only be read"):
         return
     path = f"{folder}/data.db"
-    read_only(path).close()
-    reader = other(
+    reader = reader_of(
+        path,
         """
-load_as_another_user()
-connection = ours(sys.argv[2])
 ask(connection, "select count(*) from t")
 child = os.fork()
 connection.close() if child == 0 else None
@@ -91,7 +89,6 @@ os._exit(0) if child == 0 else os.waitpid(child, 0)
 print("closed in the child", flush=True)
 sys.stdin.readline()
 """,
-        path,
     )
     assert reader.stdout.readline() == "closed in the child\n"
     beside = plain(path, timeout=0)

@@ -5,7 +5,7 @@ import random
 import threading
 import time
 
-from common import MODES, answer, ask, check, fails, is_root, load, other, ours, plain, read_only
+from common import MODES, answer, ask, check, fails, is_root, load, other, ours, plain, read_only, reader_of
 
 
 def what_one_vfs_has_written_the_other_reads(folder):
@@ -185,17 +185,14 @@ def a_database_that_may_only_be_read_keeps_writers_out_while_it_is_open(folder):
     if not is_root("a database that may only be read"):
         return
     path = f"{folder}/data.db"
-    read_only(path).close()
-    reader = other(
+    reader = reader_of(
+        path,
         """
-load_as_another_user()
-connection = ours(sys.argv[2])
 print(ask(connection, "select count(*) from t"), flush=True)
 sys.stdin.readline()
 print(attempt(lambda: connection.execute("insert into t values(1)")), flush=True)
 connection.close()
 """,
-        path,
     )
     assert reader.stdout.readline() == "0\n"
     beside = plain(path, timeout=0)
