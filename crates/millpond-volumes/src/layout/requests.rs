@@ -76,6 +76,16 @@ pub enum Answer {
     Failed(String),
 }
 
+impl Answer {
+    /// Why this is no success of a request for `what`.
+    pub(super) fn why(self, what: &str) -> String {
+        match self {
+            Answer::Failed(why) => why,
+            other => format!("it answers {other:?} to a {what}"),
+        }
+    }
+}
+
 /// A request with its number, for the driver.
 pub type Numbered = (RequestId, Request);
 

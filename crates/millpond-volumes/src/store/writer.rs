@@ -233,6 +233,14 @@ impl Store {
         self.inner.driver.with(|side| side.writer.fence().cloned())
     }
 
+    /// Why a request failed last, if one has: also one of which no call speaks, for a checkpoint or a deletion.
+    /// [`Store::usage`] says whether these still fail.
+    pub fn trouble(&self) -> Option<String> {
+        self.inner
+            .driver
+            .with(|side| side.writer.trouble().map(str::to_owned))
+    }
+
     /// What was written and is in no commit, also what its writer was told of as taken. Of use when another writer has the
     /// store. Reads what has to be read.
     pub fn take_lost(&self) -> Vec<LostPage> {

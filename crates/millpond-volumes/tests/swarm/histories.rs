@@ -284,6 +284,83 @@ fn of_two_that_take_over_at_once_one_has_the_store() {
     }
 }
 
+/// Checkpoints are refused, and nothing else: no sync fails for it, and the figures and the reason are there.
+#[test]
+fn a_checkpoint_that_cannot_be_stored_is_said_by_the_figures_until_it_is() {
+    let (mut store, mut now) = (Store::default(), Duration::ZERO);
+    let mut writer = open(&mut store, now, 1, false);
+    let file = writer.create("a").unwrap();
+    let mut rounds = |writer: &mut Writer, rounds: u64, refused: bool| {
+        for round in 0..rounds {
+            now += Duration::from_secs(5);
+            writer.tick(now);
+            writer.write(now, file, round % 4, page(round as u8)).unwrap();
+            writer.sync(now, round);
+            let mut requests = writer.requests();
+            while !requests.is_empty() {
+                for (id, request) in requests {
+                    let is_checkpoint =
+                        matches!(&request, Request::Create { key, .. } if key.kind() == Kind::Checkpoint);
+                    let answer = match is_checkpoint && refused {
+                        true => Answer::Failed(String::from("too large")),
+                        false => store.answer(&request),
+                    };
+                    writer.answered(now, id, answer);
+                }
+                requests = writer.requests();
+            }
+            assert_eq!(synced(&writer.told()), &Ok(()));
+        }
+        writer.usage()
+    };
+    let usage = rounds(&mut writer, 30, true);
+    assert!(usage.checkpoint_failures > 10, "{usage:?}");
+    assert!(usage.commits_since_checkpoint >= 30, "{usage:?}");
+    assert_eq!(writer.trouble(), Some("too large"));
+    let usage = rounds(&mut writer, 30, false);
+    assert_eq!(usage.checkpoint_failures, 0);
+    assert!(usage.commits_since_checkpoint < 10, "{usage:?}");
+}
+
+/// What it reads is as old as the last look that had an answer, from when that was asked.
+#[test]
+fn a_reader_that_has_no_answer_grows_older_until_it_has() {
+    let (mut store, start) = (Store::default(), Duration::from_secs(100));
+    open(&mut store, start, 1, false);
+    let at = |secs: u64| start + Duration::from_secs(secs);
+    let mut reader = Reader::new(
+        start,
+        ReaderOptions {
+            at: At::Newest,
+            poll: Duration::from_secs(1),
+            grace: GRACE,
+            id: 7,
+            owner: String::new(),
+        },
+    );
+    let mut look = |now: Duration, is_down: bool| {
+        reader.tick(now);
+        let mut requests = reader.requests();
+        while !requests.is_empty() {
+            for (id, request) in requests {
+                let answer = match is_down {
+                    true => Answer::Failed(String::from("no route")),
+                    false => store.answer(&request),
+                };
+                reader.answered(now, id, answer);
+            }
+            requests = reader.requests();
+        }
+        reader.age(now + Duration::from_millis(500))
+    };
+    assert_eq!(look(start, false), Duration::from_millis(500));
+    assert_eq!(look(at(1), false), Duration::from_millis(500));
+    for secs in 2..6 {
+        assert_eq!(look(at(secs), true), Duration::from_millis(secs * 1000 - 500));
+    }
+    assert_eq!(look(at(6), false), Duration::from_millis(500));
+}
+
 /// A snapshot is given up and made anew under its name, in one commit.
 #[test]
 fn a_snapshot_that_is_made_anew_under_its_name_is_another() {

@@ -51,6 +51,11 @@ impl Checkpoints {
         self.flight.is_none() && self.commits >= options.checkpoint_commits && is_worth_it
     }
 
+    /// How often one could not be stored since the last that was.
+    pub(super) fn failures(&self) -> u32 {
+        self.flight.as_ref().map_or(0, |flight| flight.failures)
+    }
+
     /// What waits to be put again is due.
     pub(super) fn again(&mut self, now: Duration) {
         if let Some(flight) = self.flight.as_mut().filter(|flight| flight.request.is_err()) {
@@ -125,9 +130,10 @@ impl Writer {
             answer => {
                 flight.request = Err(now + pause(flight.failures));
                 flight.failures += 1;
-                let asked = flight.asked;
-                if flight.is_first && flight.failures > 1 {
-                    self.tell_failure(&format!("{answer:?}"), asked);
+                let (asked, why) = (flight.asked, answer.why("checkpoint"));
+                match flight.is_first && flight.failures > 1 {
+                    true => self.tell_failure(&why, asked),
+                    false => self.trouble = Some(why),
                 }
             }
         }

@@ -359,7 +359,7 @@ impl Writer {
                         frozen.failures += 1;
                         self.wait(now, Next::Prove, &why);
                     }
-                    other => self.wait(now, Next::Prove, &format!("it answers {other:?} to a list")),
+                    other => self.wait(now, Next::Prove, &other.why("list")),
                 }
             }
             Step::Checkpoint | Step::Waiting { .. } => {}

@@ -60,6 +60,7 @@ pub(super) struct Garbage {
     dead: Vec<Dead>,
     pass: Pass,
     pass_at: Duration,
+    /// Passes and sweeps that failed since the last that did not.
     failures: u32,
     sweep: Sweep,
     sweep_at: Duration,
@@ -73,7 +74,6 @@ pub(super) struct Garbage {
     /// The checkpoint that the newest commit names, and all that may be there: commit and epoch.
     named: (u64, u32),
     checkpoints: BTreeSet<(u64, u32)>,
-    deleted: u64,
 }
 
 impl Garbage {
@@ -91,12 +91,15 @@ impl Garbage {
             pins: BTreeMap::new(),
             named: (0, 0),
             checkpoints: BTreeSet::new(),
-            deleted: 0,
         }
     }
 
     pub(super) fn objects(&self) -> u64 {
         self.dead.len() as u64
+    }
+
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
     }
 
     pub(super) fn is_swept(&self) -> bool {
@@ -136,6 +139,14 @@ fn grace(grace: Duration) -> Duration {
 fn objects(state: &State, number: u64, epoch: u32) -> BTreeSet<Key> {
     let pages = state.live.keys().map(|object| object.key());
     pages.chain([Key::Checkpoint { number, epoch }]).collect()
+}
+
+fn snapshot_state(answer: Answer) -> Result<State, String> {
+    let Answer::Bytes(bytes) = answer else {
+        return Err(answer.why("checkpoint"));
+    };
+    let checkpoint = Checkpoint::decode(&bytes).map_err(|error| error.to_string())?;
+    State::from_ops(&checkpoint.ops, checkpoint.page_bytes).map_err(|error| error.to_string())
 }
 
 impl Writer {
@@ -267,7 +278,10 @@ impl Writer {
         match kind {
             Kind::Chunk => self.sweep_list(Kind::Commit),
             Kind::Commit => self.sweep_list(Kind::Checkpoint),
-            _ => self.garbage.sweep = Sweep::Idle,
+            _ => {
+                self.garbage.sweep = Sweep::Idle;
+                self.garbage.failures = 0;
+            }
         }
     }
 
@@ -296,13 +310,8 @@ impl Writer {
         match &mut self.garbage.sweep {
             Sweep::Snapshots(asked) => {
                 if let Some(Snapshot { number, epoch }) = asked.remove(&id) {
-                    let known = match answer {
-                        Answer::Bytes(bytes) => Checkpoint::decode(&bytes).ok(),
-                        _ => None,
-                    };
-                    let state = known.and_then(|k| State::from_ops(&k.ops, k.page_bytes).ok());
-                    match state {
-                        Some(state) => {
+                    match snapshot_state(answer) {
+                        Ok(state) => {
                             if !self.garbage.dropped_early.contains(&number) {
                                 let objects = objects(&state, number, epoch);
                                 self.garbage.snapshots.insert(number, objects);
@@ -310,9 +319,9 @@ impl Writer {
                             self.sweep_on();
                         }
                         // Nothing is deleted until it is known what a snapshot has.
-                        None => {
-                            self.garbage.sweep = Sweep::Idle;
-                            self.garbage.sweep_at = now + self.options.grace / 16;
+                        Err(why) => {
+                            let key = Key::Checkpoint { number, epoch };
+                            self.sweep_failed(now, format!("what a snapshot has, {key}: {why}"));
                         }
                     }
                     return;
@@ -322,10 +331,7 @@ impl Writer {
                 let kind = *kind;
                 match answer {
                     Answer::Listed(listed) => self.swept(now, kind, &listed),
-                    _ => {
-                        self.garbage.sweep = Sweep::Idle;
-                        self.garbage.sweep_at = now + self.options.grace / 16;
-                    }
+                    other => self.sweep_failed(now, other.why("list")),
                 }
                 return;
             }
@@ -351,7 +357,7 @@ impl Writer {
                     };
                     self.delete_if_known(now);
                 }
-                _ => self.pass_failed(now),
+                other => self.pass_failed(now, other.why("list of pins")),
             },
             Pass::Pins { asked, oldest } => {
                 let Some(key) = asked.remove(&id) else { return };
@@ -373,17 +379,16 @@ impl Writer {
                         }
                     }
                     Answer::Absent => {}
-                    _ => return self.pass_failed(now),
+                    other => return self.pass_failed(now, other.why("pin")),
                 }
                 self.delete_if_known(now);
             }
             Pass::Deleting { request, keys } if *request == id => {
                 if answer != Answer::Deleted {
-                    return self.pass_failed(now);
+                    return self.pass_failed(now, answer.why("deletion"));
                 }
                 let keys = std::mem::take(keys);
                 self.garbage.dead.retain(|dead| !keys.contains(&dead.key));
-                self.garbage.deleted += keys.len() as u64;
                 for key in keys {
                     match key {
                         Key::Chunk { epoch, number } => self.stored.remove(&ObjectId::chunk(epoch, number)),
@@ -400,10 +405,18 @@ impl Writer {
         }
     }
 
-    fn pass_failed(&mut self, now: Duration) {
+    fn pass_failed(&mut self, now: Duration, why: String) {
         self.garbage.pass = Pass::Idle;
         self.garbage.pass_at = now + pause(self.garbage.failures);
         self.garbage.failures += 1;
+        self.trouble = Some(why);
+    }
+
+    fn sweep_failed(&mut self, now: Duration, why: String) {
+        self.garbage.sweep = Sweep::Idle;
+        self.garbage.sweep_at = now + self.options.grace / 16;
+        self.garbage.failures += 1;
+        self.trouble = Some(why);
     }
 
     fn delete_if_known(&mut self, now: Duration) {

@@ -346,6 +346,9 @@ impl Writer {
             garbage_objects: self.garbage.objects(),
             uncommitted_bytes: self.staging.bytes(),
             commit: self.number,
+            commits_since_checkpoint: self.checkpoint.commits,
+            checkpoint_failures: self.checkpoint.failures(),
+            deletion_failures: self.garbage.failures(),
             cleaned_bytes: self.cleaned_bytes,
             pages: self
                 .state

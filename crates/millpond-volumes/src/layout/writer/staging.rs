@@ -388,10 +388,7 @@ impl Writer {
             // The name has our epoch, so that it is ours: an answer was lost.
             Answer::Stored | Answer::Exists => self.chunk_stored(number),
             answer => {
-                let why = match answer {
-                    Answer::Failed(why) => why,
-                    other => format!("it answers {other:?} to a chunk"),
-                };
+                let why = answer.why("chunk");
                 if let Some(flight) = self.staging.flights.get_mut(&number) {
                     flight.request = Err(now + pause(flight.failures));
                     flight.failures += 1;

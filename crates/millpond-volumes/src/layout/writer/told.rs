@@ -126,6 +126,13 @@ pub struct Usage {
     pub uncommitted_bytes: u64,
     /// The newest commit.
     pub commit: u64,
+    /// Commits since the newest checkpoint: opening reads the head of each.
+    pub commits_since_checkpoint: u64,
+    /// How often the checkpoint that is due could not be stored; 0: it can, or none is due. [`Writer::trouble`](super::Writer::trouble)
+    /// has the reason.
+    pub checkpoint_failures: u32,
+    /// How often what nothing needs could not be listed or deleted since it last could.
+    pub deletion_failures: u32,
     /// Pages in the map.
     pub pages: u64,
     /// Bytes of pages that were written anew to be rid of dead ones.
