@@ -6,7 +6,7 @@ use super::pages::{self, PageError};
 use super::reader::StoreReader;
 use super::writer::{Entry, Inner};
 use crate::format::op::FileNo;
-use crate::layout::{Place, State, Uncommitted};
+use crate::layout::{Place, State, Uncommitted, WriteError};
 use bytes::{Bytes, BytesMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -164,7 +164,9 @@ impl StoreFile {
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let page_bytes = self.page_bytes();
-        let end = offset + bytes.len() as u64;
+        let end = offset
+            .checked_add(bytes.len() as u64)
+            .ok_or(WriteError::TooLong)?;
         let len = self.len()?;
         if bytes.is_empty() {
             return Ok(());

@@ -68,6 +68,9 @@ pub enum WriteError {
     /// A name that can't be: empty, or longer than 4096 bytes.
     #[error("a name has 1 to 4096 bytes, not {0}")]
     Name(usize),
+    /// A file can't be that long.
+    #[error("a file has less than 2^64 bytes")]
+    TooLong,
     /// The store is not open, or is being closed.
     #[error("the store is not open")]
     Closed,
