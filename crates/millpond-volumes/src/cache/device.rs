@@ -105,7 +105,7 @@ impl Volumes {
             let (device, inode) = (metadata.dev(), metadata.ino());
             Ok((FileIdentity { device, inode }, stand_in))
         });
-        let (identity, stand_in) = made.map_err(Error::Threads)?;
+        let (identity, stand_in) = made.map_err(Error::System)?;
         let backing = Arc::new(Backing { file, stand_in });
         lock(&self.shared.files).insert(identity, backing.clone());
         Ok(backing)

@@ -56,7 +56,7 @@ impl CacheStore {
     }
 
     fn handle(&self, backing: &Backing) -> Result<File, CacheError> {
-        let stand_in = backing.stand_in.try_clone().map_err(Error::Threads)?;
+        let stand_in = backing.stand_in.try_clone().map_err(Error::System)?;
         Ok(self.cache.open_file(stand_in, OpenOptions::new().write(true))?)
     }
 

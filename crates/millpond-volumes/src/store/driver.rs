@@ -79,7 +79,7 @@ pub(super) fn runtime() -> Result<Runtime, Error> {
         .thread_name("millpond-store")
         .enable_all()
         .build();
-    built.map_err(Error::Threads)
+    built.map_err(Error::System)
 }
 
 /// Runs a future on a runtime, and waits for it without entering that.

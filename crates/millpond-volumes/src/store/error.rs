@@ -47,9 +47,9 @@ pub enum Error {
     /// The store has not answered in time.
     #[error("nothing came of it in {0:?}: {1}; it is tried again by the next call")]
     TimedOut(Duration, String),
-    /// A thread could not be made.
-    #[error("no threads can be made: {0}")]
-    Threads(std::io::Error),
+    /// The system has no thread for a store, or no file in memory for one of its files.
+    #[error("the system refuses what a store needs: {0}")]
+    System(std::io::Error),
 }
 
 impl Error {
