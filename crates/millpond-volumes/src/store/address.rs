@@ -89,14 +89,16 @@ pub(super) async fn probe(bucket: &Bucket) -> Result<(), Error> {
             .put_opts(&path, content.into(), PutMode::Create.into())
     };
     let unreachable = |error: StoreError| Error::Address(format!("{}: {}", bucket.name, say(&error)));
-    let first = create().await;
-    // Its answer may have been lost, and it was sent again.
-    if !matches!(first, Ok(_) | Err(StoreError::AlreadyExists { .. })) {
-        first.map_err(unreachable)?;
+    let mut created = create().await;
+    // The answer to the first may have been lost, and it was sent again.
+    if matches!(
+        created,
+        Ok(_) | Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. })
+    ) {
+        created = create().await;
+        let _ = bucket.store.delete(&path).await;
     }
-    let second = create().await;
-    let _ = bucket.store.delete(&path).await;
-    match second {
+    match created {
         Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => Ok(()),
         Ok(_) | Err(StoreError::NotImplemented { .. } | StoreError::NotSupported { .. }) => {
             Err(Error::NoConditionalPut(bucket.name.clone()))
@@ -104,3 +106,7 @@ pub(super) async fn probe(bucket: &Bucket) -> Result<(), Error> {
         Err(error) => Err(unreachable(error)),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;

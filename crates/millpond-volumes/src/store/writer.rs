@@ -113,7 +113,7 @@ impl Store {
         Store::open_in(bucket, options)
     }
 
-    fn open_in(bucket: Arc<Bucket>, options: StoreOptions) -> Result<Store, Error> {
+    pub(super) fn open_in(bucket: Arc<Bucket>, options: StoreOptions) -> Result<Store, Error> {
         let runtime = driver::runtime()?;
         let probed = bucket.clone();
         let probing = driver::wait_for(runtime.handle(), async move { address::probe(&probed).await });
