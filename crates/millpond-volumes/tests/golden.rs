@@ -125,6 +125,12 @@ fn each_changed_bit_is_noticed() {
     for len in 0..whole.len() {
         assert!(Commit::decode(&whole[..len]).is_err(), "{len} bytes");
     }
+    let checkpoint = checkpoint().encode();
+    for bit in 0..checkpoint.len() * 8 {
+        let mut changed = checkpoint.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(Checkpoint::decode(&changed).is_err(), "bit {bit} of a checkpoint");
+    }
     let behind = [&whole[..], b"pages"].concat();
     assert_eq!(
         Commit::decode(&behind).unwrap().0,

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
-use millpond_volumes::layout::{OpenError, ReadError, SyncError};
+use millpond_volumes::layout::{OpenError, ReadError, SyncError, WriteError};
 use millpond_volumes::{Error, Store, StoreOptions, StoreReader};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 fn options() -> StoreOptions {
     StoreOptions::new()
@@ -28,6 +28,12 @@ fn read(store: &Store, name: &str) -> Vec<u8> {
     let mut found = vec![0; file.len().unwrap() as usize];
     assert_eq!(file.read_at(&mut found, 0).unwrap(), found.len());
     found
+}
+
+/// Milliseconds since a time in milliseconds since 1970.
+fn since(unix_ms: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    (now.as_millis() as u64).abs_diff(unix_ms)
 }
 
 fn folder(of: &tempfile::TempDir) -> String {
@@ -130,6 +136,37 @@ fn a_reader_follows_whole_commits_and_says_how_old_it_is() {
     assert_eq!(reader.commit(), store.usage().layout.commit);
 }
 
+/// The reader neither looks nor renews its pin, as one that was suspended: for its own grace is long.
+#[test]
+fn a_reader_that_was_away_for_too_long_begins_anew_at_the_newest_commit() {
+    let temp = tempfile::tempdir().unwrap();
+    let url = folder(&temp);
+    let store = Store::open(&url, options().grace(Duration::from_secs(1))).unwrap();
+    let (file, removed) = (store.create("a").unwrap(), store.create("b").unwrap());
+    file.write_at(&vec![1; 5 << 20], 0).unwrap();
+    removed.write_at(b"gone", 0).unwrap();
+    store.sync().unwrap();
+    let chunk = std::fs::read_dir(temp.path().join("c")).unwrap().next();
+    let chunk = chunk.unwrap().unwrap().path();
+    let long = Duration::from_secs(1000);
+    let reader = StoreReader::open(&url, options().grace(long).poll(long)).unwrap();
+    let (seen, gone) = (reader.open_file("a").unwrap(), reader.open_file("b").unwrap());
+    store.remove("b").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while chunk.exists() {
+        assert!(Instant::now() < deadline, "{:?}", store.usage());
+        file.write_at(&vec![2; 5 << 20], 0).unwrap();
+        store.sync().unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(reader.commit() < store.usage().layout.commit, "it was not away");
+    let mut found = vec![0; 5 << 20];
+    assert_eq!(seen.read_at(&mut found, 0).unwrap(), found.len());
+    assert!(found.iter().all(|byte| *byte == 2));
+    let error = gone.read_at(&mut found, 0).unwrap_err();
+    assert!(matches!(&error, Error::NoFile(name) if name == "b"), "{error}");
+}
+
 #[test]
 fn a_snapshot_stays_as_it_was_while_all_is_written_anew() {
     let store = Store::open("memory://snapshot", options()).unwrap();
@@ -162,8 +199,8 @@ fn a_takeover_fences_and_what_was_not_committed_can_be_had() {
     first.sync().unwrap();
     let held = Store::open("memory://fence", options()).unwrap_err();
     assert!(
-        matches!(&held, Error::Open(OpenError::Held { owner, epoch: 1, .. }) if owner.contains("process")),
-        "{held}"
+        matches!(&held, Error::Open(OpenError::Held { owner, epoch: 1, at_unix_ms }) if owner.contains("process") && since(*at_unix_ms) < 60_000),
+        "{held:?}"
     );
 
     let second = Store::open("memory://fence", options().take_over(true)).unwrap();
@@ -208,6 +245,41 @@ fn an_object_that_was_changed_is_an_error_and_verify_names_it() {
     assert!(error.to_string().contains("damaged"), "{error}");
     let other = (damaged[0].page + 1) % 1536;
     file.read_at(&mut page, other * 4096).unwrap();
+    std::fs::remove_file(&chunk).unwrap();
+    let error = file.read_at(&mut page, damaged[0].page * 4096).unwrap_err();
+    assert!(
+        matches!(&error, Error::Read { file, page, why, .. } if file == "a" && *page == damaged[0].page && why.contains("no such object")),
+        "{error}"
+    );
+}
+
+/// Chunks can't be created for a while.
+#[test]
+fn what_a_store_that_is_down_cannot_take_is_refused_in_time_and_what_was_taken_is_in_the_next_sync() {
+    let temp = tempfile::tempdir().unwrap();
+    let url = folder(&temp);
+    let options = options().held_bytes(8 << 20).sync_timeout(Duration::from_secs(2));
+    let store = Store::open(&url, options).unwrap();
+    let file = store.create("a").unwrap();
+    let chunks = temp.path().join("c");
+    std::fs::write(&chunks, b"no folder").unwrap();
+    let content = bytes(1, 1 << 20);
+    let mut taken = 0;
+    let error = loop {
+        match file.write_at(&content, taken << 20) {
+            Ok(()) => taken += 1,
+            Err(error) => break error,
+        }
+        assert!(taken <= 8, "{taken} MiB are held");
+    };
+    assert!(matches!(error, Error::TimedOut(..)), "{error}");
+    assert_eq!(taken, 8);
+    std::fs::remove_file(&chunks).unwrap();
+    store.sync().unwrap();
+    let reader = StoreReader::open(&url, StoreOptions::new()).unwrap();
+    let mut found = vec![0; 8 << 20];
+    reader.open_file("a").unwrap().read_at(&mut found, 0).unwrap();
+    assert!(found.chunks(1 << 20).all(|part| part == content));
 }
 
 #[test]
@@ -239,6 +311,15 @@ fn an_address_that_is_none_says_what_is() {
 }
 
 #[test]
+fn a_write_beyond_the_longest_file_is_an_error_and_changes_nothing() {
+    let store = Store::open("memory://long", options()).unwrap();
+    let file = store.create("a").unwrap();
+    let error = file.write_at(b"pond", u64::MAX - 2).unwrap_err();
+    assert!(matches!(error, Error::Write(WriteError::TooLong)), "{error}");
+    assert_eq!(file.len().unwrap(), 0);
+}
+
+#[test]
 fn dropping_the_last_handle_closes_the_store() {
     let store = Store::open("memory://dropped", options()).unwrap();
     let file = store.create("a").unwrap();
@@ -259,9 +340,9 @@ fn garbage_is_gone_after_the_grace_and_what_is_stored_stays_near_what_is_live() 
             .unwrap();
         store.sync().unwrap();
     }
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while store.usage().requests.deletes == 0 {
-        assert!(std::time::Instant::now() < deadline, "{:?}", store.usage());
+        assert!(Instant::now() < deadline, "{:?}", store.usage());
         std::thread::sleep(Duration::from_millis(100));
         file.write_at(b"x", 0).unwrap();
         store.sync().unwrap();

@@ -93,13 +93,15 @@ impl StoreOptions {
         self
     }
 
-    /// After so long a request is given up: 10 seconds unless it is said.
+    /// After so long an attempt at a request is given up, and no other is begun: 10 seconds unless it is said. A request fails
+    /// after three times as long whatever was attempted.
     pub fn request_timeout(mut self, timeout: Duration) -> StoreOptions {
         self.request_timeout = timeout;
         self
     }
 
-    /// A request that failed is made again so often, within its time: 3 times unless it is said.
+    /// A request of which an attempt failed is attempted again so often, within [`StoreOptions::request_timeout`]: 3 times
+    /// unless it is said.
     pub fn retries(mut self, retries: usize) -> StoreOptions {
         self.retries = retries;
         self

@@ -55,7 +55,7 @@ fn on_all(scenario: &str) {
         let last = said
             .lines()
             .find(|line| line.starts_with("seen: "))
-            .unwrap_or_default();
+            .unwrap_or_else(|| panic!("{scenario} on {name} has seen nothing: {said}"));
         println!("{scenario} on {name}: {last}");
     }
 }
