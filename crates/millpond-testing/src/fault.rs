@@ -117,6 +117,7 @@ pub struct Faulty {
     state: Mutex<State>,
     released: Condvar,
     woken: AtomicBool,
+    keeps_unsynced: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -176,7 +177,13 @@ impl Faulty {
             }),
             released: Condvar::new(),
             woken: AtomicBool::new(false),
+            keeps_unsynced: AtomicBool::new(false),
         }
+    }
+
+    /// Says from now on that what a failed sync has not made durable is kept for the next one.
+    pub fn keep_unsynced(&self) {
+        self.keeps_unsynced.store(true, Ordering::SeqCst);
     }
 
     /// Adds a rule behind the others. It applies to what comes from now on.
@@ -432,7 +439,7 @@ impl Device for Faulty {
     }
 
     fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
-        self.inner.keeps_unsynced(file)
+        self.keeps_unsynced.load(Ordering::SeqCst) || self.inner.keeps_unsynced(file)
     }
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {

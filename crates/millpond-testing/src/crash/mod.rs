@@ -350,6 +350,10 @@ impl Device for Crashing {
         Ok(())
     }
 
+    fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.punch(file, offset, len)
+    }
+
     fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
         self.inner.keeps_unsynced(file)
     }

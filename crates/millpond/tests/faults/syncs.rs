@@ -36,6 +36,27 @@ fn a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_
     });
 }
 
+/// Such a device has what was written, though a disk may have dropped it.
+#[test]
+fn a_device_that_keeps_what_it_could_not_sync_is_asked_again_and_believed() {
+    let folder = Place::Disk.folder();
+    let device = faulty();
+    device.keep_unsynced();
+    let cache = cache(device.clone());
+    let file = open(&cache, &folder.path().join("data"));
+    file.write_at(b"content", 0).unwrap();
+    device.add(FaultRule {
+        times: 2,
+        ..FaultRule::always(FaultTarget::Syncs, Fault::Fail(libc::ETIMEDOUT))
+    });
+    for n in 1..=2 {
+        let error = file.sync_data().unwrap_err();
+        assert!(matches!(error, Error::Sync { .. }), "{error}");
+        assert_eq!((error.errno(), device.faults()), (libc::ETIMEDOUT, n));
+    }
+    file.sync_data().unwrap();
+}
+
 /// A device may have said that all is durable and not have done it; only a second sync can find that out.
 #[test]
 fn every_sync_asks_the_device_though_nothing_is_dirty() {
