@@ -58,7 +58,7 @@ impl DeviceFile {
         Ok(())
     }
 
-    /// Gives the lock up, before the file is dropped: whoever locks it next need not wait for all that know of it.
+    /// Gives the lock up, before the file is dropped: the thread that locks it next need not wait for all that know of it.
     pub(crate) fn unlock(&self) {
         self.exclusive.0.lock().take();
     }
