@@ -13,6 +13,7 @@ use millpond_core::units::Instant;
 use millpond_kernels::linux::anon::machine::{Lists, Toy};
 use millpond_kernels::linux::anon::{AnonRules, Counters, Entry, ShadowAge, System};
 use millpond_sim::look::{Look, Shade, Strip, ThreadLook};
+use std::ops::Range;
 
 mod own_rule;
 
@@ -56,8 +57,8 @@ impl Example {
 
 /// What keeps the pages.
 pub trait Memory {
-    /// A page that has proved to be needed.
-    fn make_active(&mut self, page: u32);
+    /// Brings in pages that then prove to be needed.
+    fn make_hot(&mut self, pages: Range<u32>);
     /// Uses a page; whether it had to be swapped in.
     fn use_page(&mut self, page: u32) -> bool;
     /// Both lists, from the warm end.
@@ -86,8 +87,8 @@ impl Linux {
 }
 
 impl Memory for Linux {
-    fn make_active(&mut self, page: u32) {
-        self.toy.make_active(page);
+    fn make_hot(&mut self, pages: Range<u32>) {
+        pages.for_each(|page| self.toy.make_active(page));
     }
 
     fn use_page(&mut self, page: u32) -> bool {
@@ -143,9 +144,9 @@ fn set(page: u32) -> &'static str {
 }
 
 impl<M: Memory> Toys<M> {
-    /// With 50 hot pages on the active list.
+    /// With 50 hot pages in memory.
     pub fn new(mut memory: M, example: Example) -> Toys<M> {
-        (0..SET).for_each(|page| memory.make_active(page));
+        memory.make_hot(0..SET);
         let mut toys = Toys {
             memory,
             uses: example.uses(),

@@ -56,7 +56,7 @@ pub(super) const KIM2020: Scene = Scene {
         ),
         column(
             "Millpond",
-            "Its own rule, with a small list for newcomers and shadows.",
+            "Its own rule: a use moves no page. A page that was used becomes active when the scan meets it at the cold end, once memory is full. Uses with hardly a new page between them count as one: the last two hot pages have no others, and leave.",
         ),
     ],
     shades: ["used once", "hot", "", "will be hot", "", ""],
