@@ -114,10 +114,7 @@ pub(super) fn csv(bytes: &[u8], options: &Options, to: &mut Builder) -> Result<(
                 (Some(columns), named) => (columns, named.map_or(Ids::Object, |(_, ids)| ids)),
                 (None, Some(named)) => named,
                 (None, None) => {
-                    return Err(format!(
-                        "`{}` names no column of ids; --columns says which it is, as id=5,size=4",
-                        short(line)
-                    ));
+                    return Err(format!("`{}` names no column of ids", short(line)));
                 }
             };
             let known = (columns, options.ids.unwrap_or(ids), separator);

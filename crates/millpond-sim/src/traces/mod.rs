@@ -162,7 +162,7 @@ pub fn format_of(path: &Path, bytes: &[u8], options: &Options) -> Result<Format,
     let format = options.format.or_else(|| detect::by_name(path));
     format.or_else(|| detect::by_content(bytes)).ok_or_else(|| {
         format!(
-            "it is no trace that is known: neither its name nor its content say what it is; --format takes {}",
+            "it is no trace that is known: neither its name nor its content say which of these it is: {}",
             Format::names()
         )
     })
