@@ -6,7 +6,7 @@ use millpond_core::manager::DeviceLook;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::trace::{Caller, Outcome, Record, Trace};
 use millpond_core::units::{Instant, Nanos};
-use millpond_sim::look::DiskLook;
+use millpond_sim::look::{DiskLook, next_write};
 
 /// What was done, as a page draws it, and why.
 type Words = (&'static str, String);
@@ -205,7 +205,7 @@ pub(crate) fn held_back(now: Instant, reason: Reason, device: &DeviceLook, disk:
     };
     Note {
         at: now.0,
-        page: format!("the next write ({})", reason.name()),
+        page: next_write(reason),
         what: "held back beside reads",
         class: "waits",
         why: format!(

@@ -3,6 +3,7 @@
 //! Every machine answers with the same parts: lists of pages from the warm end to the cold one, a disk, threads and what
 //! they wait for, limits. A list is cut into parts, because a picture has no room for a hundred thousand pages.
 
+use millpond_core::io::Reason;
 use millpond_core::units::Instant;
 
 /// What a page is like.
@@ -26,27 +27,6 @@ pub enum Shade {
 impl Shade {
     /// How many there are.
     pub const COUNT: usize = 6;
-    /// All of them, in the order of counts.
-    pub const ALL: [Shade; Shade::COUNT] = [
-        Shade::Clean,
-        Shade::Used,
-        Shade::Dirty,
-        Shade::Tagged,
-        Shade::Writing,
-        Shade::Loading,
-    ];
-
-    /// In a word or two.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Shade::Clean => "clean",
-            Shade::Used => "clean, used",
-            Shade::Dirty => "dirty",
-            Shade::Tagged => "dirty, met before",
-            Shade::Writing => "being written",
-            Shade::Loading => "being read",
-        }
-    }
 }
 
 /// A list of pages.
@@ -134,6 +114,20 @@ pub struct Look {
     pub threads: Vec<ThreadLook>,
     /// Limits in force, in pages.
     pub limits: Vec<(&'static str, u64)>,
+}
+
+/// For what a write waits that is held back, in words.
+pub fn next_write(reason: Reason) -> String {
+    let why = match reason {
+        Reason::Fault => "for a caller that waits for the page",
+        Reason::ReadAhead => "ahead of a reader",
+        Reason::Background => "in the background",
+        Reason::DirtierBlocked => "for a paused writer",
+        Reason::Reclaim => "for reclaim",
+        Reason::Sync => "for a sync",
+        Reason::Swap => "to swap",
+    };
+    format!("the next write, {why}")
 }
 
 #[cfg(test)]

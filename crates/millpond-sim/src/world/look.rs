@@ -1,7 +1,7 @@
 //! What a world looks like, for those that draw it.
 
 use super::World;
-use crate::look::{Look, Shade, Strip, ThreadLook};
+use crate::look::{Look, Shade, Strip, ThreadLook, next_write};
 use crate::process::{Op, Process, State};
 use millpond_core::admission::Form;
 use millpond_core::page::Phase;
@@ -46,7 +46,7 @@ impl<A: Form> World<A> {
         threads.sort_by_key(|thread| thread.does);
         if let Some((reason, span)) = held_back {
             threads.push(ThreadLook {
-                name: format!("the next write ({})", reason.name()),
+                name: next_write(reason),
                 count: 1,
                 does: "held back: a read is expected, or slow",
                 is_held_up: true,
