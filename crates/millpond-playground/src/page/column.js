@@ -143,11 +143,10 @@ class Column {
       const fill = disk.write === null ? palette.dim : disk.write ? palette.writing : palette.loading;
       svg.append(draw("rect", { x: Math.min(296, disk.head * 300), y: 0, width: 4, height: 13, fill }));
     }
-    const queue = (count, y, fill, label) => {
+    const queue = (count, y, fill) => {
       const shown = Math.min(count, 32);
       for (let n = 0; n < shown; n += 1) svg.append(draw("rect", { x: 8 * n, y, width: 6, height: 9, fill }));
       if (count > shown) svg.append(draw("rect", { x: 8 * shown, y: y + 3, width: 12, height: 3, fill }));
-      return label;
     };
     queue(disk.reads + disk.queued[0], 19, palette.loading);
     queue(disk.writes + disk.queued[1], 33, palette.writing);

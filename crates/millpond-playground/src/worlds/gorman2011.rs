@@ -6,7 +6,6 @@ use millpond_core::options::Options;
 use millpond_core::page::PageKind;
 use millpond_core::reclaim::trace::{Caller, Trace};
 use millpond_core::units::{Instant, Nanos, PageCount, PageSize};
-use millpond_kernels::linux::reclaim::System;
 use millpond_kernels::linux::reclaim::machine::{
     self as linux, FILES, Load, Machine, MachineOptions, Rounds,
 };
@@ -230,16 +229,3 @@ pub(crate) fn figures(world: &millpond_sim::World, ended: &RoundsEnded) -> Vec<F
     figures.extend(files_per_s(took));
     figures
 }
-
-/// The systems of the post by the slider's steps.
-pub const RULES: [System; 9] = [
-    System::Linux3_0,
-    System::NoDirectWb,
-    System::LessKswapdWb,
-    System::Throttle,
-    System::Immediate,
-    System::PrioInode,
-    System::Version2,
-    System::Linux3_2,
-    System::Linux4_11,
-];
