@@ -48,6 +48,8 @@ use crate::watch::Watch;
 use crate::workload::axboe2016::Phase;
 use millpond::internal::ScratchDir;
 use millpond::internal::quantity;
+use millpond_core::units::{Bytes, PageSize};
+use millpond_playground::worlds::axboe2016;
 use options::Sizes;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -131,7 +133,10 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
 
     let mut report = report::report(&real, &simulated, &results, [&sizes, &simulated_sizes], doubt);
     report.command = options.command.clone();
-    if !simulated.is_empty() && options.phases().contains(&Phase::WritersAndReader) {
+    if !simulated.is_empty()
+        && options.phases().contains(&Phase::WritersAndReader)
+        && is_of_page(options, &simulated_sizes)
+    {
         let run = moving::Run {
             steps: &[],
             seed: options.seed,
@@ -274,4 +279,15 @@ fn warn_of_load() -> Option<String> {
     Some(format!(
         "The machine was busy before the first run (load {load:.1} on {processors} processors): a tail may be somebody else's."
     ))
+}
+
+/// Whether the page has runs of these sizes.
+fn is_of_page(options: &Options, sizes: &Sizes) -> bool {
+    let page = axboe2016::Sizes::scaled((sizes.scale * 1000.0).round() as u64, options.seed);
+    let pages = |size: Bytes| size.to_pages(PageSize::KIB_4).0;
+    options.writers == 1
+        && options.read_latency_goal.is_none()
+        && sizes.files == page.files
+        && [sizes.file, sizes.read_file, sizes.memory].map(pages)
+            == [page.file_pages, page.read_pages, page.frames]
 }

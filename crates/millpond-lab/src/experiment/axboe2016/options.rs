@@ -331,6 +331,18 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_runs_of_the_posts_sizes_and_no_others() {
+        let is_of_page = |options: &Options| super::super::is_of_page(options, &options.sizes(0.05));
+        let mut own = options();
+        assert!(is_of_page(&own));
+        own.writers = 2;
+        assert!(!is_of_page(&own));
+        own = options();
+        own.files = 10;
+        assert!(!is_of_page(&own));
+    }
+
+    #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
         type Change = fn(&mut Options);
         let table: [(Change, &str); 10] = [
