@@ -1,5 +1,6 @@
 """What the tests have in common."""
 
+import ctypes
 import os
 import sqlite3
 import subprocess
@@ -78,22 +79,26 @@ def is_root(what):
 
 
 def read_only(path, mode="delete"):
-    """Makes a database with an empty table, which only root may write: a connection to it."""
+    """Makes a database with an empty table, whose mode lets nobody write it: a connection to it."""
     connection = plain(path)
     connection.execute(f"pragma journal_mode={mode}")
     connection.execute("create table t(a)")
     os.chmod(path, 0o444)
-    os.chmod(os.path.dirname(path), 0o755)
     return connection
 
 
-def load_as_another_user():
-    load()  # while the library can be reached
-    os.setgid(65534)
-    os.setuid(65534)
+def load_and_give_up_writing():
+    """Loads the library and leaves root what it needs to read and search everything (CAP_DAC_READ_SEARCH), but not the right
+    to write what its mode forbids. Another user's process might not reach the folder."""
+    load()
+    version_3, this_thread, read_search = 0x20080522, 0, 1 << 2
+    header = (ctypes.c_uint32 * 2)(version_3, this_thread)
+    effective_permitted_inheritable = (ctypes.c_uint32 * 6)(read_search, read_search)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.capset(header, effective_permitted_inheritable) == 0, os.strerror(ctypes.get_errno())
 
 
 def reader_of(path, code):
     """Makes a database that the process may only read which runs this piece of Python, with a `connection` to it."""
     read_only(path).close()
-    return other("load_as_another_user()\nconnection = ours(sys.argv[2])\n" + code, path)
+    return other("load_and_give_up_writing()\nconnection = ours(sys.argv[2])\n" + code, path)

@@ -210,7 +210,7 @@ def a_wal_that_may_only_be_read_is_refused_in_every_locking_mode(folder):
     connection = read_only(path, "wal")
     said = answer(
         """
-load_as_another_user()
+load_and_give_up_writing()
 for locking in ["normal", "exclusive"]:
     connection = sqlite3.connect("file::memory:", uri=True, isolation_level=None)
     connection.execute(f"pragma locking_mode={locking}")  # of what is attached from now on
