@@ -239,7 +239,7 @@ fn a_replay_of_nonsense_says_what_is_wrong() {
     for (arguments, words) in [
         (
             vec!["replay", path],
-            "neither its name nor its content say what it is",
+            "neither its name nor its content say which of these it is",
         ),
         (
             vec!["replay", path, "--policy", "mru"],

@@ -230,7 +230,7 @@ fn what_can_not_be_replayed_says_why() {
         path
     };
     let why = |path: PathBuf| Load::read(&path, &Options::default()).unwrap_err().to_string();
-    assert!(why(file("a", b"hello")).contains("neither its name nor its content say what it is"));
+    assert!(why(file("a", b"hello")).contains("neither its name nor its content say which of these it is"));
     assert!(why(file("a.u32", b"hello")).contains("5 bytes are no whole number of page numbers"));
     assert!(why(file("b", b"MPTRACE\x02")).contains("version 2"));
     assert!(why(folder.path().join("none")).contains("cannot read"));

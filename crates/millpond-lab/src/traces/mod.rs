@@ -23,13 +23,11 @@ const BYTES_FOR_BYTE: u64 = 8;
 /// or too long for the memory that is free.
 pub fn read(path: &Path, options: &Options) -> Result<Requests> {
     let failed = |e| LabError::path("cannot read", path, e);
-    let bad = |why| {
-        LabError::BadValue {
+    let bad = |why| LabError::BadValue {
         option: "the trace",
         value: path.display().to_string(),
         allowed: why,
-        instead: "say what it is by --format, and by --columns id=5,size=4 for a csv without a head; docs/TRACES.md has the formats".into(),
-    }
+        instead: "docs/TRACES.md has the formats, and what --format and --columns say of a file".into(),
     };
     let mut file = File::open(path).map_err(failed)?;
     // First what it is: there are files without an end.
