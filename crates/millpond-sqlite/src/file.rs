@@ -317,12 +317,8 @@ impl Opened {
                 Ok(String::new())
             }
             Some(Err(name)) => {
-                let setting = millpond::settings::find(name)
-                    .map_err(Error::from)
-                    .map_err(told)?;
-                let all = cache.settings();
-                let value = all.into_iter().find(|(of, _)| of.name == setting.name);
-                Ok(value.and_then(|(_, value)| value).unwrap_or_default())
+                let value = cache.setting(name).map_err(told)?;
+                Ok(value.unwrap_or_default())
             }
             Some(Ok(pair)) => {
                 cache.set(&[pair]).map_err(told)?;

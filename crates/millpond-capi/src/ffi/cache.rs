@@ -2,7 +2,9 @@
 
 use super::faults::Faults;
 use super::handle;
-use super::memory::{self, Extensible, Kept, give_text, out, sized, text, text_or_none};
+use super::memory::{
+    self, Extensible, Kept, give_text, only_flags, out, sized, text, text_or_none, zero_reserved,
+};
 use super::{millpond_cache, millpond_faults};
 use crate::code::millpond_code;
 use crate::told::{Failure, Lost, Outcome, attempt};
@@ -98,13 +100,8 @@ fn builder(options: &millpond_cache_options) -> Result<Builder, Failure> {
         | MILLPOND_CACHE_CONTROL
         | MILLPOND_CACHE_SWAP_UNLINKED
         | MILLPOND_CACHE_MAPPINGS;
-    if options.flags & !known != 0 || options.reserved != 0 {
-        return Err(Failure::invalid(format!(
-            "the flags {:#x} of struct millpond_cache_options are not all known: allowed are those of {known:#x}, and 0 \
-             in `reserved`",
-            options.flags
-        )));
-    }
+    only_flags(millpond_cache_options::NAME, options.flags, known)?;
+    zero_reserved(millpond_cache_options::NAME, options.reserved)?;
     let mut builder = PageCache::builder()
         .populate(!has(MILLPOND_CACHE_LAZY))
         .memory_beyond_limit(has(MILLPOND_CACHE_BEYOND_LIMIT))
@@ -245,11 +242,9 @@ pub extern "C" fn millpond_cache_setting(
     needed: Option<&mut usize>,
 ) -> millpond_code {
     attempt(|| {
-        let setting = millpond::settings::find(text(name, "the name")?).map_err(Error::from)?;
-        let all = handle::value(cache)?.engine.settings();
-        let value = all.into_iter().find(|(of, _)| of.name == setting.name);
-        let value = value.and_then(|(_, value)| value).unwrap_or_default();
-        give_text(&value, (buffer, size), needed)
+        let name = text(name, "the name")?;
+        let value = handle::value(cache)?.engine.setting(name)?;
+        give_text(&value.unwrap_or_default(), (buffer, size), needed)
     })
 }
 

@@ -1,7 +1,7 @@
 //! Disks that fail, for tests of what stands on a cache.
 
 use super::handle::{self, value};
-use super::memory::{self, Extensible, one_of, out, sized};
+use super::memory::{self, Extensible, one_of, out, sized, zero_reserved};
 use super::millpond_faults;
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
@@ -76,7 +76,8 @@ fn rule(given: &millpond_fault) -> Result<FaultRule, Failure> {
         ];
         one_of("millpond_fault_target", given.target, &known)?
     };
-    if given.percent > 100 || given.error < 0 || given.reserved != 0 {
+    zero_reserved(millpond_fault::NAME, given.reserved)?;
+    if given.percent > 100 || given.error < 0 {
         return Err(Failure::invalid(format!(
             "a fault with error {} in {} of 100 cases: allowed are numbers of errno.h, and 0 to 100",
             given.error, given.percent

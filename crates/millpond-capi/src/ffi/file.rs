@@ -1,7 +1,7 @@
 //! Files.
 
 use super::handle::{self, value};
-use super::memory::{self, Extensible, bytes, bytes_mut, one_of, out, sized};
+use super::memory::{self, Extensible, bytes, bytes_mut, one_of, only_flags, out, sized, zero_reserved};
 use super::{cache, millpond_cache, millpond_check, millpond_file, millpond_log};
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
@@ -83,14 +83,9 @@ fn open_options(given: *const millpond_file_options) -> Result<OpenOptions, Fail
     }
     let given = sized(given)?;
     let has = |flag| given.flags & flag != 0;
-    if given.flags >= MILLPOND_OPEN_BESIDE_OTHER_CACHES << 1 || given.reserved != 0 {
-        return Err(Failure::invalid(format!(
-            "the flags {:#x} of struct millpond_file_options are not all known: allowed are those below {:#x}, and 0 in \
-             `reserved`",
-            given.flags,
-            MILLPOND_OPEN_BESIDE_OTHER_CACHES << 1
-        )));
-    }
+    let known = (MILLPOND_OPEN_BESIDE_OTHER_CACHES << 1) - 1;
+    only_flags(millpond_file_options::NAME, given.flags, known)?;
+    zero_reserved(millpond_file_options::NAME, given.reserved)?;
     let mut options = OpenOptions::new()
         .write(has(MILLPOND_OPEN_WRITE))
         .create(has(MILLPOND_OPEN_CREATE))

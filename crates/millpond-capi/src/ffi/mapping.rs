@@ -1,7 +1,7 @@
 //! Files at addresses.
 
 use super::handle::{self, value};
-use super::memory::{bytes, bytes_mut, one_of, out};
+use super::memory::{bytes, bytes_mut, one_of, only_flags, out};
 use super::{millpond_file, millpond_map};
 use crate::code::millpond_code;
 use crate::told::{Failure, attempt};
@@ -55,11 +55,7 @@ pub extern "C" fn millpond_map_new(
     attempt(|| {
         let map = out(map, "map")?;
         let known = MILLPOND_MAP_WRITABLE | MILLPOND_MAP_IN_THREAD;
-        if flags & !known != 0 {
-            return Err(Failure::invalid(format!(
-                "the flags {flags:#x} of a mapping are not all known: allowed are those of {known:#x}"
-            )));
-        }
+        only_flags("a mapping", flags, known)?;
         let faults = match flags & MILLPOND_MAP_IN_THREAD {
             0 => Faults::Handlers,
             _ => Faults::InThread,

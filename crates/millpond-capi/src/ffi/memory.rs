@@ -215,6 +215,32 @@ pub(crate) fn one_of<T: Copy>(name: &str, given: u32, known: &[(u32, T)]) -> Res
     })
 }
 
+/// That the caller's flags are among those which are known.
+///
+/// # Errors
+/// `MILLPOND_INVALID`.
+pub(crate) fn only_flags(of: &str, given: u32, known: u32) -> Result<(), Failure> {
+    match given & !known {
+        0 => Ok(()),
+        _ => Err(Failure::invalid(format!(
+            "the flags {given:#x} of {of} are not all known: allowed are those of {known:#x}"
+        ))),
+    }
+}
+
+/// That a field without a meaning yet is 0, so that it can get one.
+///
+/// # Errors
+/// `MILLPOND_INVALID`.
+pub(crate) fn zero_reserved(of: &str, given: u32) -> Result<(), Failure> {
+    match given {
+        0 => Ok(()),
+        _ => Err(Failure::invalid(format!(
+            "`reserved` of {of} is {given}: it must be 0"
+        ))),
+    }
+}
+
 /// What a program gives its callbacks. It is the program's to use, on whichever thread.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(usize);

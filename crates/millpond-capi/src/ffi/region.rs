@@ -1,10 +1,10 @@
 //! Anonymous memory within the budget.
 
 use super::handle::{self, value};
-use super::memory::{one_of, out};
+use super::memory::{one_of, only_flags, out};
 use super::{cache, millpond_cache, millpond_region};
 use crate::code::millpond_code;
-use crate::told::{Failure, attempt};
+use crate::told::attempt;
 use millpond::{Faults, Region, RegionAdvice, RegionOptions};
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -40,15 +40,10 @@ pub extern "C" fn millpond_region_new(
 ) -> millpond_code {
     attempt(|| {
         let region = out(region, "region")?;
+        only_flags("a region", flags, MILLPOND_REGION_IN_THREAD)?;
         let options = match flags {
             0 => RegionOptions::new(),
-            MILLPOND_REGION_IN_THREAD => RegionOptions::new().faults(Faults::InThread),
-            other => {
-                return Err(Failure::invalid(format!(
-                    "the flags {other:#x} of a region are not all known: allowed are 0 and \
-                     MILLPOND_REGION_IN_THREAD"
-                )));
-            }
+            _ => RegionOptions::new().faults(Faults::InThread),
         };
         cache::with(cache, |cache| {
             let made = cache.region_with(len, &options)?;

@@ -3,7 +3,7 @@
 use super::PageCache;
 use crate::error::Result;
 use crate::observe::history::{By, Change, History};
-use crate::settings::Setting;
+use crate::settings::{self, Setting};
 
 impl PageCache {
     /// Sets some settings by name, as `millpond set` does: `[("dirty.background", "64M"), ("memory", "1G")]`. They are taken
@@ -30,6 +30,19 @@ impl PageCache {
     /// set again in this order, brings back exactly what is there.
     pub fn settings(&self) -> Vec<(&'static Setting, Option<String>)> {
         self.handle.settings_now()
+    }
+
+    /// What the setting of this name is, as it can be typed; `None` for one of a form that is not chosen.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingError::Unknown`](settings::SettingError::Unknown), with the nearest name if one is near.
+    pub fn setting(&self, name: &str) -> Result<Option<String>> {
+        let sought = settings::find(name)?;
+        let mut all = self.settings().into_iter();
+        Ok(all
+            .find(|(setting, _)| setting.name == sought.name)
+            .and_then(|(_, value)| value))
     }
 
     /// The last changes of settings, whatever made them: [`CHANGES_MAX`](crate::history::CHANGES_MAX)
