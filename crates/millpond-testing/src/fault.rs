@@ -41,6 +41,8 @@ pub enum FaultTarget {
     Syncs,
     /// Changes of a file's length, of which the new one is the offset.
     Lengths,
+    /// Ranges that are made zeros.
+    Punches,
 }
 
 /// When a fault happens.
@@ -435,6 +437,11 @@ impl Device for Faulty {
     }
 
     fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        self.meet(
+            FaultTarget::Punches,
+            file,
+            Some(offset..offset.saturating_add(len)),
+        )?;
         self.inner.punch(file, offset, len)
     }
 

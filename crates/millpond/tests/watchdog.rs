@@ -60,6 +60,7 @@ fn asked_for(target: FaultTarget) -> Asked {
         FaultTarget::Reads => Asked::Read,
         FaultTarget::Writes => Asked::Write,
         FaultTarget::Syncs => Asked::Sync,
+        FaultTarget::Punches => Asked::Punch,
         _ => Asked::SetLen,
     }
 }
@@ -161,6 +162,16 @@ fn a_change_of_the_length_that_never_ends_is_named_again_and_again() {
             open(cache, path).set_len(50).unwrap();
         });
         assert_eq!(heard, vec![(Asked::SetLen, None); 3]);
+    });
+}
+
+#[test]
+fn a_hole_that_is_never_made_is_named_again_and_again() {
+    bounded(|| {
+        let heard = held(FaultTarget::Punches, Kind::Pool, |path, cache| {
+            open(cache, path).punch(20 * PAGE, 5 * PAGE).unwrap();
+        });
+        assert_eq!(heard, vec![(Asked::Punch, Some(20..25)); 3]);
     });
 }
 

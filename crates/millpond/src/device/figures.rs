@@ -43,7 +43,7 @@ pub struct DeviceFigures {
     pub syncs: u64,
     /// What they took, all together.
     pub sync_time: Nanos,
-    /// Reads, writes and syncs that have failed.
+    /// Reads, writes, syncs, changes of a length and holes that have failed.
     pub errors: u64,
     /// Reads under way.
     pub reads_in_transit: u64,
@@ -106,7 +106,7 @@ impl Figures {
                 figures.writes_in_transit += 1;
                 figures.write_bytes_in_transit += counted.bytes;
             }
-            Asked::Sync | Asked::SetLen => {}
+            Asked::Sync | Asked::SetLen | Asked::Punch => {}
         }
     }
 
@@ -137,7 +137,7 @@ impl Figures {
                 figures.syncs += 1;
                 figures.sync_time.0 += took.0;
             }
-            Asked::SetLen => {}
+            Asked::SetLen | Asked::Punch => {}
         }
     }
 

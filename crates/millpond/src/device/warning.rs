@@ -138,6 +138,7 @@ impl fmt::Display for Warning {
             Asked::Write => "a write",
             Asked::Sync => "a sync",
             Asked::SetLen => "a change of the length",
+            Asked::Punch => "a hole",
         };
         write!(f, "{what} of {}", path.display())?;
         match pages {

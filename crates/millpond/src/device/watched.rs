@@ -7,7 +7,7 @@
 //!                                    a Warning to the hook, or to standard error
 //! ```
 //!
-//! It is around every device of a cache, so that nothing is asked of one unseen: transfers, syncs, changes of a length.
+//! It is around every device of a cache, so that nothing is asked of one unseen: transfers, syncs, changes of a length, holes.
 //! The reaper looks when its wait ends, and its wait ends in time for that; threads that wait for a sync or a frame look
 //! as well, in case the reaper is what hangs. To note a call takes a lock and a place in a map, beside a system call at
 //! least; nothing is looked at before the first limit could be over.
@@ -41,6 +41,8 @@ pub enum Asked {
     Sync,
     /// To change the file's length.
     SetLen,
+    /// To make a range zeros.
+    Punch,
 }
 
 /// A device and the watch over it.
@@ -356,7 +358,9 @@ impl Device for Watched {
     }
 
     fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
-        self.inner.punch(file, offset, len)
+        let range = offset..offset.saturating_add(len);
+        let call = self.call(self.entry(file, Asked::Punch, None, Some(range)));
+        call.with(self.inner.punch(file, offset, len))
     }
 
     fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
