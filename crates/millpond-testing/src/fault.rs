@@ -449,6 +449,10 @@ impl Device for Faulty {
         self.keeps_unsynced.load(Ordering::SeqCst) || self.inner.keeps_unsynced(file)
     }
 
+    fn closed(&self, file: &DeviceFile) {
+        self.inner.closed(file);
+    }
+
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }

@@ -358,6 +358,10 @@ impl Device for Crashing {
         self.inner.keeps_unsynced(file)
     }
 
+    fn closed(&self, file: &DeviceFile) {
+        self.inner.closed(file);
+    }
+
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }

@@ -328,6 +328,10 @@ impl Device for Modelled {
         self.inner.keeps_unsynced(file)
     }
 
+    fn closed(&self, file: &DeviceFile) {
+        self.inner.closed(file);
+    }
+
     fn facts(&self, _: &DeviceFile) -> DeviceFacts {
         self.service.facts()
     }

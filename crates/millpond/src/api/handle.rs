@@ -6,7 +6,7 @@ use super::tasks::Places;
 use crate::control::cache::Cache;
 #[cfg(feature = "control")]
 use crate::control::socket::{Control, Place};
-use crate::device::FileIdentity;
+use crate::device::{Device, FileIdentity};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::observe::events;
@@ -121,7 +121,11 @@ impl Handle {
         // The core knows the file still if that fails.
         let forgotten = self.write_and_forget(inner, &mut lost);
         let free_id = forgotten.is_ok().then_some(inner.id.0);
-        lost.extend(forgotten.err());
+        match forgotten {
+            // Before another thread can open it.
+            Ok(()) => self.engine.device.closed(&inner.device()),
+            Err(error) => lost.push(error),
+        }
         events::closed(&inner.path);
         lost.iter().for_each(|error| events::lost(&inner.path, error));
         {

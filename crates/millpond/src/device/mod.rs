@@ -162,6 +162,10 @@ pub trait Device: Send + Sync + fmt::Debug {
         false
     }
 
+    /// The last handle of the file was dropped and its pages are forgotten: a cache asks for nothing more of it before it is
+    /// opened again. Called once for that, by the thread that drops the handle.
+    fn closed(&self, _file: &DeviceFile) {}
+
     /// What is known of the disk that holds `file`.
     fn facts(&self, file: &DeviceFile) -> DeviceFacts;
 

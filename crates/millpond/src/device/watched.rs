@@ -367,6 +367,10 @@ impl Device for Watched {
         self.inner.keeps_unsynced(file)
     }
 
+    fn closed(&self, file: &DeviceFile) {
+        self.inner.closed(file);
+    }
+
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }
