@@ -3,6 +3,7 @@
 use super::File;
 use crate::error::{Error, Result};
 use crate::observe::explain::{self, Call};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl File {
@@ -41,7 +42,24 @@ impl File {
     /// # Errors
     /// [`Error::Poisoned`].
     pub fn is_unwritten(&self) -> Result<bool> {
-        let pages = self.len().div_ceil(self.engine().page_size.bytes());
-        self.engine().is_changed(&self.inner, 0..pages)
+        Ok(!self.unwritten()?.is_empty())
+    }
+
+    /// Which of its bytes are on pages that are changed and not on the device: ranges of whole pages in their order, no two of
+    /// which touch. Costs as much and is as exact as [`File::is_unwritten`].
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub fn unwritten(&self) -> Result<Vec<Range<u64>>> {
+        let (len, size) = (self.len(), self.engine().page_size.bytes());
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for page in self.engine().changed(&self.inner, 0..len.div_ceil(size))? {
+            let (start, end) = (page * size, (page * size + size).min(len));
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => ranges.push(start..end),
+            }
+        }
+        Ok(ranges)
     }
 }

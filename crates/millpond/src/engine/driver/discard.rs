@@ -8,6 +8,7 @@ use crate::frames::own::{self, Waits};
 use millpond_core::event::Event;
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
@@ -65,17 +66,23 @@ impl Engine {
         Ok(left)
     }
 
-    /// Whether one of the pages is dirty, or being written.
-    pub(crate) fn is_changed(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
-        let mut is_changed = false;
+    /// Those of the pages that are dirty, or being written.
+    pub(crate) fn changed(&self, file: &FileInner, pages: Range<u64>) -> Result<BTreeSet<u64>> {
+        let mut changed = BTreeSet::new();
         self.each_held(file, pages, |held| {
-            is_changed |= held.iter().any(|&(_, frame)| {
+            let of_them = held.iter().filter(|&&(_, frame)| {
                 let word = self.table.word(frame);
                 word.is_dirty() || word.is_writeback()
             });
+            changed.extend(of_them.map(|(key, _)| key.index().0));
             Ok(())
         })?;
-        Ok(is_changed)
+        Ok(changed)
+    }
+
+    /// Whether one of the pages is dirty, or being written.
+    pub(crate) fn is_changed(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
+        Ok(!self.changed(file, pages)?.is_empty())
     }
 
     /// Goes through the pages `pages` of the file that are in memory, some at a time. Looks at each of the pages or at
