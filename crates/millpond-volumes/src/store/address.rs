@@ -6,8 +6,9 @@
 //!   memory://name          of this process, for tests
 //! ```
 
-use super::bucket::{Bucket, say};
+use super::bucket::Bucket;
 use super::error::Error;
+use super::message::say;
 use super::options::StoreOptions;
 use object_store::memory::InMemory;
 use object_store::path::Path;

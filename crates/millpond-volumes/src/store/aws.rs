@@ -2,9 +2,11 @@
 //! `~/.aws/credentials` and `~/.aws/config`, else what the machine's role has.
 
 use super::error::Error;
+use super::message::{note, say};
 use super::options::StoreOptions;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use async_trait::async_trait;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, AwsCredentialProvider};
+use object_store::{ClientOptions, CredentialProvider, ObjectStore, RetryConfig};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,11 +31,12 @@ pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn Obje
         }
     }
     if let Some(endpoint) = &options.endpoint {
-        builder = builder.with_endpoint(endpoint);
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
     }
-    let endpoint = builder
-        .get_config_value(&AmazonS3ConfigKey::Endpoint)
-        .unwrap_or_default();
+    note_settings(&builder);
+    let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+    let endpoint = endpoint.iter().find_map(|key| builder.get_config_value(key));
+    let endpoint = endpoint.unwrap_or_default();
     if endpoint.rsplit_once('@').is_some() {
         let why = "an endpoint has no user and password: credentials are read as AWS' tools read them";
         return Err(Error::Address(String::from(why)));
@@ -47,10 +50,46 @@ pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn Obje
         retry_timeout: options.request_timeout,
         ..RetryConfig::default()
     };
-    let built = builder.with_client_options(client).with_retry(retry).build();
-    let store =
-        built.map_err(|error| Error::Address(format!("s3://{bucket}: {}", super::bucket::say(&error))))?;
-    Ok(Arc::new(store))
+    let builder = builder.with_client_options(client).with_retry(retry);
+    let failed = |error| Error::Address(format!("s3://{bucket}: {}", say(&error)));
+    let of = builder.clone().build().map_err(failed)?.credentials().clone();
+    let store = builder.with_credentials(Arc::new(Noted(of))).build();
+    Ok(Arc::new(store.map_err(failed)?))
+}
+
+/// Notes what is secret of the settings, from wherever they are.
+fn note_settings(builder: &AmazonS3Builder) {
+    let keys = [
+        "aws_access_key_id",
+        "aws_secret_access_key",
+        "aws_session_token",
+        "aws_sse_customer_key_base64",
+    ];
+    let files = [
+        "aws_container_authorization_token_file",
+        "aws_web_identity_token_file",
+    ];
+    let setting = |key: &&str| builder.get_config_value(&key.parse().ok()?);
+    keys.iter().filter_map(setting).for_each(|value| note(&value));
+    let tokens = files.iter().filter_map(setting).map(std::fs::read_to_string);
+    tokens.flatten().for_each(|token| note(&token));
+}
+
+/// Credentials, each of which is noted before it is used.
+#[derive(Debug)]
+struct Noted(AwsCredentialProvider);
+
+#[async_trait]
+impl CredentialProvider for Noted {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
+        let credential = self.0.get_credential().await?;
+        note(&credential.key_id);
+        note(&credential.secret_key);
+        credential.token.iter().for_each(|token| note(token));
+        Ok(credential)
+    }
 }
 
 /// What the files of a profile say.

@@ -6,6 +6,7 @@
 //! | `aws` | settings and credentials as AWS' own tools read them |
 //! | `bucket` | does what a machine asks for, and counts it |
 //! | `driver` | a machine, its requests and its callers |
+//! | `message` | what a store's error says, without secrets |
 //! | `pages` | pages read from where they are, neighbours at once |
 //! | `writer`, `reader`, `file` | what a program calls |
 //! | `verify` | every reference and every checksum |
@@ -17,6 +18,7 @@ mod bucket;
 mod driver;
 mod error;
 mod file;
+mod message;
 mod options;
 mod pages;
 mod reader;

@@ -1,7 +1,8 @@
 //! Pages read from where they are, neighbours at once.
 
-use super::bucket::{Bucket, say};
+use super::bucket::Bucket;
 use super::driver::wait_for;
+use super::message::say;
 use crate::format::{Key, checksum};
 use crate::layout::Place;
 use bytes::Bytes;
