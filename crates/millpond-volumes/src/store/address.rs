@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
+/// An object of each store, which is never written again.
+const PROBE: &str = "probe";
+
 /// Stores in memory by name.
 static IN_MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
 
@@ -77,37 +80,29 @@ fn folder(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {
     Ok(Arc::new(store))
 }
 
-/// Creates an object twice: a store where both succeed can't have a fence.
+/// Creates an object that is there: a store that lets it can't have a fence. The object stays, the same for all openings.
 ///
 /// # Errors
 /// If it has none, or can't be reached.
 pub(super) async fn probe(bucket: &Bucket) -> Result<(), Error> {
-    let path = bucket.path(&format!("probe-{:032x}", super::driver::random()));
+    let path = bucket.path(PROBE);
     let create = || {
-        let content = bytes::Bytes::from_static(b"two that create this must not both succeed");
+        let content = bytes::Bytes::from_static(b"whoever creates this once more must be refused");
         bucket
             .store
             .put_opts(&path, content.into(), PutMode::Create.into())
     };
-    let unreachable = |error: StoreError| Error::Address(format!("{}: {}", bucket.name, say(&error)));
-    let mut created = create().await;
-    // The answer to the first may have been lost, and it was sent again.
-    if matches!(
-        created,
-        Ok(_) | Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. })
-    ) {
-        created = create().await;
-        let _ = bucket.store.delete(&path).await;
-    }
+    let created = match create().await {
+        Ok(_) => create().await,
+        // Of an opening before, or the answer to an attempt was lost.
+        refused => refused,
+    };
     match created {
         Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. }) => Ok(()),
         Ok(_) | Err(StoreError::NotImplemented { .. } | StoreError::NotSupported { .. }) => {
+            let _ = bucket.store.delete(&path).await;
             Err(Error::NoConditionalPut(bucket.name.clone()))
         }
-        Err(error) => Err(unreachable(error)),
+        Err(error) => Err(Error::Address(format!("{}: {}", bucket.name, say(&error)))),
     }
 }
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests;

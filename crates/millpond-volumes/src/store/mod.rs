@@ -19,6 +19,9 @@ mod driver;
 mod error;
 mod file;
 mod message;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod odd;
 mod options;
 mod pages;
 mod reader;
