@@ -174,6 +174,7 @@ impl Load {
             Step::Pausing(until) => Some(until),
             _ => None,
         }
+        self.commits.clear();
     }
 
     pub(super) fn tick(&mut self, now: Duration, outbox: &mut Outbox) {
@@ -198,10 +199,16 @@ impl Load {
         }
         match &mut self.step {
             Step::Listing(request) if *request == id => {
-                let Answer::Listed(listed) = answer else {
-                    return None;
+                let (listed, is_all) = match answer {
+                    Answer::Part(listed) => (listed, false),
+                    Answer::Listed(listed) => (listed, true),
+                    _ => return None,
                 };
-                self.commits = listed.iter().filter_map(|listed| number(listed.key)).collect();
+                self.commits
+                    .extend(listed.iter().filter_map(|listed| number(listed.key)));
+                if !is_all {
+                    return None;
+                }
                 match self.commits.iter().max() {
                     Some(&newest) => self.step = Step::Newest(HeadFetch::new(newest, outbox)),
                     None => {

@@ -34,7 +34,7 @@ pub enum Request {
         /// Which bytes; `None`: all.
         range: Option<Range<u64>>,
     },
-    /// Lists all objects of a kind, behind one of them if that is given.
+    /// Lists all objects of a kind, behind one of them if that is given. A long list is answered in parts, as it is read.
     List {
         /// Which.
         kind: Kind,
@@ -68,7 +68,9 @@ pub enum Answer {
     Bytes(Bytes),
     /// There is no such object.
     Absent,
-    /// In the order of their names.
+    /// Some of a list: more follow as further answers to the same request. Nothing is said of the order.
+    Part(Vec<Listed>),
+    /// A list, or the last part of one.
     Listed(Vec<Listed>),
     /// They are gone.
     Deleted,

@@ -14,6 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+/// Names that are handed on at a time: as many as one request of S3 lists.
+const LISTED_MAX: usize = 1000;
+
+/// Takes names of a list that is not at its end.
+pub(super) type Part<'a> = dyn FnMut(Vec<Listed>) + Send + 'a;
+
+/// Why there is no answer.
+enum Failure {
+    Store(StoreError),
+    /// None came in time.
+    Late,
+}
+
 /// Requests since a store was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Requests {
@@ -25,7 +38,7 @@ pub struct Requests {
     pub gets: u64,
     /// Their bytes.
     pub get_bytes: u64,
-    /// Lists.
+    /// Pages of lists, of 1000 names each.
     pub lists: u64,
     /// Objects that were deleted.
     pub deletes: u64,
@@ -116,24 +129,29 @@ impl Bucket {
         }
     }
 
-    /// Does what is asked.
-    pub(super) async fn answer(&self, request: &Request) -> Answer {
+    /// Does what is asked. Of a list that is long `part` gets all but the last names, as they come.
+    pub(super) async fn answer(&self, request: &Request, part: &mut Part<'_>) -> Answer {
         let began = Instant::now();
-        let done = tokio::time::timeout(self.timeout, self.done(request)).await;
+        let done = self.done(request, part).await;
         let nanos = began.elapsed().as_nanos() as u64;
         self.counters.nanos.fetch_add(nanos, Relaxed);
         self.counters.nanos_max.fetch_max(nanos, Relaxed);
         let failed = match done {
-            Ok(Ok(answer)) => return answer,
-            Ok(Err(StoreError::NotFound { .. })) => return Answer::Absent,
-            Ok(Err(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. })) => {
+            Ok(answer) => return answer,
+            Err(Failure::Store(StoreError::NotFound { .. })) => return Answer::Absent,
+            Err(Failure::Store(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. })) => {
                 return Answer::Exists;
             }
-            Ok(Err(error)) => say(&error),
-            Err(_) => format!("no answer in {:?}", self.timeout),
+            Err(Failure::Store(error)) => say(&error),
+            Err(Failure::Late) => format!("no answer in {:?}", self.timeout),
         };
         self.counters.failed.fetch_add(1, Relaxed);
         Answer::Failed(failed)
+    }
+
+    async fn in_time<T>(&self, of: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
+        let done = tokio::time::timeout(self.timeout, of).await;
+        done.map_err(|_| Failure::Late)?.map_err(Failure::Store)
     }
 
     async fn pause(&self) {
@@ -142,26 +160,31 @@ impl Bucket {
         }
     }
 
-    async fn done(&self, request: &Request) -> Result<Answer, StoreError> {
-        Ok(match request {
-            Request::Create { key, body } => self.put(*key, body, PutMode::Create).await?,
-            Request::Overwrite { key, body } => self.put(*key, body, PutMode::Overwrite).await?,
-            Request::Get { key, range } => Answer::Bytes(self.get(*key, range.clone()).await?),
-            Request::List { kind, after } => Answer::Listed(self.list(*kind, *after).await?),
-            Request::Delete { keys } => {
-                self.pause().await;
-                self.counters.deletes.fetch_add(keys.len() as u64, Relaxed);
-                let paths: Vec<_> = keys.iter().map(|key| Ok(self.path(&key.to_string()))).collect();
-                let mut deleted = self.store.delete_stream(stream::iter(paths).boxed());
-                while let Some(result) = deleted.next().await {
-                    match result {
-                        Ok(_) | Err(StoreError::NotFound { .. }) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Answer::Deleted
+    async fn done(&self, request: &Request, part: &mut Part<'_>) -> Result<Answer, Failure> {
+        match request {
+            Request::Create { key, body } => self.in_time(self.put(*key, body, PutMode::Create)).await,
+            Request::Overwrite { key, body } => self.in_time(self.put(*key, body, PutMode::Overwrite)).await,
+            Request::Get { key, range } => {
+                let got = self.in_time(self.get(*key, range.clone())).await;
+                got.map(Answer::Bytes)
             }
-        })
+            Request::List { kind, after } => self.list(*kind, *after, part).await,
+            Request::Delete { keys } => self.in_time(self.delete(keys)).await,
+        }
+    }
+
+    async fn delete(&self, keys: &[Key]) -> Result<Answer, StoreError> {
+        self.pause().await;
+        self.counters.deletes.fetch_add(keys.len() as u64, Relaxed);
+        let paths: Vec<_> = keys.iter().map(|key| Ok(self.path(&key.to_string()))).collect();
+        let mut deleted = self.store.delete_stream(stream::iter(paths).boxed());
+        while let Some(result) = deleted.next().await {
+            match result {
+                Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Answer::Deleted)
     }
 
     async fn put(&self, key: Key, body: &Body, mode: PutMode) -> Result<Answer, StoreError> {
@@ -191,28 +214,33 @@ impl Bucket {
         Ok(bytes)
     }
 
-    async fn list(&self, kind: Kind, after: Option<Key>) -> Result<Vec<Listed>, StoreError> {
-        self.pause().await;
+    /// As many names at a time as a page of S3 has, so that neither the time of a request nor memory is for all of a list.
+    async fn list(&self, kind: Kind, after: Option<Key>, part: &mut Part<'_>) -> Result<Answer, Failure> {
         let folder = self.path(kind.folder());
-        self.counters.lists.fetch_add(1, Relaxed);
-        let found = match after {
+        let mut found = match after {
             Some(after) => self
                 .store
                 .list_with_offset(Some(&folder), &self.path(&after.to_string())),
             None => self.store.list(Some(&folder)),
         };
-        let found: Vec<_> = found.try_collect().await?;
-        // What is there and is no object of a store is left alone.
-        let listed = found.iter().filter_map(|found| {
-            let key = self.key(&found.location)?;
-            Some(Listed {
-                key,
-                bytes: found.size,
-            })
-        });
-        let mut listed: Vec<_> = listed.filter(|listed| listed.key.kind() == kind).collect();
-        listed.sort_by_key(|listed| listed.key);
-        Ok(listed)
+        let (mut listed, mut names) = (Vec::new(), 0);
+        loop {
+            if names % LISTED_MAX == 0 {
+                self.pause().await;
+                self.counters.lists.fetch_add(1, Relaxed);
+            }
+            let Some(object) = self.in_time(found.try_next()).await? else {
+                return Ok(Answer::Listed(listed));
+            };
+            names += 1;
+            // What is there and is no object of a store is left alone.
+            let (key, bytes) = (self.key(&object.location), object.size);
+            let key = key.filter(|key| key.kind() == kind);
+            listed.extend(key.map(|key| Listed { key, bytes }));
+            if listed.len() == LISTED_MAX {
+                part(std::mem::take(&mut listed));
+            }
+        }
     }
 }
 

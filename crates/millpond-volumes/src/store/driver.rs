@@ -175,16 +175,21 @@ impl<M: Machine> Shared<M> {
                     Request::Get { .. } => shared.gets.acquire().await.ok(),
                     _ => None,
                 };
-                let answer = shared.bucket.answer(&request).await;
+                let mut part = |listed| shared.answered(id, Answer::Part(listed));
+                let answer = shared.bucket.answer(&request, &mut part).await;
                 drop((permit, request));
-                let mut machine = shared.lock();
-                machine.answered(now(), id, answer);
-                shared.went_on(&mut machine);
-                drop(machine);
-                shared.changed.notify_all();
+                shared.answered(id, answer);
             });
         }
         self.wake.notify_one();
+    }
+
+    fn answered(self: &Arc<Self>, id: u64, answer: Answer) {
+        let mut machine = self.lock();
+        machine.answered(now(), id, answer);
+        self.went_on(&mut machine);
+        drop(machine);
+        self.changed.notify_all();
     }
 }
 

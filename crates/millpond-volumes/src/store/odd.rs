@@ -1,17 +1,21 @@
 //! Stores in memory that do one thing as they should not, and what is made of them.
 
 use super::bucket::Bucket;
+use super::driver::wait_for;
 use super::{Error, Store, StoreOptions};
-use futures_util::FutureExt;
-use futures_util::stream::BoxStream;
+use crate::format::{Key, Kind};
+use crate::layout::{Answer, Request};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt, StreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Oddity {
@@ -21,6 +25,8 @@ enum Oddity {
     RefusesConditions,
     /// What is deleted is there all the same, as if the process had ended before.
     KeepsAll,
+    /// So long for a thousand names of a list.
+    ListsSlowly(Duration),
 }
 
 #[derive(Debug)]
@@ -71,7 +77,15 @@ impl ObjectStore for Odd {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        let listed = self.inner.list(prefix);
+        let Oddity::ListsSlowly(pause) = self.oddity else {
+            return listed;
+        };
+        let pages = listed.chunks(1000).then(move |page| async move {
+            tokio::time::sleep(pause).await;
+            stream::iter(page)
+        });
+        pages.flatten().boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
@@ -124,4 +138,41 @@ fn however_often_a_store_is_opened_and_however_that_ends_one_object_is_for_the_t
         drop(Store::open_in(bucket.clone(), options.clone()).unwrap());
         assert_eq!(beside(&store), ["probe"]);
     }
+}
+
+/// Each page of the list is in time, and all of it is not.
+#[test]
+fn a_list_of_any_length_is_read_page_by_page_each_of_which_has_the_time_of_a_request() {
+    let limit = Duration::from_secs(1);
+    let ask = |pause, names: u32| {
+        let options = StoreOptions::new().request_timeout(limit);
+        let (store, bucket) = odd(Oddity::ListsSlowly(pause), &options);
+        for number in 0..names {
+            let key = Key::Chunk { epoch: 1, number };
+            let path = Path::from(key.to_string());
+            let put = store.inner.put(&path, "page".into());
+            put.now_or_never().unwrap().unwrap();
+        }
+        let runtime = super::driver::runtime().unwrap();
+        let asked = wait_for(runtime.handle(), async move {
+            let mut parts = Vec::new();
+            let (kind, after) = (Kind::Chunk, None);
+            let mut part = |listed: Vec<_>| parts.push(listed.len());
+            let answer = bucket.answer(&Request::List { kind, after }, &mut part).await;
+            (parts, answer, bucket.requests().lists)
+        });
+        asked.unwrap()
+    };
+    // Three times the limit is what a request may take.
+    let (parts, answer, lists) = ask(limit * 3 / 2, 2500);
+    assert!(
+        matches!(&answer, Answer::Listed(rest) if rest.len() == 500),
+        "{parts:?}"
+    );
+    assert_eq!((parts, lists), (vec![1000, 1000], 3));
+    let (_, answer, _) = ask(limit * 20, 1);
+    assert!(
+        matches!(&answer, Answer::Failed(why) if why.contains("no answer in 3s")),
+        "{answer:?}"
+    );
 }

@@ -211,7 +211,7 @@ impl Drop for Inner {
         // A pin that stays is given up by the writer later.
         driver::wait_for(self.driver.handle(), async move {
             let delete = Request::Delete { keys };
-            let _ = tokio::time::timeout(Duration::from_secs(1), bucket.answer(&delete)).await;
+            let _ = tokio::time::timeout(Duration::from_secs(1), bucket.answer(&delete, &mut |_| ())).await;
         });
     }
 }

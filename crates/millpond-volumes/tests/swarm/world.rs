@@ -210,6 +210,18 @@ impl World {
                 false => answer = Answer::Failed(String::from("its answer was lost")),
             }
         }
+        // A list comes in pages, each of them of what is there then.
+        if let (Answer::Listed(listed), Request::List { kind, .. }) = (&mut answer, &request)
+            && listed.len() > 1
+            && self.draw.one_in(3)
+        {
+            let names = 1 + self.draw.below(listed.len() as u64 - 1);
+            listed.truncate(names as usize);
+            let (kind, after) = (*kind, listed.last().map(|last| last.key));
+            let request = Request::List { kind, after };
+            self.at(back, Event::Arrives { from, id, request });
+            answer = Answer::Part(std::mem::take(listed));
+        }
         self.at(back, Event::Answered { to, life, id, answer });
     }
 

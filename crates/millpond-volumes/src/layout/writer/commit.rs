@@ -344,7 +344,7 @@ impl Writer {
                 let asked = *asked;
                 match answer {
                     Answer::Listed(listed) if listed.is_empty() => self.confirmed(now, asked),
-                    Answer::Listed(_) => {
+                    Answer::Listed(_) | Answer::Part(_) => {
                         let owner = String::from("one that has made newer commits");
                         self.overtaken(
                             now,

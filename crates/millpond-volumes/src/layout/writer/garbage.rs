@@ -36,7 +36,10 @@ struct Dead {
 #[derive(Debug)]
 enum Pass {
     Idle,
-    ListingPins(RequestId),
+    ListingPins {
+        request: RequestId,
+        there: BTreeSet<Key>,
+    },
     Pins {
         asked: BTreeMap<RequestId, Key>,
         oldest: u64,
@@ -255,10 +258,10 @@ impl Writer {
         self.garbage.sweep = Sweep::Listing(request, kind);
     }
 
-    fn swept(&mut self, now: Duration, kind: Kind, listed: &[Listed]) {
-        let from = self.number;
-        let dead: BTreeSet<Key> = self.garbage.dead.iter().map(|dead| dead.key).collect();
-        for &Listed { key, bytes } in listed.iter().filter(|listed| !dead.contains(&listed.key)) {
+    /// Looks at a part of a list: what is kept of it is what is an orphan.
+    fn swept(&mut self, now: Duration, listed: &[Listed]) {
+        let mut orphans = BTreeSet::new();
+        for &Listed { key, bytes } in listed {
             let is_orphan = match key {
                 Key::Chunk { epoch, number } if epoch < self.epoch => {
                     let object = ObjectId::chunk(epoch, number);
@@ -271,8 +274,22 @@ impl Writer {
                 _ => false,
             };
             if is_orphan {
-                self.garbage.die(key, from, now);
+                orphans.insert(key);
+        if orphans.is_empty() {
+            return;
+        }
+        self.garbage.dead.iter().for_each(|dead| {
+            orphans.remove(&dead.key);
+        });
+        let from = self.number;
+        orphans
+            .into_iter()
+            .for_each(|key| self.garbage.die(key, from, now));
             }
+    }
+
+    /// All objects of a kind were looked at.
+    fn sweep_next(&mut self, kind: Kind) {
         }
         self.garbage.pass_at = self.garbage.pass_at.min(self.pass_due(now));
         match kind {
@@ -299,7 +316,9 @@ impl Writer {
             {
                 true => {
                     let (kind, after) = (Kind::Pin, None);
-                    self.garbage.pass = Pass::ListingPins(self.outbox.ask(Request::List { kind, after }));
+                    let request = self.outbox.ask(Request::List { kind, after });
+                    let there = BTreeSet::new();
+                    self.garbage.pass = Pass::ListingPins { request, there };
                 }
                 false => self.garbage.pass_at = self.pass_due(now).max(now + self.options.grace / 64),
             }
@@ -330,7 +349,11 @@ impl Writer {
             Sweep::Listing(request, kind) if *request == id => {
                 let kind = *kind;
                 match answer {
-                    Answer::Listed(listed) => self.swept(now, kind, &listed),
+                    Answer::Part(listed) => self.swept(now, &listed),
+                    Answer::Listed(listed) => {
+                        self.swept(now, &listed);
+                        self.sweep_next(kind);
+                    }
                     other => self.sweep_failed(now, other.why("list")),
                 }
                 return;
@@ -342,9 +365,11 @@ impl Writer {
 
     fn pass_answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
         match &mut self.garbage.pass {
-            Pass::ListingPins(request) if *request == id => match answer {
+            Pass::ListingPins { request, there } if *request == id => match answer {
+                Answer::Part(listed) => there.extend(listed.iter().map(|listed| listed.key)),
                 Answer::Listed(listed) => {
-                    let there: BTreeSet<Key> = listed.iter().map(|listed| listed.key).collect();
+                    there.extend(listed.iter().map(|listed| listed.key));
+                    let there = std::mem::take(there);
                     self.garbage.pins.retain(|key, _| there.contains(key));
                     let asked = there.into_iter().map(|key| {
                         let request = Request::Get { key, range: None };
