@@ -66,6 +66,7 @@ fn commit() -> Commit {
         previous: 0xaabb_ccdd_eeff_0011,
         checkpoint: (4, 7),
         page_bytes: 0x10000,
+        grace_ms: 900_000,
         at_unix_ms: 1_700_000_000_000,
         closed: true,
         owner: String::from("host 12"),

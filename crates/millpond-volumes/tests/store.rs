@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
-use millpond_volumes::layout::{OpenError, ReadError, SyncError, WriteError};
+use millpond_volumes::layout::{LoadError, OpenError, ReadError, SyncError, WriteError};
 use millpond_volumes::{Error, Store, StoreOptions, StoreReader};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -136,7 +136,7 @@ fn a_reader_follows_whole_commits_and_says_how_old_it_is() {
     assert_eq!(reader.commit(), store.usage().layout.commit);
 }
 
-/// The reader neither looks nor renews its pin, as one that was suspended: for its own grace is long.
+/// The reader neither looks nor renews its pin, as one that was suspended: it can't be put.
 #[test]
 fn a_reader_that_was_away_for_too_long_begins_anew_at_the_newest_commit() {
     let temp = tempfile::tempdir().unwrap();
@@ -149,8 +149,11 @@ fn a_reader_that_was_away_for_too_long_begins_anew_at_the_newest_commit() {
     let chunk = std::fs::read_dir(temp.path().join("c")).unwrap().next();
     let chunk = chunk.unwrap().unwrap().path();
     let long = Duration::from_secs(1000);
-    let reader = StoreReader::open(&url, options().grace(long).poll(long)).unwrap();
+    let reader = StoreReader::open(&url, options().poll(long)).unwrap();
     let (seen, gone) = (reader.open_file("a").unwrap(), reader.open_file("b").unwrap());
+    let pins = temp.path().join("p");
+    std::fs::remove_dir_all(&pins).unwrap();
+    std::fs::write(&pins, b"no folder").unwrap();
     store.remove("b").unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     while chunk.exists() {
@@ -161,7 +164,17 @@ fn a_reader_that_was_away_for_too_long_begins_anew_at_the_newest_commit() {
     }
     assert!(reader.commit() < store.usage().layout.commit, "it was not away");
     let mut found = vec![0; 5 << 20];
-    assert_eq!(seen.read_at(&mut found, 0).unwrap(), found.len());
+    let gets = reader.requests().gets;
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| seen.read_at(&mut found, 0));
+        // It has asked for what is gone, before it can begin anew.
+        while reader.requests().gets == gets {
+            assert!(Instant::now() < deadline && !reading.is_finished());
+            std::thread::yield_now();
+        }
+        std::fs::remove_file(&pins).unwrap();
+        assert_eq!(reading.join().unwrap().unwrap(), 5 << 20);
+    });
     assert!(found.iter().all(|byte| *byte == 2));
     let error = gone.read_at(&mut found, 0).unwrap_err();
     assert!(matches!(&error, Error::NoFile(name) if name == "b"), "{error}");
@@ -280,6 +293,46 @@ fn what_a_store_that_is_down_cannot_take_is_refused_in_time_and_what_was_taken_i
     let mut found = vec![0; 8 << 20];
     reader.open_file("a").unwrap().read_at(&mut found, 0).unwrap();
     assert!(found.chunks(1 << 20).all(|part| part == content));
+}
+
+#[test]
+fn all_that_open_a_store_have_the_grace_that_it_was_made_with() {
+    let (url, minute) = ("memory://grace", Duration::from_secs(60));
+    Store::open(url, options().grace(minute))
+        .unwrap()
+        .close()
+        .unwrap();
+    // The same, or none.
+    Store::open(url, options().grace(minute))
+        .unwrap()
+        .close()
+        .unwrap();
+    Store::open(url, options()).unwrap().close().unwrap();
+    StoreReader::open(url, options()).unwrap();
+    let hour = options().grace(minute * 60);
+    let writer = Store::open(url, hour.clone()).unwrap_err();
+    let reader = StoreReader::open(url, hour.clone()).unwrap_err();
+    let grace = LoadError::Grace {
+        stored: minute,
+        said: minute * 60,
+    };
+    assert!(
+        matches!(&writer, Error::Open(OpenError::Load(why)) if *why == grace),
+        "{writer}"
+    );
+    assert!(
+        matches!(&reader, Error::Reader(ReadError::Load(why)) if *why == grace),
+        "{reader}"
+    );
+    let said = writer.to_string();
+    assert!(said.contains("60s") && said.contains("3600s"), "{said}");
+    // A store that was made without one has a quarter of an hour.
+    Store::open("memory://default-grace", options())
+        .unwrap()
+        .close()
+        .unwrap();
+    let error = Store::open("memory://default-grace", hour).unwrap_err();
+    assert!(error.to_string().contains("900s"), "{error}");
 }
 
 #[test]

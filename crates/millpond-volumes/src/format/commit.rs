@@ -33,6 +33,8 @@ pub struct Commit {
     pub checkpoint: (u64, u32),
     /// Bytes of a page, the same in all commits of a store.
     pub page_bytes: u32,
+    /// How long what was superseded stays, in milliseconds, the same in all commits of a store.
+    pub grace_ms: u64,
     /// Milliseconds since 1970, by the writer's clock: for people.
     pub at_unix_ms: u64,
     /// The writer is done: the next needs not take over.
@@ -59,6 +61,7 @@ impl Commit {
         out.u64(self.checkpoint.0);
         out.u32(self.checkpoint.1);
         out.u32(self.page_bytes);
+        out.u64(self.grace_ms);
         out.u64(self.at_unix_ms);
         out.text(&self.owner);
         op::write_all(&self.ops, &mut out);
@@ -102,6 +105,7 @@ impl Commit {
             previous: from.u64()?,
             checkpoint: (from.u64()?, from.u32()?),
             page_bytes: from.u32()?,
+            grace_ms: from.u64()?,
             at_unix_ms: from.u64()?,
             closed: flags & FLAG_CLOSED != 0,
             owner: from.text()?,

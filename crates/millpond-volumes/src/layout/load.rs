@@ -8,6 +8,7 @@
 //! anew. Each commit names the checksum of the one before, so that one that a delayed request has brought back is not
 //! taken for the one that was there.
 
+use super::options::GRACE;
 use super::requests::{Answer, Outbox, Request, RequestId};
 use super::state::{State, StateError};
 use crate::format::{Checkpoint, Commit, FormatError, Key, Kind};
@@ -38,6 +39,17 @@ pub enum LoadError {
     /// A commit does not fit what is there.
     #[error(transparent)]
     State(#[from] StateError),
+    /// It was to be opened with another grace than the store's.
+    #[error(
+        "the store keeps what was superseded for {stored:?}, and it was to be opened with a grace of {said:?}: all that open \
+         a store must have the same, so say none, and it is the store's"
+    )]
+    Grace {
+        /// The store's.
+        stored: Duration,
+        /// The one that it was to be opened with.
+        said: Duration,
+    },
 }
 
 /// How long to wait before trying for the nth time.
@@ -99,6 +111,8 @@ impl HeadFetch {
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) state: State,
+    /// The store's, or what a new one is to have.
+    pub(super) grace: Duration,
     /// Zero: nothing was ever committed.
     pub(super) number: u64,
     pub(super) checksum: u64,
@@ -128,8 +142,8 @@ pub(super) struct Load {
     step: Step,
     asked: Duration,
     tries: u32,
-    /// Half of the grace.
-    valid: Duration,
+    /// What the grace is to be.
+    said: Option<Duration>,
     /// Why the last try failed.
     pub(super) trouble: Option<String>,
     commits: Vec<u64>,
@@ -139,12 +153,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn new(now: Duration, grace: Duration, outbox: &mut Outbox) -> Load {
+    pub(super) fn new(now: Duration, said: Option<Duration>, outbox: &mut Outbox) -> Load {
         let mut load = Load {
             step: Step::Pausing(now),
             asked: now,
             tries: 0,
-            valid: grace / 2,
+            said,
             trouble: None,
             commits: Vec::new(),
             newest: None,
@@ -160,6 +174,7 @@ impl Load {
         self.step = Step::Listing(outbox.ask(Request::List { kind, after }));
         self.asked = now;
         (self.newest, self.state) = (None, None);
+        self.commits.clear();
         self.read.clear();
     }
 
@@ -174,7 +189,6 @@ impl Load {
             Step::Pausing(until) => Some(until),
             _ => None,
         }
-        self.commits.clear();
     }
 
     pub(super) fn tick(&mut self, now: Duration, outbox: &mut Outbox) {
@@ -220,7 +234,13 @@ impl Load {
                 }
             }
             Step::Newest(fetch) if fetch.request == id => match fetch.answered(answer, outbox) {
-                Head::Is(commit, checksum) => self.rest(commit, checksum, outbox),
+                Head::Is(commit, checksum) => {
+                    let stored = Duration::from_millis(commit.grace_ms);
+                    if let Some(said) = self.said.filter(|said| *said != stored) {
+                        return Some(Err(LoadError::Grace { stored, said }));
+                    }
+                    self.rest(commit, checksum, outbox);
+                }
                 Head::Absent => self.again(now, String::from("the newest commit was not there any more")),
                 Head::Failed(why) => self.again(now, why),
                 Head::More => {}
@@ -303,7 +323,12 @@ impl Load {
             } if heads.is_empty() => {}
             _ => return None,
         }
-        if now.saturating_sub(self.asked) > self.valid {
+        let stored = self
+            .newest
+            .as_ref()
+            .map(|(newest, _)| Duration::from_millis(newest.grace_ms));
+        let is_late = |grace: Duration| now.saturating_sub(self.asked) > grace / 2;
+        if stored.is_some_and(is_late) {
             self.again(now, String::from("its commits came later than half of the grace"));
             return None;
         }
@@ -328,6 +353,7 @@ impl Load {
         }
         Some(Ok(Loaded {
             state,
+            grace: stored.or(self.said).unwrap_or(GRACE),
             number: last.as_ref().map_or(0, |last| last.number),
             checksum: checksum_last,
             newest: last,

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The grace of a store that was made without another.
+pub(super) const GRACE: Duration = Duration::from_secs(15 * 60);
+
 /// How a writer goes about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WriterOptions {
@@ -15,8 +18,9 @@ pub struct WriterOptions {
     pub in_transit: usize,
     /// Bytes that are held until they are in the store. A write beyond waits.
     pub held_bytes: u64,
-    /// How long what was superseded stays, for readers and writers that do not know yet. The same for all of a store.
-    pub grace: Duration,
+    /// How long what was superseded stays, for readers and writers that do not know yet. A store keeps that of its first
+    /// commit; `None`: whichever that is, and 15 minutes in a new one.
+    pub grace: Option<Duration>,
     /// A checkpoint is made after so many commits, or later if the map is large.
     pub checkpoint_commits: u64,
     /// Chunks are cleaned when more than this share, in percent, of the live bytes is stored.
@@ -39,7 +43,7 @@ impl Default for WriterOptions {
             inline_bytes: 4 << 20,
             in_transit: 8,
             held_bytes: 40 << 20,
-            grace: Duration::from_secs(15 * 60),
+            grace: None,
             checkpoint_commits: 64,
             stored_percent_max: 150,
             nonce: 0,

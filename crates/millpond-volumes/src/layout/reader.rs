@@ -33,7 +33,7 @@ pub struct ReaderOptions {
     /// How often it is looked for a newer commit.
     pub poll: Duration,
     /// As the writer's.
-    pub grace: Duration,
+    pub grace: Option<Duration>,
     /// Names its pin: drawn at random.
     pub id: u64,
     /// Host and process, for people.
@@ -99,6 +99,8 @@ struct View {
 #[derive(Debug)]
 pub struct Reader {
     options: ReaderOptions,
+    /// The store's.
+    grace: Duration,
     outbox: Outbox,
     told: Vec<ReaderTold>,
     step: Step,
@@ -123,6 +125,7 @@ impl Reader {
         let load = Load::new(now, options.grace, &mut outbox);
         Reader {
             options,
+            grace: Duration::MAX,
             outbox,
             told: Vec::new(),
             step: Step::Loading(Box::new(load)),
@@ -210,7 +213,7 @@ impl Reader {
     }
 
     fn load(&mut self, now: Duration) {
-        if self.pin_age(now) > self.options.grace {
+        if self.pin_age(now) > self.grace {
             self.pins += 1;
         }
         self.renewing = None;
@@ -241,7 +244,7 @@ impl Reader {
     }
 
     fn renewal(&self) -> Duration {
-        self.pinned + self.options.grace / 8 + pause(self.failures) - pause(0)
+        self.pinned + self.grace / 8 + pause(self.failures) - pause(0)
     }
 
     /// Time has passed.
@@ -266,7 +269,7 @@ impl Reader {
                 }
                 if self.renewing.is_none() && self.renewal() <= now {
                     // A writer may give it up by now. Its name is not used again: a deletion may be under way.
-                    if self.pin_age(now) > self.options.grace {
+                    if self.pin_age(now) > self.grace {
                         return self.load(now);
                     }
                     let request = self.put_pin(self.view.number);
@@ -337,7 +340,7 @@ impl Reader {
             },
             Step::Pinning { request, sent } if *request == Ok(id) => match answer {
                 // What held when it was asked has not been deleted if the pin came in time.
-                Answer::Stored if now.saturating_sub(self.next.fresh) <= self.options.grace / 2 => {
+                Answer::Stored if now.saturating_sub(self.next.fresh) <= self.grace / 2 => {
                     self.pinned = *sent;
                     self.view = std::mem::take(&mut self.next);
                     let moved = match std::mem::replace(&mut self.is_open, true) {
@@ -378,7 +381,7 @@ impl Reader {
 
     /// Whether the commit behind its own, if there was one, is there still: its pin holds it.
     fn is_held(&self, now: Duration) -> bool {
-        self.pin_age(now) <= self.options.grace
+        self.pin_age(now) <= self.grace
     }
 
     /// Nothing was behind its commit at `sent`.
@@ -414,6 +417,7 @@ impl Reader {
     fn loaded(&mut self, now: Duration, loaded: Loaded) {
         let Loaded {
             state,
+            grace,
             number,
             checksum,
             newest,
@@ -424,6 +428,7 @@ impl Reader {
             return self.fail(ReadError::Empty);
         };
         let page_bytes = newest.page_bytes;
+        self.grace = grace;
         self.next = View {
             state,
             page_bytes,

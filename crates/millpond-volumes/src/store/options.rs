@@ -56,14 +56,15 @@ impl StoreOptions {
         self
     }
 
-    /// How long what was superseded stays: 15 minutes unless it is said, 1 second at least. A writer or a reader that was
-    /// away for longer begins anew. All that open a store must say the same.
+    /// How long what was superseded stays, in whole milliseconds: 15 minutes unless the first opening says otherwise, 1 second
+    /// at least. A writer or a reader that was away for longer begins anew. A store keeps the grace that it was made with,
+    /// for all that open it without saying one, and is refused with another.
     ///
     /// # Panics
     /// If it is shorter.
     pub fn grace(mut self, grace: Duration) -> StoreOptions {
         assert!(grace >= Duration::from_secs(1), "a grace of {grace:?}");
-        self.layout.grace = grace;
+        self.layout.grace = Some(Duration::from_millis(grace.as_millis() as u64));
         self
     }
 

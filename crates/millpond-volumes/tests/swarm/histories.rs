@@ -5,7 +5,7 @@ use crate::store::Store;
 use bytes::Bytes;
 use millpond_volumes::format::{Commit, Key, Kind};
 use millpond_volumes::layout::{
-    Answer, At, OpenError, Reader, ReaderOptions, Request, SyncError, Told, Uncommitted, Writer,
+    Answer, At, LoadError, OpenError, Reader, ReaderOptions, Request, SyncError, Told, Uncommitted, Writer,
     WriterOptions,
 };
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn options(nonce: u128, take_over: bool) -> WriterOptions {
         chunk_bytes: 256,
         inline_bytes: 128,
         held_bytes: 4096,
-        grace: GRACE,
+        grace: Some(GRACE),
         checkpoint_commits: 4,
         owner: format!("writer {nonce}"),
         nonce,
@@ -119,6 +119,58 @@ fn a_sleeper_that_has_changed_nothing_is_told_too() {
         synced(&serve(&mut sleeper, &mut store, GRACE)),
         Err(SyncError::Fenced(_))
     ));
+}
+
+/// It does not know the grace of the other, which is a fortieth of its own.
+#[test]
+fn one_that_found_no_store_does_not_believe_its_commit_when_another_has_made_and_cleaned_one_meanwhile() {
+    let (mut store, mut now) = (Store::default(), Duration::ZERO);
+    let long = WriterOptions {
+        grace: Some(GRACE * 40),
+        ..options(1, false)
+    };
+    let mut late = Writer::new(now, long);
+    for (id, request) in late.requests() {
+        late.answered(now, id, store.answer(&request));
+    }
+    let create = late.requests();
+    assert!(
+        matches!(
+            &create[..],
+            [(
+                _,
+                Request::Create {
+                    key: Key::Commit(1),
+                    ..
+                }
+            )]
+        ),
+        "{create:?}"
+    );
+
+    let mut other = open(&mut store, now, 2, false);
+    let file = other.create("a").unwrap();
+    for round in 0..200u64 {
+        now += GRACE / 20;
+        other.write(now, file, round % 4, page(round as u8)).unwrap();
+        other.sync(now, round);
+        assert_eq!(synced(&serve(&mut other, &mut store, now)), &Ok(()));
+        other.tick(now);
+        serve(&mut other, &mut store, now);
+    }
+    assert!(
+        !store.objects.contains_key(&Key::Commit(1)),
+        "its number is free again"
+    );
+    for (id, request) in create {
+        late.answered(now, id, store.answer(&request));
+    }
+    let told = serve(&mut late, &mut store, now);
+    let refused = |error: &OpenError| matches!(error, OpenError::Load(LoadError::Grace { stored, .. }) if *stored == GRACE);
+    assert!(
+        matches!(&told[..], [Told::Opened(Err(error))] if refused(error)),
+        "{told:?}"
+    );
 }
 
 /// An answer was lost: the commit is there, and it is found to be its own.
@@ -333,7 +385,7 @@ fn a_reader_that_has_no_answer_grows_older_until_it_has() {
         ReaderOptions {
             at: At::Newest,
             poll: Duration::from_secs(1),
-            grace: GRACE,
+            grace: Some(GRACE),
             id: 7,
             owner: String::new(),
         },
@@ -393,7 +445,7 @@ fn a_snapshot_that_is_made_anew_under_its_name_is_another() {
         ReaderOptions {
             at,
             poll,
-            grace: GRACE,
+            grace: Some(GRACE),
             id: 7,
             owner,
         },

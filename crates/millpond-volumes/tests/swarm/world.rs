@@ -88,7 +88,7 @@ impl World {
             inline_bytes: [0, 64, 128, 512][draw.below(4) as usize],
             in_transit: 1 + draw.below(4) as usize,
             held_bytes: 1024 + 512 * draw.below(4),
-            grace: GRACE,
+            grace: Some(GRACE),
             checkpoint_commits: 2 + draw.below(12),
             stored_percent_max: 100 + draw.below(60),
             ..WriterOptions::default()
@@ -307,7 +307,7 @@ impl World {
             let options = ReaderOptions {
                 at,
                 poll: poll[self.draw.below(if self.is_calm { 2 } else { 3 }) as usize],
-                grace: GRACE,
+                grace: Some(GRACE),
                 id: self.draw.bits(),
                 owner: format!("reader {who}"),
             };

@@ -159,6 +159,7 @@ impl Writer {
             previous: self.checksum,
             checkpoint: self.checkpoint.newest,
             page_bytes: self.options.page_bytes,
+            grace_ms: self.grace.as_millis() as u64,
             at_unix_ms: self.options.unix_ms_at_zero + now.as_millis() as u64,
             closed: self.is_closing && is_newest,
             owner: self.options.owner.clone(),

@@ -220,9 +220,7 @@ impl Writer {
     /// When the first of what is dead may be deleted.
     fn pass_due(&self, now: Duration) -> Duration {
         let oldest = self.garbage.dead.iter().map(|dead| dead.since).min();
-        oldest.map_or(now + self.options.grace, |oldest| {
-            oldest + grace(self.options.grace)
-        })
+        oldest.map_or(now + self.grace, |oldest| oldest + grace(self.grace))
     }
 
     /// A commit makes a snapshot of what holds now.
@@ -233,7 +231,7 @@ impl Writer {
 
     /// Begins to look for orphans, and for what snapshots have.
     pub(super) fn sweep(&mut self, now: Duration) {
-        self.garbage.sweep_at = now + self.options.grace * SWEEP_GRACES;
+        self.garbage.sweep_at = now + self.grace * SWEEP_GRACES;
         let mut asked = BTreeMap::new();
         for snapshot in self.state.snapshots.values() {
             let Snapshot { number, epoch } = *snapshot;
@@ -275,6 +273,8 @@ impl Writer {
             };
             if is_orphan {
                 orphans.insert(key);
+            }
+        }
         if orphans.is_empty() {
             return;
         }
@@ -285,13 +285,11 @@ impl Writer {
         orphans
             .into_iter()
             .for_each(|key| self.garbage.die(key, from, now));
-            }
+        self.garbage.pass_at = self.garbage.pass_at.min(self.pass_due(now));
     }
 
     /// All objects of a kind were looked at.
     fn sweep_next(&mut self, kind: Kind) {
-        }
-        self.garbage.pass_at = self.garbage.pass_at.min(self.pass_due(now));
         match kind {
             Kind::Chunk => self.sweep_list(Kind::Commit),
             Kind::Commit => self.sweep_list(Kind::Checkpoint),
@@ -312,7 +310,7 @@ impl Writer {
                 .garbage
                 .dead
                 .iter()
-                .any(|dead| dead.since + grace(self.options.grace) <= now)
+                .any(|dead| dead.since + grace(self.grace) <= now)
             {
                 true => {
                     let (kind, after) = (Kind::Pin, None);
@@ -320,7 +318,7 @@ impl Writer {
                     let there = BTreeSet::new();
                     self.garbage.pass = Pass::ListingPins { request, there };
                 }
-                false => self.garbage.pass_at = self.pass_due(now).max(now + self.options.grace / 64),
+                false => self.garbage.pass_at = self.pass_due(now).max(now + self.grace / 64),
             }
         }
     }
@@ -397,7 +395,7 @@ impl Writer {
                         if seen.0 != beat {
                             *seen = (beat, now);
                         }
-                        if seen.1 + self.options.grace * PIN_GRACES > now {
+                        if seen.1 + self.grace * PIN_GRACES > now {
                             *oldest = (*oldest).min(number);
                         } else {
                             self.garbage.die(key, 0, Duration::ZERO);
@@ -424,7 +422,7 @@ impl Writer {
                 self.garbage.pass = Pass::Idle;
                 self.garbage.failures = 0;
                 // There may be more that can go now; what is held is looked at later.
-                self.garbage.pass_at = self.pass_due(now).max(now + self.options.grace / 64);
+                self.garbage.pass_at = self.pass_due(now).max(now + self.grace / 64);
             }
             _ => {}
         }
@@ -439,7 +437,7 @@ impl Writer {
 
     fn sweep_failed(&mut self, now: Duration, why: String) {
         self.garbage.sweep = Sweep::Idle;
-        self.garbage.sweep_at = now + self.options.grace / 16;
+        self.garbage.sweep_at = now + self.grace / 16;
         self.garbage.failures += 1;
         self.trouble = Some(why);
     }
@@ -458,14 +456,14 @@ impl Writer {
         let newest = self.number;
         let is_held = |key: &Key| self.garbage.is_held(key) && !mutation::is(Mutation::SnapshotsIgnored);
         let may_go = self.garbage.dead.iter().filter(|dead| {
-            let is_over = dead.since + grace(self.options.grace) <= now;
+            let is_over = dead.since + grace(self.grace) <= now;
             let is_newest = number(dead.key).is_some_and(|number| number >= newest);
             is_over && dead.from <= oldest && !is_newest && !is_held(&dead.key)
         });
         let keys: BTreeSet<Key> = may_go.map(|dead| dead.key).take(DELETED_MAX).collect();
         if keys.is_empty() {
             self.garbage.pass = Pass::Idle;
-            self.garbage.pass_at = now + self.options.grace / 8;
+            self.garbage.pass_at = now + self.grace / 8;
             return;
         }
         let request = self.outbox.ask(Request::Delete {

@@ -69,6 +69,8 @@ pub struct Writer {
     told: Vec<Told>,
     /// As of all that is placed, committed or not.
     state: State,
+    /// The store's.
+    grace: Duration,
     epoch: u32,
     /// The newest commit that is known to be stored, and its head's checksum.
     number: u64,
@@ -116,6 +118,7 @@ impl Writer {
             outbox,
             told: Vec::new(),
             state: State::default(),
+            grace: Duration::ZERO,
             epoch: 0,
             number: 0,
             checksum: 0,
@@ -375,9 +378,10 @@ impl Writer {
         }
     }
 
-    /// Whether no commit that was the newest can have been superseded and deleted since.
+    /// Whether no commit that was the newest can have been superseded and deleted since. Where there was none, another may have
+    /// made the store meanwhile, with a grace that is not known.
     fn is_known(&self, now: Duration) -> bool {
-        now.saturating_sub(self.fresh) <= self.options.grace / 2
+        self.number > 0 && now.saturating_sub(self.fresh) <= self.grace / 2
     }
 
     fn fenced(&mut self, fence: Fence) {

@@ -26,6 +26,7 @@ impl Writer {
     fn loaded(&mut self, now: Duration, loaded: Loaded) {
         let Loaded {
             state,
+            grace,
             number,
             checksum,
             newest,
@@ -50,6 +51,7 @@ impl Writer {
                 .checkpoint_is_made(newest.checkpoint.0, newest.checkpoint.1);
         }
         self.state = state;
+        self.grace = grace;
         self.epoch = epoch;
         (self.number, self.checksum, self.fresh) = (number, checksum, asked);
         self.checkpoint.commits = number - self.checkpoint.newest.0;
