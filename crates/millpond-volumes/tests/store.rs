@@ -295,6 +295,43 @@ fn what_a_store_that_is_down_cannot_take_is_refused_in_time_and_what_was_taken_i
     assert!(found.chunks(1 << 20).all(|part| part == content));
 }
 
+/// Chunks can't be created for a while.
+#[test]
+fn a_write_of_which_a_part_was_taken_says_how_much_and_the_file_has_that_and_no_more() {
+    let temp = tempfile::tempdir().unwrap();
+    let url = folder(&temp);
+    let options = options().held_bytes(8 << 20).sync_timeout(Duration::from_secs(2));
+    let store = Store::open(&url, options).unwrap();
+    let file = store.create("a").unwrap();
+    file.write_at(&[7; 100], 0).unwrap();
+    store.sync().unwrap();
+    let chunks = temp.path().join("c");
+    std::fs::write(&chunks, b"no folder").unwrap();
+    let content = bytes(1, 20 << 20);
+    let error = file.write_at(&content, 50).unwrap_err();
+    let Error::Short { written, bytes, why } = &error else {
+        panic!("{error}")
+    };
+    assert!(matches!(**why, Error::TimedOut(..)), "{error}");
+    assert_eq!(*bytes, 20 << 20);
+    assert!((7 << 20..=8 << 20).contains(written), "{error}");
+    let model = [&[7; 50][..], &content[..*written as usize]].concat();
+    assert_eq!(file.len().unwrap(), model.len() as u64);
+    assert!(read(&store, "a") == model);
+    // Nothing of this one.
+    let error = file.write_at(b"behind", 30 << 20).unwrap_err();
+    assert!(matches!(error, Error::TimedOut(..)), "{error}");
+    assert_eq!(file.len().unwrap(), model.len() as u64);
+    std::fs::remove_file(&chunks).unwrap();
+    store.sync().unwrap();
+    let reader = StoreReader::open(&url, StoreOptions::new()).unwrap();
+    let seen = reader.open_file("a").unwrap();
+    let mut found = vec![0; model.len()];
+    assert_eq!(seen.len().unwrap(), model.len() as u64);
+    seen.read_at(&mut found, 0).unwrap();
+    assert!(found == model);
+}
+
 #[test]
 fn all_that_open_a_store_have_the_grace_that_it_was_made_with() {
     let (url, minute) = ("memory://grace", Duration::from_secs(60));

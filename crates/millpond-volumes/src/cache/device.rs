@@ -67,6 +67,7 @@ fn errno(error: &Error) -> io::Error {
         Error::TimedOut(..) => rustix::io::Errno::TIMEDOUT,
         Error::NoFile(_) => rustix::io::Errno::NOENT,
         _ => rustix::io::Errno::IO,
+        Error::Short { why, .. } => return errno(why),
     };
     errno.into()
 }

@@ -29,6 +29,16 @@ pub enum Error {
     /// A change was not taken.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// A part of a write was taken, and no more. The file has that part, and ends with it if it is longer by it.
+    #[error("of {bytes} bytes the first {written} were taken: {why}")]
+    Short {
+        /// Bytes that were taken.
+        written: u64,
+        /// Bytes that were to be written.
+        bytes: u64,
+        /// Why it was no more.
+        why: Box<Error>,
+    },
     /// There is no file of that name.
     #[error("there is no file {0}")]
     NoFile(String),
@@ -55,9 +65,10 @@ pub enum Error {
 impl Error {
     /// Whether another writer has the store.
     pub fn is_fenced(&self) -> bool {
-        matches!(
-            self,
-            Error::Sync(SyncError::Fenced(_)) | Error::Write(WriteError::Fenced(_))
-        )
+        match self {
+            Error::Sync(SyncError::Fenced(_)) | Error::Write(WriteError::Fenced(_)) => true,
+            Error::Short { why, .. } => why.is_fenced(),
+            _ => false,
+        }
     }
 }

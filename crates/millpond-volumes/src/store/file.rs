@@ -160,7 +160,8 @@ impl StoreFile {
     /// on its way as may be. A part of a page reads the rest of it before.
     ///
     /// # Errors
-    /// If another writer has the store; if there was no room for the time of a sync.
+    /// If another writer has the store; if there was no room for the time of a sync. The file is as it was then, unless it is
+    /// [`Error::Short`], which says how much of it was written.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let page_bytes = self.page_bytes();
@@ -168,35 +169,43 @@ impl StoreFile {
             .checked_add(bytes.len() as u64)
             .ok_or(WriteError::TooLong)?;
         let len = self.len()?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        if end > len {
-            self.store
-                .driver
-                .with(|side| side.writer.set_len(self.file, end))?;
-        }
         let mut at = offset;
         while at < end {
             let page = at / page_bytes;
-            let begins = page * page_bytes;
-            let to = end.min(begins + page_bytes);
+            let to = end.min((page * page_bytes).saturating_add(page_bytes));
             let part = &bytes[(at - offset) as usize..(to - offset) as usize];
-            // Up to the end that the file had, or to what is written now.
-            let used = (len.min(begins + page_bytes).saturating_sub(begins)).max(to - begins);
-            let whole = at == begins && to - begins == used;
-            let content = if whole {
-                Bytes::copy_from_slice(part)
-            } else {
-                let mut content = BytesMut::zeroed(used as usize);
-                self.read_pages(&mut content, begins)?;
-                content[(at - begins) as usize..(to - begins) as usize].copy_from_slice(part);
-                content.freeze()
-            };
-            self.store.write(self.file, page, content)?;
+            if let Err(why) = self.write_in_page(page, part, at, len) {
+                return Err(match at - offset {
+                    0 => why,
+                    written => Error::Short {
+                        written,
+                        bytes: bytes.len() as u64,
+                        why: Box::new(why),
+                    },
+                });
+            }
             at = to;
         }
         Ok(())
+    }
+
+    /// Takes bytes that are within a page, of a file that was `len` long, or none of them.
+    fn write_in_page(&self, page: u64, part: &[u8], at: u64, len: u64) -> Result<(), Error> {
+        let page_bytes = self.page_bytes();
+        let begins = page * page_bytes;
+        let to = at + part.len() as u64;
+        // Up to the end that the file had, or to what is written now.
+        let used = (len.min(begins.saturating_add(page_bytes)).saturating_sub(begins)).max(to - begins);
+        let whole = at == begins && to - begins == used;
+        let content = if whole {
+            Bytes::copy_from_slice(part)
+        } else {
+            let mut content = BytesMut::zeroed(used as usize);
+            self.read_pages(&mut content, begins)?;
+            content[(at - begins) as usize..(to - begins) as usize].copy_from_slice(part);
+            content.freeze()
+        };
+        self.store.write(self.file, page, content, to)
     }
 
     /// Makes the file `len` bytes long: what is behind is gone, what is new is zeros. In the store with the next sync.

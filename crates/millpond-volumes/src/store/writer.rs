@@ -312,12 +312,21 @@ impl Inner {
         self.sync(|side, now, ticket| side.writer.close(now, ticket))
     }
 
-    /// Writes a page, and waits for room.
-    pub(super) fn write(&self, file: FileNo, page: u64, bytes: Bytes) -> Result<(), Error> {
+    /// Writes a page of a file that reaches to `end` with it, and waits for room.
+    pub(super) fn write(&self, file: FileNo, page: u64, bytes: Bytes, end: u64) -> Result<(), Error> {
         let written = self.driver.until(self.options.sync_timeout, |side| {
-            match side.writer.write(driver::now(), file, page, bytes.clone()) {
+            let writer = &mut side.writer;
+            match writer.write(driver::now(), file, page, bytes.clone()) {
                 Err(WriteError::Full) => None,
-                result => Some(result),
+                Err(error) => Some(Err(error)),
+                Ok(()) => {
+                    let len = writer.state().files.get(&file).map_or(end, |file| file.bytes);
+                    Some(if len < end {
+                        writer.set_len(file, end)
+                    } else {
+                        Ok(())
+                    })
+                }
             }
         });
         match written {
