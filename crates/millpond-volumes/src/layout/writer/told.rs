@@ -6,9 +6,18 @@ use crate::layout::load::LoadError;
 use crate::layout::state::Place;
 use bytes::Bytes;
 
+/// A time in milliseconds since 1970, as people read it.
+fn at(unix_ms: &u64) -> String {
+    let seconds = i64::try_from(unix_ms / 1000).ok().filter(|seconds| *seconds > 0);
+    match seconds.and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0)) {
+        Some(time) => format!("at {time}"),
+        None => String::from("at a time that is not known"),
+    }
+}
+
 /// Another writer has the store.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("another writer has taken the store over: {owner}, as epoch {epoch}")]
+#[error("another writer has taken the store over: {owner}, as epoch {epoch}, {}", at(.at_unix_ms))]
 pub struct Fence {
     /// Its epoch; 0: not known.
     pub epoch: u32,
@@ -23,7 +32,9 @@ pub struct Fence {
 pub enum OpenError {
     /// The writer before has not closed it: perhaps it is still there.
     #[error(
-        "the store is open: {owner} has not closed it; if that is gone, or is to be kept from writing, take it over"
+        "the store is open: {owner} has not closed it, and has made its last commit {}; if that is gone, or is to be kept \
+         from writing, take it over",
+        at(.at_unix_ms)
     )]
     Held {
         /// Its host and process.
@@ -140,4 +151,38 @@ pub struct Usage {
     pub pages: u64,
     /// Bytes of pages that were written anew to be rid of dead ones.
     pub cleaned_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_about_another_writer_says_host_process_and_time() {
+        let owner = String::from("process 12 on a-host");
+        let held = OpenError::Held {
+            owner: owner.clone(),
+            at_unix_ms: 1_700_000_000_123,
+            epoch: 3,
+        };
+        let said = held.to_string();
+        assert!(
+            said.contains("process 12 on a-host") && said.contains(" at 2023-11-14 22:13:20 UTC"),
+            "{said}"
+        );
+        let fence = |at_unix_ms| Fence {
+            epoch: 3,
+            owner: owner.clone(),
+            at_unix_ms,
+        };
+        let said = fence(1_700_000_000_123).to_string();
+        assert!(
+            said.ends_with("process 12 on a-host, as epoch 3, at 2023-11-14 22:13:20 UTC"),
+            "{said}"
+        );
+        for unknown in [0, u64::MAX] {
+            let said = fence(unknown).to_string();
+            assert!(said.ends_with("at a time that is not known"), "{said}");
+        }
+    }
 }
