@@ -120,6 +120,9 @@ fn said(home: &Path, port: u16, environment: &[(&str, &str)]) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
+/// What it is, where a process is at home, and what is in its environment.
+type Kind<'a> = (&'a str, &'a Path, &'a [(&'a str, &'a str)]);
+
 #[test]
 fn no_message_has_a_key_or_a_token_in_it_wherever_it_is_from() {
     let (port, home) = (serve(), tempfile::tempdir().unwrap());
@@ -134,7 +137,7 @@ fn no_message_has_a_key_or_a_token_in_it_wherever_it_is_from() {
     std::fs::write(&token_file, AUTHORIZATION).unwrap();
     let of_environment = [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET)];
     let token_file = token_file.to_str().unwrap();
-    let kinds: [(&str, &Path, &[(&str, &str)]); 7] = [
+    let kinds: [Kind; 7] = [
         (
             "environment",
             elsewhere.path(),
