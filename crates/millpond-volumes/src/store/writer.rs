@@ -15,7 +15,7 @@ use crate::layout::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A file of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,6 +53,8 @@ pub(super) struct Side {
     opened: Option<Result<(), OpenError>>,
     results: BTreeMap<Ticket, Option<Result<(), SyncError>>>,
     last_ticket: Ticket,
+    /// Since when there has been no room for a write.
+    full_since: Option<Instant>,
 }
 
 impl Machine for Side {
@@ -130,6 +132,7 @@ impl Store {
             opened: None,
             results: BTreeMap::new(),
             last_ticket: 0,
+            full_since: None,
         };
         let driver = Driver::new(side, bucket, runtime);
         let timeout = options.sync_timeout;
@@ -312,11 +315,20 @@ impl Inner {
         self.sync(|side, now, ticket| side.writer.close(now, ticket))
     }
 
-    /// Writes a page of a file that reaches to `end` with it, and waits for room.
+    /// Writes a page of a file that reaches to `end` with it, and waits for room. One after the other, as a cache's writes of a
+    /// file come, do not wait longer than one: where there has been no room for as long, it is refused at once.
     pub(super) fn write(&self, file: FileNo, page: u64, bytes: Bytes, end: u64) -> Result<(), Error> {
-        let written = self.driver.until(self.options.sync_timeout, |side| {
+        let since = self.driver.with(|side| side.full_since);
+        let waited = since.map_or(Duration::ZERO, |since| since.elapsed());
+        let timeout = self.options.sync_timeout.saturating_sub(waited);
+        let written = self.driver.until(timeout, |side| {
             let writer = &mut side.writer;
-            match writer.write(driver::now(), file, page, bytes.clone()) {
+            let taken = writer.write(driver::now(), file, page, bytes.clone());
+            side.full_since = match taken {
+                Err(WriteError::Full) => side.full_since.or_else(|| Some(Instant::now())),
+                _ => None,
+            };
+            match taken {
                 Err(WriteError::Full) => None,
                 Err(error) => Some(Err(error)),
                 Ok(()) => {
