@@ -26,6 +26,7 @@ const FACTS: DeviceFacts = DeviceFacts {
 pub(super) struct Backing {
     pub(super) file: StoreFile,
     pub(super) stand_in: File,
+    pub(super) identity: FileIdentity,
 }
 
 #[derive(Debug)]
@@ -66,8 +67,8 @@ fn errno(error: &Error) -> io::Error {
         error if error.is_fenced() => rustix::io::Errno::STALE,
         Error::TimedOut(..) => rustix::io::Errno::TIMEDOUT,
         Error::NoFile(_) => rustix::io::Errno::NOENT,
-        _ => rustix::io::Errno::IO,
         Error::Short { why, .. } => return errno(why),
+        _ => rustix::io::Errno::IO,
     };
     errno.into()
 }
@@ -94,8 +95,8 @@ impl Volumes {
         Ok(Arc::new(Volumes { shared, queue, name }))
     }
 
-    /// Takes a file of a store; what stands for it is what a cache opens.
-    pub(super) fn stand_in(&self, name: &str, file: StoreFile) -> Result<Arc<Backing>, Error> {
+    /// Takes a file of a store; what stands for it is what a cache opens, between two calls of [`Volumes::knows`].
+    pub(super) fn stand_in(name: &str, file: StoreFile) -> Result<Arc<Backing>, Error> {
         let len = file.len()?;
         let made = memfd_create(name, MemfdFlags::CLOEXEC)
             .map(File::from)
@@ -107,9 +108,24 @@ impl Volumes {
             Ok((FileIdentity { device, inode }, stand_in))
         });
         let (identity, stand_in) = made.map_err(Error::System)?;
-        let backing = Arc::new(Backing { file, stand_in });
-        lock(&self.shared.files).insert(identity, backing.clone());
-        Ok(backing)
+        Ok(Arc::new(Backing {
+            file,
+            stand_in,
+            identity,
+        }))
+    }
+
+    /// Does the file's transfers with its store from now on, until a cache has closed it. Whether it did before.
+    pub(super) fn knows(&self, backing: &Arc<Backing>) -> bool {
+        let before = lock(&self.shared.files).insert(backing.identity, backing.clone());
+        before.is_some()
+    }
+
+    /// A cache could not open it.
+    pub(super) fn forgets(&self, identity: FileIdentity) {
+        let known = lock(&self.shared.files).remove(&identity);
+        // Not under the lock: it may be the last of its store, which is closed then.
+        drop(known);
     }
 }
 
@@ -228,6 +244,11 @@ impl Device for Volumes {
 
     fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
         self.shared.of(file).is_some() || self.shared.below.keeps_unsynced(file)
+    }
+
+    fn closed(&self, file: &DeviceFile) {
+        self.forgets(file.identity());
+        self.shared.below.closed(file);
     }
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {

@@ -4,7 +4,7 @@ use super::device::{Backing, Volumes};
 use crate::store::{Entry, Error, Store, StoreOptions};
 use millpond::{File, OpenOptions, PageCache};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What a store of a cache could not do.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +24,8 @@ pub struct CacheStore {
     store: Store,
     cache: PageCache,
     volumes: Arc<Volumes>,
-    /// Files that were opened, by name: a file has one stand-in.
-    open: Mutex<BTreeMap<String, Arc<Backing>>>,
+    /// Files by the names under which they are open: a file has one stand-in. It lives as long as a handle.
+    open: Mutex<BTreeMap<String, Weak<Backing>>>,
 }
 
 impl Volumes {
@@ -51,13 +51,27 @@ impl Volumes {
 }
 
 impl CacheStore {
-    fn files(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Backing>>> {
+    fn files(&self) -> MutexGuard<'_, BTreeMap<String, Weak<Backing>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, backing: &Backing) -> Result<File, CacheError> {
+    fn handle(&self, backing: &Arc<Backing>, options: OpenOptions) -> Result<File, CacheError> {
         let stand_in = backing.stand_in.try_clone().map_err(Error::System)?;
-        Ok(self.cache.open_file(stand_in, OpenOptions::new().write(true))?)
+        let was_known = self.volumes.knows(backing);
+        match self.cache.open_file(stand_in, options.write(true)) {
+            Ok(file) => {
+                // Its last handle may have been dropped just before this one was there.
+                self.volumes.knows(backing);
+                Ok(file)
+            }
+            Err(error) => {
+                // Unless it is open by other handles.
+                if !was_known {
+                    self.volumes.forgets(backing.identity);
+                }
+                Err(error.into())
+            }
+        }
     }
 
     /// Makes an empty file. It is in the store with the next sync of any file.
@@ -65,10 +79,18 @@ impl CacheStore {
     /// # Errors
     /// If there is one of that name.
     pub fn create(&self, name: &str) -> Result<File, CacheError> {
+        self.create_with(name, OpenOptions::new())
+    }
+
+    /// As [`CacheStore::create`], with a log, a check or stable pages.
+    ///
+    /// # Errors
+    /// If there is one of that name.
+    pub fn create_with(&self, name: &str, options: OpenOptions) -> Result<File, CacheError> {
         let mut files = self.files();
-        let backing = self.volumes.stand_in(name, self.store.create(name)?)?;
-        files.insert(name.to_owned(), backing.clone());
-        self.handle(&backing)
+        let backing = Volumes::stand_in(name, self.store.create(name)?)?;
+        files.insert(name.to_owned(), Arc::downgrade(&backing));
+        self.handle(&backing, options)
     }
 
     /// Opens a file for reading and writing. All handles of a file share its pages.
@@ -76,17 +98,24 @@ impl CacheStore {
     /// # Errors
     /// If there is none of that name.
     pub fn open(&self, name: &str) -> Result<File, CacheError> {
+        self.open_with(name, OpenOptions::new())
+    }
+
+    /// As [`CacheStore::open`], with a log, a check or stable pages.
+    ///
+    /// # Errors
+    /// If there is none of that name; if it is open with others.
+    pub fn open_with(&self, name: &str, options: OpenOptions) -> Result<File, CacheError> {
         let mut files = self.files();
-        let known = files.get(name).cloned();
-        let backing = match known {
+        let backing = match files.get(name).and_then(Weak::upgrade) {
             Some(backing) => backing,
             None => {
-                let backing = self.volumes.stand_in(name, self.store.open_file(name)?)?;
-                files.insert(name.to_owned(), backing.clone());
+                let backing = Volumes::stand_in(name, self.store.open_file(name)?)?;
+                files.insert(name.to_owned(), Arc::downgrade(&backing));
                 backing
             }
         };
-        self.handle(&backing)
+        self.handle(&backing, options)
     }
 
     /// Gives a file another name, with the next sync. Its handles stay good; those of a file that had that name do not.
