@@ -1,7 +1,7 @@
 //! A store whose files are files of a cache.
 
 use super::device::{Backing, Volumes};
-use crate::store::{Entry, Error, Store, StoreOptions};
+use crate::store::{Entry, Error, LostPage, Store, StoreOptions};
 use millpond::{File, OpenOptions, PageCache};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -160,7 +160,42 @@ impl CacheStore {
         Ok(self.store.snapshot(name)?)
     }
 
-    /// The store below: its usage, snapshots, fence, `take_lost`, `verify`. Not for its files while they are open here.
+    /// What was written and is in no commit, as [`Store::take_lost`] has it, and after that what the cache has not handed to
+    /// the store, by pages of the cache: where both have a place it is the newer one. Of use when another writer has the
+    /// store, and as long as the files are open: what is dirty of a file goes with its last handle.
+    ///
+    /// # Errors
+    /// If the cache is of no use any more. What can't be read of its pages is left out.
+    pub fn take_lost(&self) -> Result<Vec<LostPage>, CacheError> {
+        let mut lost = self.store.take_lost();
+        let open: Vec<_> = {
+            let files = self.files();
+            let alive = files
+                .iter()
+                .filter_map(|(name, file)| Some((name.clone(), file.upgrade()?)));
+            alive.collect()
+        };
+        for (name, backing) in open {
+            let file = self.handle(&backing, OpenOptions::new())?;
+            let size = file.page_size();
+            for range in file.unwritten()? {
+                for offset in range.clone().step_by(size as usize) {
+                    let mut bytes = vec![0; size.min(range.end - offset) as usize];
+                    if let Ok(read) = file.read_at(&mut bytes, offset) {
+                        bytes.truncate(read);
+                        lost.push(LostPage {
+                            file: name.clone(),
+                            offset,
+                            bytes: Some(bytes.into()),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(lost)
+    }
+
+    /// The store below: its usage, snapshots, fence, `verify`. Not for its files while they are open here.
     pub fn store(&self) -> &Store {
         &self.store
     }

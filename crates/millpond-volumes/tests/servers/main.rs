@@ -80,6 +80,11 @@ fn a_process_that_was_stopped_through_a_takeover_and_a_cleaning_is_never_told_ok
     on_all("sleeps");
 }
 
+#[test]
+fn what_was_in_a_cache_and_in_no_commit_when_another_process_took_the_store_can_be_had() {
+    on_all("loses");
+}
+
 #[cfg(feature = "s3")]
 #[test]
 fn a_wrong_key_is_an_error_without_the_key() {

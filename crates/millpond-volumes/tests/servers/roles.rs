@@ -1,7 +1,8 @@
 //! What a process does.
 
 use crate::in_role;
-use millpond_volumes::{Error, Store, StoreFile, StoreOptions, StoreReader};
+use millpond::{PageCache, device};
+use millpond_volumes::{Error, Store, StoreFile, StoreOptions, StoreReader, Volumes};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ pub(crate) fn take(role: &str, url: &str) {
         "follows" => follows(url),
         "sleeps" => sleeps(url),
         "counts" => counts(url),
+        "loses" => loses(url),
+        "takes" => takes(url),
         "refused" => {
             let error = Store::open(url, options().retries(0)).unwrap_err();
             say(&format!("seen: {error}"));
@@ -327,4 +330,46 @@ fn sleeps(url: &str) {
     say(&format!(
         "seen: {last} acknowledged before, {deleted} deletions, then fenced"
     ));
+}
+
+/// Pages of a file in a cache: all of them synced, then one written anew that the store has taken, and one that it has not.
+/// Then another process takes the store.
+fn loses(url: &str) {
+    let volumes = Volumes::new(device::best()).unwrap();
+    let built = PageCache::builder().memory(8 << 20).device(volumes.clone());
+    let cache = built.build().unwrap();
+    let store = volumes.store(&cache, url, options()).unwrap();
+    let file = store.create("a").unwrap();
+    let write = |round, n: u64| file.write_at(&page(round, n), n * PAGE as u64).unwrap();
+    (0..3).for_each(|n| write(1, n));
+    file.sync_data().unwrap();
+    write(2, 1);
+    file.write_out().unwrap();
+    write(2, 2);
+    let mut child = start("takes", url);
+    assert_eq!(numbers(&mut child, "same "), [3], "pages as they were synced");
+    assert!(child.wait().unwrap().success());
+    for _ in 0..2 {
+        let error = file.sync_data().unwrap_err();
+        assert_eq!(error.errno(), rustix::io::Errno::STALE.raw_os_error(), "{error}");
+    }
+    let lost = store.take_lost().unwrap();
+    for n in [1, 2] {
+        let newest = lost.iter().rfind(|lost| lost.offset == n * PAGE as u64).unwrap();
+        assert_eq!(newest.file, "a");
+        assert!(newest.bytes.as_deref() == Some(&page(2, n)[..]), "page {n}");
+    }
+    assert!(lost.iter().all(|lost| lost.offset > 0), "page 0 was synced");
+    say(&format!("seen: {} pages lost, and had", lost.len()));
+}
+
+fn takes(url: &str) {
+    let store = Store::open(url, options()).unwrap();
+    let file = store.open_file("a").unwrap();
+    let mut found = vec![0; PAGE];
+    let same = (0..3).filter(|&n| {
+        file.read_at(&mut found, n * PAGE as u64).unwrap();
+        found == page(1, n)
+    });
+    say(&format!("same {}", same.count()));
 }
