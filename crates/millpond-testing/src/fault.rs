@@ -3,7 +3,9 @@
 //! Rules are asked in order; the first that matches decides. What is left to chance comes from a seed, so the same
 //! calls in the same order meet the same faults.
 
-use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request};
+use millpond::device::{
+    Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
+};
 use millpond::units::Ratio;
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
@@ -455,6 +457,10 @@ impl Device for Faulty {
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
+    }
+
+    fn stores(&self) -> Vec<StoreFigures> {
+        self.inner.stores()
     }
 
     fn name(&self) -> &str {

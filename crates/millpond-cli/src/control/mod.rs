@@ -10,6 +10,7 @@ mod record;
 mod reuse;
 mod set;
 mod stat;
+mod stores;
 
 pub(crate) use find::{CachesArgs, caches, running};
 pub(crate) use inspect::{InspectArgs, inspect};
@@ -17,6 +18,7 @@ pub(crate) use record::{RecordArgs, record};
 pub(crate) use reuse::{Fit, Reuse, percent};
 pub(crate) use set::{SetArgs, set};
 pub(crate) use stat::{Span, StatArgs, interval, stat};
+pub(crate) use stores::Store;
 
 use crate::failure::Failure;
 use millpond::control::Client;

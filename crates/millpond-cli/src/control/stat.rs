@@ -1,6 +1,6 @@
 //! `millpond stat`: what a running cache does, a line at a time, as `vmstat` shows a kernel's.
 
-use super::{Cache, Which, count, reclaim, reuse};
+use super::{Cache, Store, Which, count, reclaim, reuse, stores};
 use crate::failure::Failure;
 use millpond::internal::quantity::{micros, number, parse_time, size};
 use millpond_core::io::Reason;
@@ -17,6 +17,7 @@ Examples:
   millpond stat 500ms 20 --json
   millpond stat --reasons 5     the transfers by why they are made, and what waited for admission
   millpond stat --reclaim 5     what reclaim met at the cold end of memory, and what it did with it
+  millpond stat --stores 5      what each store behind the cache does: requests, latency, commits, garbage
   millpond stat --files 5       whether memory is large enough, and for which file it is not
 
 Columns:
@@ -51,6 +52,9 @@ pub(crate) struct StatArgs {
     /// A table of the files of which most pages come back after they were evicted: for which memory is too small.
     #[arg(long, conflicts_with_all = ["reasons", "reclaim"])]
     files: bool,
+    /// What each store says of itself, if the cache has files of stores.
+    #[arg(long, conflicts_with_all = ["reasons", "reclaim", "files"])]
+    stores: bool,
     #[command(flatten)]
     which: Which,
     /// One JSON object a line: what there is now, and of every counter by how much it grew a second.
@@ -67,6 +71,7 @@ impl StatArgs {
             reasons: false,
             reclaim: false,
             files: false,
+            stores: false,
             which,
             json: false,
         }
@@ -112,6 +117,7 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
             now: &now,
         };
         match (args.json, args.reclaim, args.reasons) {
+            (false, ..) if args.stores => write!(stdout, "{}", stores::table(&span))?,
             _ if args.files => write!(stdout, "{}", reuse::shown(&span, args.json))?,
             (true, true, _) => writeln!(stdout, "{now}")?,
             (true, false, _) => writeln!(stdout, "{}", span.json())?,
@@ -273,6 +279,7 @@ impl Span<'_> {
             "page_bytes": self.now["page_bytes"],
             "now": self.now["now"],
             "per_second": rates,
+            "stores": Store::all(self),
             "counters": self.now["counters"],
         })
     }

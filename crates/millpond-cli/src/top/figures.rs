@@ -8,7 +8,7 @@
 //! Sizes are bytes, times nanoseconds, rates are for a second. What a cache of an older
 //! version does not answer is 0 or missing here.
 
-use crate::control::{Cache, Fit, Reuse, Span, count, list, shown, text};
+use crate::control::{Cache, Fit, Reuse, Span, Store, count, list, shown, text};
 use crate::failure::Failure;
 use millpond_core::io::Reason;
 use serde::Serialize;
@@ -80,6 +80,7 @@ pub(crate) struct Figures {
     pub(super) fit: Fit,
     pub(super) reads: Reads,
     pub(super) devices: Vec<Device>,
+    pub(super) stores: Vec<Store>,
     pub(super) waits: Vec<Wait>,
     pub(super) order: String,
     pub(super) files_open: u64,
@@ -214,6 +215,7 @@ impl Figures {
                 in_transit_limit_bytes: now.stat["now"]["in_transit_limit_bytes"].as_u64(),
             },
             devices: list(&now.devices, "devices").iter().map(devices).collect(),
+            stores: Store::all(&span),
             waits: waits(&span, &now.stat["waiting"]),
             order: text(&now.files, "order").into(),
             files_open: count(&now.files, "files_open"),

@@ -4,6 +4,7 @@
 //!   title            which cache
 //!   memory           a bar of its states, the limits for dirty pages, rates, whether it is large enough
 //!   devices          latency against the goal, in transit against its limit
+//!   stores           of a cache that has some: what each says of itself
 //!   waits            who, why, for how long
 //!   files            as many as fit
 //!   keys
@@ -58,6 +59,7 @@ pub(super) fn lines(figures: &Figures, standing: &Standing, width: u16, height: 
     // At 24 lines: title 1, memory 5, devices 4, waits 6, files 7, keys 1. Each of the middle ones gets a part of more.
     let more = height - usize::from(HEIGHT_MIN);
     lines.extend(devices(figures, 2 + more / 8, width));
+    lines.extend(stores(figures, more, width));
     lines.extend(waits(&figures.waits, 5 + more / 4, width));
     let keys = usize::from(standing.has_keys);
     let room = height.saturating_sub(lines.len() + 1 + keys);
@@ -307,6 +309,22 @@ fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
         last += &format!("; the goal is {source}");
     }
     lines.push(Line::from(last));
+    lines
+}
+
+/// The room of files: three lines for a store, and as many stores as a large screen has room for.
+fn stores(figures: &Figures, more: usize, width: usize) -> Vec<Line<'static>> {
+    let most = 1 + more / 12;
+    let mut lines = Vec::new();
+    for (n, store) in figures.stores.iter().take(most).enumerate() {
+        let left_out = match figures.stores.len() {
+            all if all > most && n == 0 => format!(" (and {} more)", all - most),
+            _ => String::new(),
+        };
+        let name = last_of(&store.name, width.saturating_sub(6 + left_out.len()));
+        lines.push(heading(format!("STORE {name}{left_out}"), width));
+        lines.extend(store.lines(width).into_iter().take(2).map(Line::from));
+    }
     lines
 }
 

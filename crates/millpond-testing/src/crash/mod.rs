@@ -22,7 +22,8 @@ mod image;
 pub use image::{AfterCrash, Fate, Happened, Survived};
 
 use millpond::device::{
-    Buffer, Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, Segments, Threads,
+    Buffer, Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, Segments, StoreFigures,
+    Threads,
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -364,6 +365,10 @@ impl Device for Crashing {
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
+    }
+
+    fn stores(&self) -> Vec<StoreFigures> {
+        self.inner.stores()
     }
 
     fn name(&self) -> &str {

@@ -15,7 +15,7 @@ mod service;
 pub use service::{Lateness, ModelService};
 
 use layout::Layout;
-use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
+use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, Op, Request, StoreFigures};
 use millpond_sim::disk::{Model, ModelRequest, ModelStatistics};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -334,6 +334,10 @@ impl Device for Modelled {
 
     fn facts(&self, _: &DeviceFile) -> DeviceFacts {
         self.service.facts()
+    }
+
+    fn stores(&self) -> Vec<StoreFigures> {
+        self.inner.stores()
     }
 
     fn name(&self) -> &str {

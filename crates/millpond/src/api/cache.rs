@@ -12,7 +12,7 @@ use super::handle::Handle;
 use crate::control::calibration::Calibrating;
 #[cfg(feature = "control")]
 use crate::control::socket::Control;
-use crate::device::{Calibration, DeviceFigures, GoalSource};
+use crate::device::{Calibration, Device as _, DeviceFigures, GoalSource, StoreFigures};
 use crate::error::Result;
 use crate::frames::own::Waits;
 use crate::host::Notice;
@@ -118,6 +118,12 @@ impl PageCache {
     /// [`PageCache::stats`], without the core's lock.
     pub fn devices(&self) -> Vec<DeviceFigures> {
         self.handle.engine.device_figures()
+    }
+
+    /// The figures of stores that the device of the cache stands on. Costs what the device says of it
+    /// ([`Device::stores`](crate::device::Device::stores)).
+    pub fn stores(&self) -> Vec<StoreFigures> {
+        self.handle.engine.device.stores()
     }
 
     /// Where the control socket is, if [`Builder::control`](crate::Builder::control) or

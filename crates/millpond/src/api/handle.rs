@@ -89,6 +89,7 @@ impl Handle {
         let facts = move || metrics::Facts {
             stats: cache.engine.stats(),
             devices: cache.engine.device_figures(),
+            stores: Device::stores(&cache.engine.device),
             name: cache.name.get().cloned(),
             age: cache.engine.age(),
             memory: cache.budget.lock().memory,

@@ -36,6 +36,7 @@ mod file;
 mod kind;
 mod length;
 mod names;
+mod stores;
 mod threads;
 mod transfer;
 mod uring;
@@ -57,6 +58,7 @@ pub use file::{Access, DeviceFile, FileIdentity};
 pub(crate) use kind::{identity, identity_at};
 pub use length::LengthLimit;
 pub use names::device_name;
+pub use stores::{StoreFigure, StoreFigures, StoreValue};
 pub use threads::Threads;
 pub use uring::Uring;
 pub use waits::Awaited;
@@ -168,6 +170,12 @@ pub trait Device: Send + Sync + fmt::Debug {
 
     /// What is known of the disk that holds `file`.
     fn facts(&self, file: &DeviceFile) -> DeviceFacts;
+
+    /// The figures of stores that it stands on, for people and programs that watch a cache; of a device without any, none.
+    /// It is asked when one of them looks, at most some times a second, and makes no request for it.
+    fn stores(&self) -> Vec<StoreFigures> {
+        Vec::new()
+    }
 
     /// What it is, for people: which way transfers take and why.
     fn name(&self) -> &str;

@@ -15,7 +15,7 @@
 use super::figures::{Counted, DeviceFigures, Figures};
 use super::waits::Waits;
 use super::warning::Warning;
-use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
+use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request, StoreFigures};
 use crate::host::hook::{Hook, Teller};
 use millpond_core::io::Reason;
 use millpond_core::units::{Nanos, PageSize};
@@ -373,6 +373,10 @@ impl Device for Watched {
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
+    }
+
+    fn stores(&self) -> Vec<StoreFigures> {
+        self.inner.stores()
     }
 
     fn name(&self) -> &str {

@@ -8,7 +8,7 @@
 //! | `inspect limits` | every derived value: formula, inputs, settings, the last change and its author |
 //! | `inspect options` | every setting, what it is, what it may be |
 //! | `inspect history` | the last changes of settings |
-//! | `stat` | how full the cache is and with what, which threads wait, and its counters |
+//! | `stat` | how full the cache is and with what, which threads wait, its counters, and the figures of its stores |
 //! | `files [COUNT] [by ORDER]` | pages in memory by state, and the files that have most of them |
 //! | `devices` | what each device has done, and how long reads of it take |
 //! | `record start BYTES PATH` | calls are recorded into a new file, of that size at most; the path is the rest of the line |
@@ -306,6 +306,7 @@ fn stat(cache: &Cache) -> Value {
             "regions": watch::reuse(&stats.reuse_of_regions),
         },
         "waiting": watch::waiting(&stats.waiting),
+        "stores": watch::stores(cache),
         "counters": counters,
     })
 }

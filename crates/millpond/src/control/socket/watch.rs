@@ -6,7 +6,7 @@
 
 use super::answer::{error, seconds};
 use crate::control::cache::Cache;
-use crate::device::{DeviceClass, DeviceFigures, device_name};
+use crate::device::{Device, DeviceClass, DeviceFigures, StoreFigure, StoreFigures, StoreValue, device_name};
 use crate::observe::contents::{FRAMES_MAX, FileContents, More, Order, Pages, ReuseFigures};
 use millpond_core::units::Nanos;
 use serde_json::{Value, json};
@@ -144,6 +144,30 @@ fn device(figures: &DeviceFigures) -> Value {
         "write_bytes_in_transit_limit": figures.write_bytes_in_transit_limit.map(|bytes| bytes.0),
         "class": figures.class.map(class),
     })
+}
+
+/// The stores that the device stands on, for `stat`: each figure with its name and unit, in the device's order.
+pub(super) fn stores(cache: &Cache) -> Vec<Value> {
+    let figure = |figure: &StoreFigure| {
+        let (unit, value) = match figure.value {
+            StoreValue::Total(value) => ("total", value),
+            StoreValue::TotalBytes(value) => ("total_bytes", value.0),
+            StoreValue::Timed(value, _) => ("timed", value),
+            StoreValue::Number(value) => ("number", value),
+            StoreValue::Bytes(value) => ("bytes", value.0),
+            StoreValue::Time(value) => ("ns", value.0),
+        };
+        let mut told = json!({ "name": figure.name, "unit": unit, "value": value });
+        if let StoreValue::Timed(_, time) = figure.value {
+            told["ns"] = time.0.into();
+        }
+        told
+    };
+    let store = |store: &StoreFigures| {
+        let figures: Vec<_> = store.figures.iter().map(figure).collect();
+        json!({ "name": store.name, "figures": figures })
+    };
+    cache.engine.device.stores().iter().map(store).collect()
 }
 
 /// The threads that wait, for `stat`.

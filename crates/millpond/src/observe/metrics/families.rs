@@ -41,6 +41,7 @@ pub(super) fn text(facts: &Facts) -> String {
     by_reason(stats, &mut text);
     waits(stats, &mut text);
     devices(&facts.devices, &mut text);
+    super::stores::families(&facts.stores, &mut text);
     text.into_string()
 }
 

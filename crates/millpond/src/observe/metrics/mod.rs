@@ -6,17 +6,18 @@
 //!
 //! Names follow the conventions: base units (seconds, bytes), `_total` on counters, labels for what is of one
 //! kind. What the kernel counts too has the kernel's name, as `millpond_vmstat_pgscan_direct_total`. There is
-//! no file in it, and no path but that of a mount, as its cache's name: a user that may read it learns how
-//! much is done, not with what. An answer costs what [`PageCache::stats`] costs, a moment of the core's lock,
+//! no file in it, and no path but that of a mount, as its cache's name, and the address of a store: a user that
+//! may read it learns how much is done, not with what. An answer costs what [`PageCache::stats`] costs, a moment of the core's lock,
 //! and is not made more often than it is asked for; it never looks at frames.
 //!
 //! [`PageCache::stats`]: crate::PageCache::stats
 
 mod families;
 mod reuse;
+mod stores;
 mod text;
 
-use crate::device::DeviceFigures;
+use crate::device::{DeviceFigures, StoreFigures};
 use crate::error::{Error, Result};
 use crate::observe::http::{Answer, Asked, Server};
 use crate::observe::stats::Stats;
@@ -33,6 +34,7 @@ const INDEX: &str =
 pub(crate) struct Facts {
     pub(crate) stats: Stats,
     pub(crate) devices: Vec<DeviceFigures>,
+    pub(crate) stores: Vec<StoreFigures>,
     pub(crate) name: Option<String>,
     pub(crate) age: Duration,
     pub(crate) memory: Bytes,
