@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
+use millpond::control::Client;
+use millpond::device::StoreValue;
+use millpond::units::Bytes;
 use millpond::{Error, OpenOptions, PageCache, device};
 use millpond_volumes::{CacheStore, Store, StoreOptions, StoreReader, Volumes};
 
@@ -165,4 +168,71 @@ fn a_takeover_is_an_error_of_the_next_sync_and_stays_one() {
     }
     assert_eq!(store.store().fence().unwrap().epoch, 2);
     assert_eq!(&read(&other, "a")[..1000], [1; 1000]);
+}
+
+/// `docs/VOLUMES.md` lists them.
+#[test]
+fn a_cache_shows_what_its_store_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let volumes = Volumes::new(device::best()).unwrap();
+    let builder = PageCache::builder().memory(8 << 20).page_size(65_536);
+    let builder = builder.control_at(folder.path().join("sock"));
+    let cache = builder.device(volumes.clone()).build().unwrap();
+    let value = |cache: &PageCache, name: &str| {
+        let [store] = &cache.stores()[..] else {
+            panic!("{:?}", cache.stores())
+        };
+        assert_eq!(store.name, "memory://watched");
+        let figure = store.figures.iter().find(|figure| figure.name == name);
+        figure.unwrap_or_else(|| panic!("no {name}")).value
+    };
+    assert_eq!(cache.stores(), []);
+    let store = volumes.store(&cache, "memory://watched", options()).unwrap();
+    let StoreValue::Total(opened) = value(&cache, "commits") else {
+        panic!()
+    };
+    let file = store.create("a").unwrap();
+    file.write_at(&[1; 3 << 16], 0).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(value(&cache, "commits"), StoreValue::Total(opened + 1));
+    assert_eq!(value(&cache, "live"), StoreValue::Bytes(Bytes(3 << 16)));
+    assert_eq!(value(&cache, "garbage"), StoreValue::Bytes(Bytes(0)));
+    assert_eq!(value(&cache, "uncommitted"), StoreValue::Bytes(Bytes(0)));
+    file.write_at(&[2; 3 << 16], 0).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(value(&cache, "garbage"), StoreValue::Bytes(Bytes(3 << 16)));
+    let StoreValue::Timed(gets, _) = value(&cache, "get") else {
+        panic!()
+    };
+    drop(file);
+    let mut found = vec![0; 3 << 16];
+    store.open("a").unwrap().read_at(&mut found, 0).unwrap();
+    assert_eq!(found, vec![2; 3 << 16]);
+    let StoreValue::Timed(more, took) = value(&cache, "get") else {
+        panic!()
+    };
+    assert!(more > gets && took.0 > 0, "{more} {took:?}");
+    let StoreValue::Time(age) = value(&cache, "commit_age") else {
+        panic!()
+    };
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let StoreValue::Time(later) = value(&cache, "commit_age") else {
+        panic!()
+    };
+    assert!(later > age, "{age:?} {later:?}");
+    assert_eq!(value(&cache, "fenced"), StoreValue::Number(0));
+    let _other = Store::open("memory://watched", options().take_over(true)).unwrap();
+    let file = store.open("a").unwrap();
+    file.write_at(&[3; 1000], 0).unwrap();
+    assert!(file.sync_data().is_err());
+    assert_eq!(value(&cache, "fenced"), StoreValue::Number(1));
+
+    let mut client = Client::connect(cache.control_path().unwrap()).unwrap();
+    let stat = client.ask("stat").unwrap();
+    let page = include_str!("../../../docs/VOLUMES.md");
+    for figure in &cache.stores()[0].figures {
+        assert!(stat.contains(&format!("\"name\":\"{}\"", figure.name)), "{stat}");
+        let row = format!("| `{}` |", figure.name);
+        assert!(page.contains(&row), "the document has no {row}");
+    }
 }

@@ -1,7 +1,9 @@
 //! The device that knows which files are of stores.
 
-use crate::store::{Error, StoreFile};
-use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request};
+use crate::store::{Error, Store, StoreFile, WeakStore};
+use millpond::device::{
+    Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
+};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use std::collections::HashMap;
 use std::fs::File;
@@ -33,6 +35,7 @@ pub(super) struct Backing {
 struct Shared {
     below: Arc<dyn Device>,
     files: Mutex<HashMap<FileIdentity, Arc<Backing>>>,
+    stores: Mutex<Vec<WeakStore>>,
     done: Mutex<Vec<Completion>>,
 }
 
@@ -85,6 +88,7 @@ impl Volumes {
         let shared = Arc::new(Shared {
             below,
             files: Mutex::default(),
+            stores: Mutex::default(),
             done: Mutex::default(),
         });
         for _ in 0..THREADS {
@@ -93,6 +97,11 @@ impl Volumes {
             thread.spawn(move || serve(&shared, &requests))?;
         }
         Ok(Arc::new(Volumes { shared, queue, name }))
+    }
+
+    /// Has a store among those that it says figures of, as long as that lives.
+    pub(super) fn watch(&self, store: &Store) {
+        lock(&self.shared.stores).push(WeakStore::new(store));
     }
 
     /// Takes a file of a store; what stands for it is what a cache opens, between two calls of [`Volumes::knows`].
@@ -256,6 +265,14 @@ impl Device for Volumes {
             Some(_) => FACTS,
             None => self.shared.below.facts(file),
         }
+    }
+
+    fn stores(&self) -> Vec<StoreFigures> {
+        let stores = lock(&self.shared.stores).clone();
+        let mut figures: Vec<_> = stores.iter().filter_map(WeakStore::figures).collect();
+        lock(&self.shared.stores).retain(WeakStore::is_alive);
+        figures.extend(self.shared.below.stores());
+        figures
     }
 
     fn name(&self) -> &str {

@@ -41,6 +41,7 @@ impl Volumes {
         options: StoreOptions,
     ) -> Result<CacheStore, Error> {
         let store = Store::open(url, options)?;
+        self.watch(&store);
         Ok(CacheStore {
             store,
             cache: cache.clone(),

@@ -44,7 +44,11 @@ pub struct Requests {
     pub deletes: u64,
     /// Requests of which no answer came, or that were refused.
     pub failed: u64,
-    /// What all of them took together, in nanoseconds.
+    /// What puts took together, in nanoseconds.
+    pub put_nanos: u64,
+    /// What reads took together, in nanoseconds.
+    pub get_nanos: u64,
+    /// What all requests took together, in nanoseconds.
     pub nanos: u64,
     /// The longest, in nanoseconds.
     pub nanos_max: u64,
@@ -59,8 +63,28 @@ struct Counters {
     lists: AtomicU64,
     deletes: AtomicU64,
     failed: AtomicU64,
+    put_nanos: AtomicU64,
+    get_nanos: AtomicU64,
     nanos: AtomicU64,
     nanos_max: AtomicU64,
+}
+
+/// A request under way, also one that its caller gives up.
+struct Timed<'a> {
+    began: Instant,
+    of_its_kind: Option<&'a AtomicU64>,
+    counters: &'a Counters,
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        let nanos = self.began.elapsed().as_nanos() as u64;
+        if let Some(of_its_kind) = self.of_its_kind {
+            of_its_kind.fetch_add(nanos, Relaxed);
+        }
+        self.counters.nanos.fetch_add(nanos, Relaxed);
+        self.counters.nanos_max.fetch_max(nanos, Relaxed);
+    }
 }
 
 /// Objects below a prefix.
@@ -124,6 +148,8 @@ impl Bucket {
             lists: c.lists.load(Relaxed),
             deletes: c.deletes.load(Relaxed),
             failed: c.failed.load(Relaxed),
+            put_nanos: c.put_nanos.load(Relaxed),
+            get_nanos: c.get_nanos.load(Relaxed),
             nanos: c.nanos.load(Relaxed),
             nanos_max: c.nanos_max.load(Relaxed),
         }
@@ -131,11 +157,13 @@ impl Bucket {
 
     /// Does what is asked. Of a list that is long `part` gets all but the last names, as they come.
     pub(super) async fn answer(&self, request: &Request, part: &mut Part<'_>) -> Answer {
-        let began = Instant::now();
+        let timed = self.timed(match request {
+            Request::Create { .. } | Request::Overwrite { .. } => Some(&self.counters.put_nanos),
+            Request::Get { .. } => Some(&self.counters.get_nanos),
+            Request::List { .. } | Request::Delete { .. } => None,
+        });
         let done = self.done(request, part).await;
-        let nanos = began.elapsed().as_nanos() as u64;
-        self.counters.nanos.fetch_add(nanos, Relaxed);
-        self.counters.nanos_max.fetch_max(nanos, Relaxed);
+        drop(timed);
         let failed = match done {
             Ok(answer) => return answer,
             Err(Failure::Store(StoreError::NotFound { .. })) => return Answer::Absent,
@@ -152,6 +180,32 @@ impl Bucket {
     async fn in_time<T>(&self, of: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
         let done = tokio::time::timeout(self.timeout, of).await;
         done.map_err(|_| Failure::Late)?.map_err(Failure::Store)
+    }
+
+    /// Part of an object, for a caller that waits for it; counted as those of the machine are.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn read(&self, key: Key, range: Range<u64>) -> Result<Bytes, StoreError> {
+        let timed = self.timed(Some(&self.counters.get_nanos));
+        let read = self.get(key, Some(range)).await;
+        drop(timed);
+        if read
+            .as_ref()
+            .is_err_and(|error| !matches!(error, StoreError::NotFound { .. }))
+        {
+            self.counters.failed.fetch_add(1, Relaxed);
+        }
+        read
+    }
+
+    /// Counts the time until it is dropped.
+    fn timed<'a>(&'a self, of_its_kind: Option<&'a AtomicU64>) -> Timed<'a> {
+        Timed {
+            began: Instant::now(),
+            of_its_kind,
+            counters: &self.counters,
+        }
     }
 
     async fn pause(&self) {

@@ -9,6 +9,7 @@
 //! | `message` | what a store's error says, without secrets |
 //! | `pages` | pages read from where they are, neighbours at once |
 //! | `writer`, `reader`, `file` | what a program calls |
+//! | `figures` | what a store says of itself to those that watch a cache |
 //! | `verify` | every reference and every checksum |
 
 mod address;
@@ -17,6 +18,7 @@ mod aws;
 mod bucket;
 mod driver;
 mod error;
+mod figures;
 mod file;
 mod message;
 #[cfg(test)]
@@ -30,6 +32,7 @@ mod writer;
 
 pub use bucket::Requests;
 pub use error::Error;
+pub(crate) use figures::WeakStore;
 pub use file::{StoreFile, StoreFileReader};
 pub use options::StoreOptions;
 pub use reader::StoreReader;

@@ -73,7 +73,7 @@ pub(super) fn read(
         let done = stream::iter(runs).map(|run| {
             let bucket = bucket.clone();
             async move {
-                let read = bucket.get(run.key, Some(run.range.clone())).await;
+                let read = bucket.read(run.key, run.range.clone()).await;
                 checked(&run, read)
             }
         });

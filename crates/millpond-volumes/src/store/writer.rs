@@ -33,6 +33,8 @@ pub struct StoreUsage {
     pub layout: Usage,
     /// Requests of this handle.
     pub requests: Requests,
+    /// How long ago this handle has made the newest commit. Opening makes one.
+    pub commit_age: Duration,
 }
 
 /// A page that was written and is in no commit.
@@ -55,6 +57,8 @@ pub(super) struct Side {
     last_ticket: Ticket,
     /// Since when there has been no room for a write.
     full_since: Option<Instant>,
+    /// The newest commit, and when it became that.
+    pub(super) committed: (u64, Duration),
 }
 
 impl Machine for Side {
@@ -75,6 +79,9 @@ impl Machine for Side {
     }
 
     fn hear(&mut self) {
+        if self.committed.0 != self.writer.number() {
+            self.committed = (self.writer.number(), driver::now());
+        }
         for told in self.writer.told() {
             match told {
                 Told::Opened(result) => self.opened = Some(result),
@@ -133,6 +140,7 @@ impl Store {
             results: BTreeMap::new(),
             last_ticket: 0,
             full_since: None,
+            committed: (0, driver::now()),
         };
         let driver = Driver::new(side, bucket, runtime);
         let timeout = options.sync_timeout;
@@ -267,9 +275,17 @@ impl Store {
 
     /// Sizes and requests. Costs a look at each object.
     pub fn usage(&self) -> StoreUsage {
+        let side = |side: &mut Side| {
+            (
+                side.writer.usage(),
+                driver::now().saturating_sub(side.committed.1),
+            )
+        };
+        let (layout, commit_age) = self.inner.driver.with(side);
         StoreUsage {
-            layout: self.inner.driver.with(|side| side.writer.usage()),
+            layout,
             requests: self.inner.driver.bucket().requests(),
+            commit_age,
         }
     }
 
