@@ -23,6 +23,7 @@ pub(crate) const IOERR_DIR_FSYNC: c_int = IOERR | 5 << 8;
 pub(crate) const IOERR_TRUNCATE: c_int = IOERR | 6 << 8;
 pub(crate) const IOERR_FSTAT: c_int = IOERR | 7 << 8;
 pub(crate) const IOERR_DELETE: c_int = IOERR | 10 << 8;
+pub(crate) const IOERR_DELETE_NOENT: c_int = IOERR | 23 << 8;
 pub(crate) const IOERR_UNLOCK: c_int = IOERR | 8 << 8;
 pub(crate) const IOERR_NOMEM: c_int = IOERR | 12 << 8;
 pub(crate) const IOERR_CHECKRESERVEDLOCK: c_int = IOERR | 14 << 8;

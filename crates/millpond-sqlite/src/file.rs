@@ -2,8 +2,9 @@
 
 use crate::code;
 use crate::database::Database;
+use crate::folder::Folder;
 use crate::locks::{Busy, Connection, Level};
-use crate::opening::{self, Asked};
+use crate::opening::{self, Asked, Found};
 use crate::process::{self, Process};
 use crate::shm::{Held, LOCKS};
 use crate::told;
@@ -37,6 +38,8 @@ pub(crate) struct Opened {
     /// Pages that SQLite has, with where they are. There are as many as cursors: few.
     fetched: Vec<(u64, OwnedPageRef)>,
     main: Option<Main>,
+    /// Of which it is a file, if it is none of a disk. Last: it may be closed with its last file.
+    folder: Option<Arc<dyn Folder>>,
 }
 
 /// Of a database, not of its journal.
@@ -63,6 +66,48 @@ impl Opened {
         let setting = |name: &str| asked.is_database.then(|| setting(name)).flatten();
         let process = process::with_settings(setting).map_err(failed)?;
         let found = opening::open(&process.cache, path, asked).map_err(failed)?;
+        Ok(Opened::found(process, path, asked, setting, found))
+    }
+
+    /// Opens `name` of a folder, which SQLite knows as `path`.
+    ///
+    /// # Errors
+    /// SQLite's number.
+    pub(crate) fn in_folder(
+        folder: Arc<dyn Folder>,
+        path: &Path,
+        name: &str,
+        asked: Asked,
+        setting: impl Fn(&str) -> Option<String>,
+    ) -> Result<Opened, (c_int, String)> {
+        let cant = |why: String| (code::CANTOPEN, why);
+        let failed = |error: Error| (code::of_opening(&error), error.told(SURFACE));
+        let setting = |name: &str| asked.is_database.then(|| setting(name)).flatten();
+        let process = process::of_folder(folder.cache(), setting).map_err(failed)?;
+        let file = folder
+            .open(name, asked.creates && asked.writes)
+            .map_err(cant)?
+            .ok_or_else(|| cant(format!("there is no {}", path.display())))?;
+        // It is in memory while it is open, and has its number there.
+        let found = rustix::fs::fstat(file.as_fd()).map_err(|errno| cant(errno.to_string()))?;
+        let found = Found {
+            file,
+            is_writable: true,
+            is_name_new: false,
+            identity: (found.st_dev, found.st_ino),
+        };
+        let mut opened = Opened::found(process, path, asked, setting, found);
+        opened.folder = Some(folder);
+        Ok(opened)
+    }
+
+    fn found(
+        process: Process,
+        path: &Path,
+        asked: Asked,
+        setting: impl Fn(&str) -> Option<String>,
+        found: Found,
+    ) -> Opened {
         let main = asked.is_database.then(|| {
             let database = process::database(found.identity);
             Main {
@@ -72,7 +117,7 @@ impl Opened {
                 shm: None,
             }
         });
-        Ok(Opened {
+        Opened {
             file: found.file,
             path: path.to_owned(),
             process,
@@ -86,13 +131,18 @@ impl Opened {
             fetch_bytes_max: 0,
             fetched: Vec::new(),
             main,
-        })
+            folder: None,
+        }
     }
 
     /// What SQLite is told of this error, and keeps its number.
     fn fail(&mut self, error: &Error, usual: c_int) -> c_int {
         self.errno = error.errno();
-        told::tell(code::of(error, usual), &error.told(SURFACE));
+        let mut why = error.told(SURFACE);
+        if let Some(trouble) = self.folder.as_ref().and_then(|folder| folder.trouble()) {
+            why = format!("{why}; {trouble}");
+        }
+        told::tell(code::of(error, usual), &why);
         code::of(error, usual)
     }
 
@@ -194,6 +244,14 @@ impl Opened {
         lent.any(|page| page.start < bytes.end && bytes.start < page.end)
     }
 
+    /// The VFS that it was opened by.
+    pub(crate) fn vfs(&self) -> &'static str {
+        match self.folder {
+            Some(_) => "millpond-store",
+            None => "millpond",
+        }
+    }
+
     pub(crate) fn level(&self) -> Level {
         self.main.as_ref().map_or(Level::None, |main| main.level)
     }
@@ -204,7 +262,12 @@ impl Opened {
         };
         let mut state = main.database.state.lock();
         let (cache, is_writable) = (&self.process.cache, self.is_process_writable);
-        match state.claim(cache, &self.file, is_writable, wanted) {
+        let claimed = match self.folder {
+            // That is this process's.
+            Some(_) => Ok(false),
+            None => state.claim(cache, &self.file, is_writable, wanted),
+        };
+        match claimed {
             Ok(false) => {}
             Ok(true) => process::has_become_own(&self.path),
             Err(error) => {
@@ -249,7 +312,7 @@ impl Opened {
             return Err(code::IOERR_SHMMAP);
         };
         let mut state = main.database.state.lock();
-        if !state.is_alone() {
+        if !state.is_alone() && self.folder.is_none() {
             return Err(code::CANTOPEN);
         }
         if main.shm.is_none() {
@@ -291,6 +354,9 @@ impl Opened {
 
     /// Whether the name leads elsewhere by now.
     pub(crate) fn has_moved(&self) -> bool {
+        if self.folder.is_some() {
+            return false;
+        }
         let here = fs::metadata(&self.path).map(|found| (found.dev(), found.ino()));
         // Of no duplicate: to close one would give up the locks that the process has by `fcntl`.
         let own = rustix::fs::fstat(self.file.as_fd()).map(|own| (own.st_dev, own.st_ino));
@@ -357,13 +423,21 @@ impl Opened {
         self.shm_leave();
         self.unlock(Level::None);
         let Opened {
-            file, main, process, ..
+            file,
+            main,
+            process,
+            folder,
+            ..
         } = self;
         let path = file.path().to_owned();
         // The file before the lock on it: what is dirty is written meanwhile.
         drop(file);
         drop(main);
         let mut answer = code::OK;
+        if folder.is_some() {
+            // What is lost of the cache is for the folder's owner to hear.
+            return answer;
+        }
         for lost in process::take_lost(&process.cache, &path) {
             answer = code::IOERR_CLOSE;
             told::tell(answer, &lost.told_lost(SURFACE));

@@ -12,6 +12,8 @@
 //! takes one that SQLite's own VFS respects, until the last connection of the process closes the database
 //! (`docs/decisions/0018-sqlite-locks.md`). Between the connections of the process locks are counted in memory, and the
 //! WAL's shared memory is the process's own.
+//!
+//! Another crate can give the VFS files that are on no disk ([`folder`]): `millpond-volumes-sqlite` has those of stores.
 
 #![allow(unreachable_pub, reason = "what SQLite reaches by name is public")]
 
@@ -23,6 +25,7 @@
 //   3  database            what the connections to a database share
 //   2  shm                 the shared memory of the WAL
 //   1  locks               who may read and write
+//   1  folder              databases that are on no disk
 //   0  code  told          SQLite's numbers, and its log
 //   0  opening             how a file is opened
 //   0  ffi/read_lock       a lock of a range of a file
@@ -31,8 +34,11 @@ mod code;
 mod database;
 mod ffi;
 mod file;
+pub mod folder;
 mod locks;
 mod opening;
 mod process;
 mod shm;
 mod told;
+
+pub use ffi::{Routines, Sqlite, load_with_folders, sqlite3_millpondsqlite_init};

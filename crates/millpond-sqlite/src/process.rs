@@ -99,11 +99,27 @@ fn set(cache: &PageCache, pairs: &[(String, String)]) -> Result<(), Error> {
 /// # Errors
 /// As of a cache that can't be made, or a setting that can't be set.
 pub(crate) fn with_settings(of_uri: impl Fn(&str) -> Option<String>) -> Result<Process, Error> {
+    with(process(), of_uri)
+}
+
+/// A cache that is another's: no disk of it can be made to fail here.
+///
+/// # Errors
+/// Of a setting that can't be set.
+pub(crate) fn of_folder(
+    cache: &PageCache,
+    of_uri: impl Fn(&str) -> Option<String>,
+) -> Result<Process, Error> {
+    let cache = cache.clone();
+    with(Ok(Process { cache, faults: None }), of_uri)
+}
+
+fn with(process: Result<Process, Error>, of_uri: impl Fn(&str) -> Option<String>) -> Result<Process, Error> {
     let asked = SETTINGS
         .iter()
         .filter_map(|setting| Some((setting.name.to_owned(), of_uri(setting.name)?)));
     let asked: Vec<_> = asked.collect();
-    let process = process().and_then(|process| {
+    let process = process.and_then(|process| {
         set(&process.cache, &asked)?;
         Ok(process)
     });

@@ -27,7 +27,7 @@ pub(super) extern "C" fn file_control(file: *mut OsFile, op: c_int, argument: *m
         PERSIST_WAL => flag(argument, &mut file.persists_wal),
         POWERSAFE_OVERWRITE => flag(argument, &mut file.powersafe_overwrite),
         VFS_NAME => match Api::get() {
-            Some(api) => set(argument, api.text("millpond")),
+            Some(api) => set(argument, api.text(file.vfs())),
             None => code::NOTFOUND,
         },
         MMAP_SIZE => {

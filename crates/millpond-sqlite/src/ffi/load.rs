@@ -2,12 +2,15 @@
 
 use super::api::Api;
 use super::types::{OsFile, Routines, Sqlite};
-use super::{methods, vfs};
+use super::{folders, methods, vfs};
 use crate::code;
+use crate::folder::Folders;
 use crate::process;
+use crate::told;
 use std::ffi::{c_char, c_int, c_void};
-use std::panic::catch_unwind;
+use std::panic::{UnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// `SQLITE_FCNTL_FILE_POINTER`.
 const FILE_POINTER: c_int = 7;
@@ -49,6 +52,44 @@ pub extern "C" fn sqlite3_millpondsqlite_init(
         }
     })
     .unwrap_or(code::ERROR)
+}
+
+/// Defines the entry point of a library that has folders besides: its name is `$init`, and `$folders` gives them. SQLite
+/// finds it by the library's name: `sqlite3_`, that name without `lib` and with its letters only, `_init`.
+#[macro_export]
+macro_rules! entry_point {
+    ($(#[$about:meta])* $init:ident, $folders:expr) => {
+        $(#[$about])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $init(
+            connection: *mut $crate::Sqlite,
+            error: Option<std::ptr::NonNull<*mut std::ffi::c_char>>,
+            routines: *const $crate::Routines,
+        ) -> std::ffi::c_int {
+            $crate::load_with_folders(connection, error, routines, $folders)
+        }
+    };
+}
+
+/// What [`entry_point`](crate::entry_point) does: registers the VFS of this library, and that of folders.
+pub fn load_with_folders(
+    connection: *mut Sqlite,
+    error: Option<NonNull<*mut c_char>>,
+    routines: *const Routines,
+    of: impl FnOnce() -> Arc<dyn Folders> + UnwindSafe,
+) -> c_int {
+    let loaded = sqlite3_millpondsqlite_init(connection, error, routines);
+    let Some(api) = Api::get().filter(|_| loaded == code::OK_LOAD_PERMANENTLY) else {
+        return loaded;
+    };
+    match catch_unwind(|| folders::register(api, of())) {
+        Ok(code::OK) => loaded,
+        Ok(number) => {
+            told::tell(number, "SQLite has refused the VFS of stores");
+            code::ERROR
+        }
+        Err(_panic) => code::ERROR,
+    }
 }
 
 /// Called by SQLite for each connection that is opened from then on.

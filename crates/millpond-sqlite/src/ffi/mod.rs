@@ -6,13 +6,18 @@
 //! | `api` | functions of the SQLite that has loaded this |
 //! | `load` | the entry point |
 //! | `vfs` | methods of the VFS |
+//! | `folders` | those that are others for databases on no disk |
 //! | `methods` `control` | methods of its files |
 //! | `read_lock` | a lock of a range of a file |
 
 mod api;
 mod control;
+mod folders;
 mod load;
 mod methods;
 pub(crate) mod read_lock;
 mod types;
 mod vfs;
+
+pub use load::{load_with_folders, sqlite3_millpondsqlite_init};
+pub use types::{Routines, Sqlite};

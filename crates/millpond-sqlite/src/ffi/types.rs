@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// A connection: SQLite's own.
 #[repr(C)]
-pub(crate) struct Sqlite {
+pub struct Sqlite {
     _own: [u8; 0],
 }
 
@@ -75,7 +75,7 @@ type Unused<const N: usize> = [usize; N];
 
 /// `sqlite3_api_routines` as of 3.8.7, as far as it is used.
 #[repr(C)]
-pub(crate) struct Routines {
+pub struct Routines {
     _0: Unused<55>,
     pub(crate) exec:
         extern "C" fn(*mut Sqlite, *const c_char, *const c_void, *mut c_void, *mut *mut c_char) -> c_int,

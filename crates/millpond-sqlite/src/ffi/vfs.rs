@@ -20,21 +20,27 @@ const NAME: &CStr = c"millpond";
 const RESOLVES_LINKS: c_int = 3_010_000;
 
 /// `SQLITE_OPEN_...`.
-mod open {
+pub(super) mod open {
     use std::ffi::c_int;
-    pub(super) const READ_ONLY: c_int = 0x1;
-    pub(super) const READ_WRITE: c_int = 0x2;
-    pub(super) const CREATE: c_int = 0x4;
-    pub(super) const EXCLUSIVE: c_int = 0x10;
-    pub(super) const URI: c_int = 0x40;
-    pub(super) const MAIN_DB: c_int = 0x100;
-    pub(super) const MAIN_JOURNAL: c_int = 0x800;
-    pub(super) const WAL: c_int = 0x8_0000;
+    pub(in crate::ffi) const READ_ONLY: c_int = 0x1;
+    pub(in crate::ffi) const READ_WRITE: c_int = 0x2;
+    pub(in crate::ffi) const CREATE: c_int = 0x4;
+    pub(in crate::ffi) const EXCLUSIVE: c_int = 0x10;
+    pub(in crate::ffi) const URI: c_int = 0x40;
+    pub(in crate::ffi) const MAIN_DB: c_int = 0x100;
+    pub(in crate::ffi) const MAIN_JOURNAL: c_int = 0x800;
+    pub(in crate::ffi) const SUPER_JOURNAL: c_int = 0x4000;
+    pub(in crate::ffi) const WAL: c_int = 0x8_0000;
 }
 
 /// Registers it, with what was the default below it.
 pub(super) fn register(api: Api, is_default: bool) -> c_int {
-    let known = api.vfs_find(Some(NAME));
+    add(api, NAME, is_default, |vfs| vfs)
+}
+
+/// Registers a VFS, which is this one but for what `change` changes. What was the default is below it.
+pub(super) fn add(api: Api, name: &'static CStr, is_default: bool, change: impl FnOnce(Vfs) -> Vfs) -> c_int {
+    let known = api.vfs_find(Some(name));
     if !known.is_null() {
         return api.vfs_register(known, is_default);
     }
@@ -49,7 +55,7 @@ pub(super) fn register(api: Api, is_default: bool) -> c_int {
         file_bytes: facts.file_bytes.max(size_of::<OsFile>() as c_int),
         path_bytes_max: facts.path_bytes_max,
         next: std::ptr::null_mut(),
-        name: NAME.as_ptr(),
+        name: name.as_ptr(),
         own: below.cast(),
         open,
         delete,
@@ -69,11 +75,15 @@ pub(super) fn register(api: Api, is_default: bool) -> c_int {
             .map(|_| current_time_ms as _),
     };
     // For ever, as SQLite has it from now on.
-    api.vfs_register(Box::into_raw(Box::new(vfs)), is_default)
+    api.vfs_register(Box::into_raw(Box::new(change(vfs))), is_default)
+}
+
+fn path_of(name: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
 /// The VFS below, which is given itself.
-fn below(vfs: *mut Vfs) -> (&'static Vfs, *mut Vfs) {
+pub(super) fn below(vfs: *mut Vfs) -> (&'static Vfs, *mut Vfs) {
     // SAFETY: SQLite gives the one that `register` has made.
     let below = unsafe { (*vfs).own }.cast::<Vfs>();
     // SAFETY: `register` has looked at it, and registered ones stay.
@@ -91,11 +101,24 @@ extern "C" fn open(
         let (facts, below) = below(vfs);
         return (facts.open)(below, name, file, flags, flags_out);
     }
+    // SAFETY: not NULL, so it is a text that lives as long as the file.
+    let name = unsafe { CStr::from_ptr(name) };
+    open_by(name, file, flags, flags_out, |path, asked, parameter| {
+        Opened::new(path, asked, parameter)
+    })
+}
+
+/// Opens a file by its name, flags and parameters.
+pub(super) fn open_by(
+    name: &CStr,
+    file: *mut OsFile,
+    flags: c_int,
+    flags_out: *mut c_int,
+    how: impl FnOnce(&Path, Asked, &dyn Fn(&str) -> Option<String>) -> Result<Opened, (c_int, String)>,
+) -> c_int {
     methods::leave_closed(file);
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: not NULL, so it is a text that lives as long as the file.
-        let text = unsafe { CStr::from_ptr(name) };
-        let path = Path::new(OsStr::from_bytes(text.to_bytes()));
+        let path = path_of(name);
         let asked = Asked {
             writes: flags & open::READ_WRITE != 0,
             creates: flags & open::CREATE != 0,
@@ -105,11 +128,11 @@ extern "C" fn open(
         };
         // Another name may have nothing behind it to look at.
         let has_parameters = flags & open::URI != 0;
-        let parameter = |name: &str| match has_parameters {
-            true => Api::get()?.uri_parameter(text.as_ptr(), name),
+        let parameter = |parameter: &str| match has_parameters {
+            true => Api::get()?.uri_parameter(name.as_ptr(), parameter),
             false => None,
         };
-        let opened = Opened::new(path, asked, parameter);
+        let opened = how(path, asked, &parameter);
         opened.inspect_err(|(number, why)| told::tell(*number, why))
     }));
     let opened = match opened {
@@ -130,8 +153,7 @@ extern "C" fn open(
 
 extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_dir: c_int) -> c_int {
     // SAFETY: SQLite gives a text.
-    let text = unsafe { CStr::from_ptr(name) };
-    let path = Path::new(OsStr::from_bytes(text.to_bytes()));
+    let path = path_of(unsafe { CStr::from_ptr(name) });
     if catch_unwind(|| process::may_be_in_use(path)).unwrap_or(false) {
         let said = format!("{} is the parent's, and stays", path.display());
         told::tell(code::IOERR_DELETE, &said);
