@@ -161,6 +161,11 @@ impl CacheStore {
         Ok(self.store.snapshot(name)?)
     }
 
+    /// The cache that its files are of.
+    pub fn cache(&self) -> &PageCache {
+        &self.cache
+    }
+
     /// What was written and is in no commit, as [`Store::take_lost`] has it, and after that what the cache has not handed to
     /// the store, by pages of the cache: where both have a place it is the newer one. Of use when another writer has the
     /// store, and as long as the files are open: what is dirty of a file goes with its last handle.

@@ -1,0 +1,32 @@
+"""Processes that tests start: the first argument is the test's folder."""
+
+import sys
+
+from common import connect, enter, entered, set_mode
+
+
+def enters_without_end(_folder, store, mode):
+    """Says the number of each transaction that was committed."""
+    db = connect(store)
+    # But for a WAL it is a connection's own.
+    set_mode(db, mode)
+    n = entered(db)
+    print("open", flush=True)
+    while True:
+        enter(db, n)
+        n += 1
+        print(n, flush=True)
+
+
+def enters_once_a_line(_folder, store):
+    """Enters when it is told to, and says what came of it."""
+    db = connect(store, timeout=0)
+    print("open", flush=True)
+    for line in sys.stdin:
+        try:
+            enter(db, int(line))
+            print("committed", flush=True)
+        except Exception as error:
+            print(f"{error}", flush=True)
+            if db.in_transaction:
+                db.execute("rollback")
