@@ -74,6 +74,8 @@ mutations! {
     TransitLeaks = "transit-leaks",
     /// What is in transit to one device is counted for all.
     OneControllerForAll = "one-controller-for-all",
+    /// A device that has a limit in bytes is held to the goal of a disk.
+    DeviceLimitIsTheForms = "device-limit-is-the-forms",
     /// Once a dirtier has paused, none goes on.
     ThrottleForever = "throttle-forever",
     /// A caller that waits for a page is not woken when its load, its write or its owner's turn ends.

@@ -53,6 +53,19 @@ impl Default for ReadAheadOptions {
     }
 }
 
+impl ReadAheadOptions {
+    /// With another largest window, and the same part of it as the first; off if it is.
+    pub(crate) fn up_to(self, max: Bytes) -> ReadAheadOptions {
+        match self.max {
+            Bytes(0) => self,
+            Bytes(before) => ReadAheadOptions {
+                start: Bytes((u128::from(self.start.0) * u128::from(max.0) / u128::from(before)) as u64),
+                max,
+            },
+        }
+    }
+}
+
 /// How many sequential readers a file's read-ahead can tell apart.
 pub const STREAMS_MAX: usize = 4;
 

@@ -103,6 +103,10 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::ShrinkForgotten => &[SWARM],
         M::TransitLeaks => &[SWARM],
         M::OneControllerForAll => &[DEVICES],
+        M::DeviceLimitIsTheForms => &[(
+            "millpond_core",
+            "manager::tests::devices::clusters_are_as_large_as_the_device_says_and_as_many_in_transit",
+        )],
         M::ThrottleForever => &[SWARM],
         M::LoseWakeup => &[("shuttle", "waits::end_of_a_load_wakes_who_waits_for_it")],
         M::SyncNotEndedByCut => &[(

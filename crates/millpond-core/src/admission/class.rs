@@ -36,6 +36,14 @@ pub struct DeviceHints {
     pub read_latency: Option<Nanos>,
     /// The goal for reads on this device, if that is not the setting.
     pub goal: Option<Nanos>,
+    /// The largest transfer; reads and writes end at its multiples. `None`: the setting `flusher.write_max`, and reads end
+    /// anywhere.
+    pub transfer_max: Option<Bytes>,
+    /// The largest window of read-ahead. `None`: the setting `readahead.max`.
+    pub readahead_max: Option<Bytes>,
+    /// So many bytes of writes may be in transit, whatever reads take: it has no goal, and no class. `None`: as many as the form
+    /// of admission lets through.
+    pub in_transit_max: Option<Bytes>,
 }
 
 impl DeviceHints {
@@ -116,7 +124,7 @@ mod tests {
         DeviceHints {
             rotational,
             read_latency: read_us.map(Nanos::from_micros),
-            goal: None,
+            ..DeviceHints::default()
         }
     }
 

@@ -17,6 +17,9 @@
 //!                        └─ Wait ◄────┘              └► InTransit ◄┘
 //! ```
 //!
+//! A device whose reads take as long as they do, whatever is written beside them, says so ([`DeviceHints::in_transit_max`]): then
+//! a limit in bytes is all there is, in the place of any form.
+//!
 //! These are [`Configured`], the form that the options name. A driver may bring a form of its own: [`Form`] is all that the
 //! manager asks of one. The laboratory brings the kernels' so (`millpond-kernels`), and no cache can be set to one of them.
 
@@ -28,6 +31,7 @@ mod in_transit;
 mod waits;
 
 use crate::io::Reason;
+use crate::mutation::{self, Mutation};
 use crate::units::{Bytes, Instant};
 use bytes::BytesOptions;
 use goal::{Goal, GoalOptions};
@@ -102,9 +106,19 @@ impl<F: Form> Admission<F> {
         self.form.found(hints);
     }
 
+    /// What is known of the device.
+    pub fn hints(&self) -> &DeviceHints {
+        &self.hints
+    }
+
+    /// The form, unless the device has a limit in bytes in its place.
+    fn form_in_force(&self) -> Option<&F> {
+        self.hints.in_transit_max.is_none().then_some(&self.form)
+    }
+
     /// The kind of device, of forms that make a difference.
     pub fn class(&self) -> Option<DeviceClass> {
-        self.form.class()
+        self.form_in_force()?.class()
     }
 
     /// The form.
@@ -127,18 +141,22 @@ impl<F: Form> Admission<F> {
 
     /// How many bytes of writes may be in transit now; the largest number if the form does not count bytes.
     pub fn in_transit_limit(&self, now: Instant) -> Bytes {
-        self.form.in_transit_limit(now, &self.in_transit)
+        let by_form = || self.form.in_transit_limit(now, &self.in_transit);
+        self.hints.in_transit_max.unwrap_or_else(by_form)
     }
 
     /// How large a write should be.
     pub fn write_bytes(&self, now: Instant) -> Bytes {
-        let bytes = self.form.write_bytes(now, &self.in_transit);
-        bytes.min(self.write_bytes_max)
+        let max = self.hints.transfer_max.unwrap_or(self.write_bytes_max);
+        match self.form_in_force() {
+            Some(form) => form.write_bytes(now, &self.in_transit).min(max),
+            None => max,
+        }
     }
 
     /// The goal for reads, of forms that have one for a percentile of them.
     pub fn goal(&self) -> Option<Goal> {
-        self.form.goal()
+        self.form_in_force()?.goal()
     }
 
     /// Whether there are dirtiers that sleep until pages become clean.
@@ -176,7 +194,14 @@ impl<F: Form> Admission<F> {
 
     /// A write of `bytes` asks, for `reason`: whether it may be issued now.
     pub fn admit(&mut self, now: Instant, reason: Reason, bytes: Bytes) -> Verdict {
-        self.form.admit(now, reason, bytes, &self.in_transit)
+        match self.hints.in_transit_max {
+            // One may always go.
+            Some(limit) if !mutation::is(Mutation::DeviceLimitIsTheForms) => {
+                let writes = self.in_transit.writes();
+                Verdict::go_if(writes == Bytes(0) || writes + bytes <= limit)
+            }
+            _ => self.form.admit(now, reason, bytes, &self.in_transit),
+        }
     }
 
     /// The write just issued, of `bytes`, does not begin where the one before it ended.

@@ -8,8 +8,13 @@ use super::waits::HeldBack;
 use crate::admission::goal::Goal;
 use crate::admission::{Admission, DeviceClass, DeviceHints, Form};
 use crate::mutation::{self, Mutation};
+use crate::readahead::{ReadAheadOptions, STREAMS_MAX};
 use crate::recent::Recent;
-use crate::units::{Bytes, DeviceNo, FileId, Instant, Nanos, PageIndex};
+use crate::units::{Bytes, DeviceNo, FileId, Instant, Nanos, PageCount, PageIndex};
+use crate::writeback::cluster;
+
+/// So much in transit keeps a disk busy: the limit in transit of a goal while there are no reads.
+const BUSY: Bytes = Bytes::from_mib(8);
 
 /// What the manager keeps for a device.
 #[derive(Clone, Debug)]
@@ -78,6 +83,37 @@ impl<A: Form> Manager<A> {
         let found = found.unwrap_or_else(|| panic!("{device:?} leaves a gap"));
         found.admission.found(hints);
         found.reads = Recent::default();
+        self.flusher.device_found(device, hints.transfer_max);
+    }
+
+    /// How many pages from `first` on one read of the device takes at most, if it says so.
+    pub(super) fn read_pages_max(&mut self, device: DeviceNo, first: PageIndex) -> Option<u64> {
+        let page_size = self.options.page_size;
+        let max = self.device(device).admission.hints().transfer_max?;
+        Some(cluster::length(first, u64::MAX, max.to_pages(page_size).0))
+    }
+
+    /// Reading ahead of the readers of a file on the device: as the settings say, or up to as much as the device says, but no
+    /// more than lets all streams of a file have two windows in half of memory.
+    pub(super) fn readahead_of(&mut self, device: DeviceNo) -> ReadAheadOptions {
+        let setting = self.options.readahead;
+        let memory = self.derived.frames.to_bytes(self.options.page_size);
+        match self.device(device).admission.hints().readahead_max {
+            Some(max) => {
+                let most = Bytes(memory.0 / (4 * STREAMS_MAX as u64));
+                setting.up_to(max.min(most).max(setting.max))
+            }
+            None => setting,
+        }
+    }
+
+    /// So much in transit keeps the device busy.
+    pub(super) fn busy_pages(&mut self, device: DeviceNo) -> PageCount {
+        let hints = self.device(device).admission.hints();
+        hints
+            .in_transit_max
+            .unwrap_or(BUSY)
+            .to_pages(self.options.page_size)
     }
 
     /// What is kept for the device.

@@ -46,6 +46,14 @@ impl<A: Form> Manager<A> {
         if self.is_region(file) {
             return self.fault_region(file, first, count, intent, frames, cx);
         }
+        let count = match intent {
+            Intent::Overwrite => count,
+            Intent::Read | Intent::Prefetch => {
+                let device = self.file(file).device;
+                let max = self.read_pages_max(device, first).unwrap_or(u64::MAX);
+                max.min(count.into()) as u32
+            }
+        };
         let mut granted = self.ios.frame_list();
         if count > 1 {
             let keys = (0..u64::from(count)).map(|n| PageKey::new(file, first.after(n)));
@@ -93,7 +101,8 @@ impl<A: Form> Manager<A> {
             Intent::Read => {
                 self.stats.pgmajfault += got;
                 self.start_read(Reason::Fault, file, first, granted, cx);
-                let (options, page_size) = (self.options.readahead, self.options.page_size);
+                let device = self.file(file).device;
+                let (options, page_size) = (self.readahead_of(device), self.options.page_size);
                 let state = self.file(file);
                 if let Some(window) = state
                     .readahead
@@ -255,15 +264,10 @@ impl<A: Form> Manager<A> {
         frames: &mut F,
         cx: &mut StepContext<'_>,
     ) {
-        let run_max = self
-            .options
-            .flusher
-            .write_max
-            .to_pages(self.options.page_size)
-            .0
-            .max(1) as usize;
+        let device = self.file(file).device;
+        let write_max = self.options.flusher.write_max.to_pages(self.options.page_size).0;
         let mut run = self.ios.frame_list();
-        let mut run_first = window.first;
+        let (mut run_first, mut run_max) = (window.first, usize::MAX);
         for n in 0..window.count.0 {
             if n.is_multiple_of(FETCH_PAGES) {
                 let ahead = n..window.count.0.min(n + FETCH_PAGES);
@@ -297,6 +301,8 @@ impl<A: Form> Manager<A> {
             if let Some(frame) = frame {
                 if run.is_empty() {
                     run_first = page;
+                    let own = self.read_pages_max(device, page);
+                    run_max = own.unwrap_or(write_max).max(1) as usize;
                 }
                 run.push(frame);
                 self.stats.readahead_pages += 1;
@@ -330,7 +336,8 @@ impl<A: Form> Manager<A> {
         if self.is_region(file) {
             return self.swap_due(file, at, frames, cx);
         }
-        let (options, page_size) = (self.options.readahead, self.options.page_size);
+        let device = self.file(file).device;
+        let (options, page_size) = (self.readahead_of(device), self.options.page_size);
         let state = self.file(file);
         if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
             self.read_ahead(file, window, frames, cx);

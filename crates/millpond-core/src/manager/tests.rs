@@ -1,6 +1,7 @@
 //! The smallest example of each rule, in a world as simple as can be.
 
 mod anonymous;
+mod devices;
 mod reclaim;
 mod reuse;
 mod write;

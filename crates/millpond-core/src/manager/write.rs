@@ -12,15 +12,12 @@ use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{Io, IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, Phase};
-use crate::units::{Bytes, DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use crate::units::{DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use crate::writeback::flusher::Job;
 use crate::writeback::{PageRun, cluster};
 
 /// No dirtier sleeps longer at a stretch: Linux' `MAX_PAUSE`.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
-
-/// So much in transit keeps a device busy: the limit in transit of a goal while there are no reads.
-const BUSY: Bytes = Bytes::from_mib(8);
 
 /// A dirtier that is to pause had the pages in its hands that should have been written: it asks once more as soon as it
 /// has let go of them. Under a low limit all that is dirty may be in its hands, and nothing else would be written while it
@@ -134,7 +131,7 @@ impl<A: Form> Manager<A> {
             let limits = self.derived.dirty.beside(self.flusher.failed());
             let untried = self.flusher.dirty().saturating_sub(self.flusher.in_backoff());
             // A dirtier waits for writes: so many are on their way that the device is not idle before it has come back.
-            let busy = BUSY.to_pages(self.options.page_size).0.min(limits.hard.0 * 3 / 4);
+            let busy = self.busy_pages(device).0.min(limits.hard.0 * 3 / 4);
             let wanted = blocked && self.writing.0 < busy;
             let over = self.memory_waiters || wanted || untried > limits.background;
             let Some(mut job) = self.flusher.job(device, cx.now, over, blocked) else {

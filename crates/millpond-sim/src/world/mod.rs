@@ -194,8 +194,8 @@ impl<A: Form> World<A> {
         let device = DeviceNo(self.disks.len() as u32);
         let hints = DeviceHints {
             rotational: Some(model.facts().rotational),
-            read_latency: None,
             goal,
+            ..DeviceHints::default()
         };
         self.disks.push(SimDisk { model, end: 0 });
         self.step(Event::DeviceFound { device, hints });

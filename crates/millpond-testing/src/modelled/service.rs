@@ -162,6 +162,7 @@ impl ModelService {
             queue_depth,
             rotational,
             write_cache,
+            ..DeviceFacts::UNKNOWN
         }
     }
 }

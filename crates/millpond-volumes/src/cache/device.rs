@@ -21,6 +21,7 @@ const FACTS: DeviceFacts = DeviceFacts {
     queue_depth: 32,
     rotational: false,
     write_cache: true,
+    ..DeviceFacts::UNKNOWN
 };
 
 /// A file of a store, and what stands for it in the cache.

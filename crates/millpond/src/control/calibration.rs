@@ -5,7 +5,8 @@
 //! ms with the reads there are. The goal for read latency follows from it. Until there is such a file, a
 //! device that says that it rotates has the longest goal: with that of a flash disk, writers beside a log had
 //! 5 MB/s of a modelled disk. A program that keeps a [`Calibration`] can give it to the next cache, which
-//! then measures nothing. Each further device is measured likewise, and has a goal of its own for as long as none is set.
+//! then measures nothing. Each further device is measured likewise, and has a goal of its own for as long as none is set. One
+//! whose reads have no goal is not measured.
 
 use super::cache::Cache;
 use crate::device::{
@@ -131,7 +132,12 @@ impl Cache {
             }
             return;
         }
-        let at = calibrating.device(file.identity().device);
+        let device = file.identity().device;
+        let is_known = calibrating.devices.iter().any(|known| known.device == device);
+        if !is_known && self.engine.device.facts(file).in_transit_max.is_some() {
+            return;
+        }
+        let at = calibrating.device(device);
         if len < FILE_BYTES_MIN {
             if matches!(calibrating.setting, Calibrating::Due) {
                 calibrating.setting = Calibrating::Presumed;
@@ -160,7 +166,8 @@ impl Cache {
 
     /// What is known of the device that the file is on.
     pub(crate) fn device_hints(&self, file: &DeviceFile) -> DeviceHints {
-        let rotational = self.engine.device.facts(file).rotational;
+        let facts = self.engine.device.facts(file);
+        let rotational = facts.rotational;
         let calibrating = self.calibrating.lock();
         let devices = &calibrating.devices;
         let device = file.identity().device;
@@ -177,6 +184,9 @@ impl Cache {
             read_latency: found.map(|found| nanos(found.read_latency)),
             // The first one's is the setting.
             goal: at.filter(|&at| at > 0).map(|_| nanos(own)),
+            transfer_max: facts.transfer_max.map(Bytes),
+            readahead_max: facts.readahead_max.map(Bytes),
+            in_transit_max: facts.in_transit_max.map(Bytes),
         }
     }
 

@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a device says of itself. The policy derives its limits from it: how many writes may be in flight
-/// (Axboe 2016: from the queue depth), whether neighbours are worth waiting for.
+/// (Axboe 2016: from the queue depth), whether neighbours are worth waiting for. What is `None` in
+/// [`DeviceFacts::UNKNOWN`] is for what is no disk, such as a store across a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceFacts {
     /// Commands that the device works on at a time; more wait outside it.
@@ -17,6 +18,14 @@ pub struct DeviceFacts {
     pub rotational: bool,
     /// Whether the device answers writes before they are durable, so that only a flush makes them so.
     pub write_cache: bool,
+    /// Bytes of the largest transfer; what a cache reads and writes ends at its multiples. `None`: as a cache's settings say,
+    /// which are for disks.
+    pub transfer_max: Option<u64>,
+    /// Bytes that a cache reads ahead of a reader at most, if there is memory for it. `None`: as the settings say.
+    pub readahead_max: Option<u64>,
+    /// Bytes of writes that may be in transit, where reads take as long as they do whatever is written beside them: there is no
+    /// goal for them, and nothing is measured. `None`: as many as a goal for reads leaves.
+    pub in_transit_max: Option<u64>,
 }
 
 impl DeviceFacts {
@@ -26,13 +35,16 @@ impl DeviceFacts {
         queue_depth: 32,
         rotational: false,
         write_cache: true,
+        transfer_max: None,
+        readahead_max: None,
+        in_transit_max: None,
     };
 
     /// Memory: as much at a time as a caller wants (256 is what the rings here hold).
     pub const MEMORY: DeviceFacts = DeviceFacts {
         queue_depth: 256,
-        rotational: false,
         write_cache: false,
+        ..DeviceFacts::UNKNOWN
     };
 
     /// What sysfs says about the block device.
@@ -51,6 +63,7 @@ impl DeviceFacts {
             queue_depth,
             rotational: number("queue/rotational")? != 0,
             write_cache: attribute("queue/write_cache").is_none_or(|kind| kind.trim() == "write back"),
+            ..DeviceFacts::UNKNOWN
         })
     }
 }
@@ -110,6 +123,7 @@ mod tests {
             queue_depth: 256,
             rotational: true,
             write_cache: false,
+            ..DeviceFacts::UNKNOWN
         };
         assert_eq!(DeviceFacts::of_directory(&disk), Some(expected));
         assert_eq!(DeviceFacts::of_directory(&disk.join("sda1")), Some(expected));

@@ -32,7 +32,7 @@ impl Flusher {
     /// The next of them, or the first of its neighbours.
     pub(super) fn reclaim_flagged_job(&mut self, at: usize) -> Option<Job> {
         while let Some(&file) = self.queues[at].reclaim_flagged.front() {
-            let run = self.run_pages();
+            let run = self.run_pages(file);
             let work = self.work(file);
             if let Some(page) = work.reclaim_flagged.next(work.reclaim_flagged_from) {
                 // Its neighbours go with it for the price of one: those before it as well, to where a write would begin
