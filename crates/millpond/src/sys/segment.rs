@@ -15,6 +15,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Memory that a device may transfer to and from.
 ///
@@ -193,6 +194,49 @@ impl Segments {
         prefix
     }
 
+    /// Puts `bytes` into the memory, from byte `at` of the ranges on: for devices that do not leave it to the system. As a
+    /// system call would, whatever else is under way with the same bytes; at the speed of memory.
+    ///
+    /// # Panics
+    /// If they are not all inside.
+    pub fn put(&self, at: usize, bytes: &[u8]) {
+        self.check_inside(at, bytes.len());
+        let mut left = bytes;
+        for range in self.rest(at) {
+            let (here, rest) = left.split_at(range.iov_len.min(left.len()));
+            store(range.iov_base.cast(), here);
+            left = rest;
+            if left.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// Takes bytes out of the memory, from byte `at` of the ranges on. See [`put`](Segments::put).
+    ///
+    /// # Panics
+    /// If they are not all inside.
+    pub fn take(&self, at: usize, bytes: &mut [u8]) {
+        self.check_inside(at, bytes.len());
+        let mut left = bytes;
+        for range in self.rest(at) {
+            let (here, rest) = left.split_at_mut(range.iov_len.min(left.len()));
+            load(range.iov_base.cast(), here);
+            left = rest;
+            if left.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn check_inside(&self, at: usize, len: usize) {
+        assert!(
+            at.checked_add(len).is_some_and(|end| end <= self.bytes),
+            "{len} bytes from {at} are not inside the transfer, which has {} bytes",
+            self.bytes
+        );
+    }
+
     /// Whether every range starts at a multiple of `address` and every one but the last has a length that is a
     /// multiple of `length`, both powers of two.
     #[inline]
@@ -254,6 +298,55 @@ impl Segments {
     }
 }
 
+/// Bytes in front of the first multiple of 8 at or behind `at`, of `len`.
+fn before_words(at: *mut u8, len: usize) -> usize {
+    (at.addr().wrapping_neg() % 8).min(len)
+}
+
+/// Atomic, as the same bytes may be a part of another transfer that a thread does: what is there then is some of both.
+fn store(to: *mut u8, bytes: &[u8]) {
+    let (head, rest) = bytes.split_at(before_words(to, bytes.len()));
+    let (words, tail) = rest.as_chunks::<8>();
+    let byte = |n: usize, byte: u8| {
+        let at = to.wrapping_add(n);
+        // SAFETY: inside a range of `Segments`, so mapped and writable for as long as that has its memory (`Memory`); no
+        // reference to it exists while a transfer can be under way, and transfers are atomic or the system's.
+        unsafe { AtomicU8::from_ptr(at) }.store(byte, Relaxed);
+    };
+    head.iter().enumerate().for_each(|(n, &b)| byte(n, b));
+    let aligned = to.wrapping_add(head.len()).cast::<u64>();
+    for (n, word) in words.iter().enumerate() {
+        let at = aligned.wrapping_add(n);
+        // SAFETY: as above, and a multiple of 8.
+        unsafe { AtomicU64::from_ptr(at) }.store(u64::from_ne_bytes(*word), Relaxed);
+    }
+    let behind = bytes.len() - tail.len();
+    tail.iter().enumerate().for_each(|(n, &b)| byte(behind + n, b));
+}
+
+/// The same in the other direction.
+fn load(from: *mut u8, bytes: &mut [u8]) {
+    let len = bytes.len();
+    let (head, rest) = bytes.split_at_mut(before_words(from, len));
+    let aligned = from.wrapping_add(head.len()).cast::<u64>();
+    let (words, tail) = rest.as_chunks_mut::<8>();
+    let byte = |n: usize| {
+        let at = from.wrapping_add(n);
+        // SAFETY: as in `store`, and readable.
+        unsafe { AtomicU8::from_ptr(at) }.load(Relaxed)
+    };
+    head.iter_mut().enumerate().for_each(|(n, b)| *b = byte(n));
+    for (n, word) in words.iter_mut().enumerate() {
+        let at = aligned.wrapping_add(n);
+        // SAFETY: as in `store`, readable, and a multiple of 8.
+        *word = unsafe { AtomicU64::from_ptr(at) }.load(Relaxed).to_ne_bytes();
+    }
+    let behind = len - tail.len();
+    tail.iter_mut()
+        .enumerate()
+        .for_each(|(n, b)| *b = byte(behind + n));
+}
+
 impl fmt::Debug for Segments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes in {} ranges", self.bytes, self.ranges())
@@ -300,6 +393,35 @@ mod tests {
         assert_eq!(segments.bytes_within(100, 2), 2 * PAGE - 100);
         assert_eq!(segments.bytes_within(100, 3), 3 * PAGE - 100);
         assert_eq!(lengths(segments.prefix(PAGE + 1).iovecs()), [PAGE, 1]);
+    }
+
+    #[test]
+    fn bytes_are_put_across_ranges_and_odd_ends_and_taken_again() {
+        let mut buffer = Buffer::new(16 * PAGE);
+        let mut segments = pages(&buffer, &[3, 9]);
+        segments.push(12 * PAGE + 3, 21);
+        let bytes: Vec<u8> = (0..segments.bytes() - 8).map(|n| n as u8 % 251).collect();
+        segments.put(5, &bytes);
+        let mut found = vec![0xff; segments.bytes()];
+        segments.take(0, &mut found);
+        assert!(found[5..][..bytes.len()] == bytes);
+        assert_eq!(
+            (&found[..5], &found[5 + bytes.len()..]),
+            (&[0; 5][..], &[0; 3][..])
+        );
+        drop(segments);
+        let all = Buffer::bytes(&mut buffer).unwrap();
+        assert!(all[9 * PAGE..10 * PAGE] == bytes[PAGE - 5..2 * PAGE - 5]);
+        assert_eq!(
+            all.iter().filter(|&&b| b != 0).count(),
+            bytes.iter().filter(|&&b| b != 0).count()
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "2 bytes from 4095 are not inside the transfer, which has 4096 bytes")]
+    fn what_is_behind_a_transfer_is_not_reached() {
+        pages(&Buffer::new(16 * PAGE), &[2]).put(PAGE - 1, &[1; 2]);
     }
 
     #[test]
