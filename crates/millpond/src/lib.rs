@@ -97,7 +97,7 @@ pub use observe::{contents, explain, history, stats};
 #[cfg(feature = "tokio")]
 pub use api::async_file::AsyncFile;
 pub use api::builder::Builder;
-pub use api::cache::PageCache;
+pub use api::cache::{PageCache, SetAside};
 pub use api::cursor::FileCursor;
 pub use api::file::{Advice, CloseError, File, OpenOptions};
 pub use api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};

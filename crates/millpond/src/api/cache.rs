@@ -7,6 +7,8 @@ mod open;
 mod regions;
 mod settings;
 
+pub use budget::SetAside;
+
 use super::file::File;
 use super::handle::Handle;
 use crate::control::calibration::Calibrating;

@@ -49,11 +49,24 @@ impl Cache {
     /// # Errors
     /// As [`PageCache::set_memory`]; then nothing changes.
     pub(crate) fn set_aside_for_regions(&self, bytes: i64) -> Result<()> {
+        self.set_aside(By::Region, bytes, |reserved| &mut reserved.region_bytes)
+    }
+
+    /// The same for what the program has.
+    ///
+    /// # Errors
+    /// As [`PageCache::set_memory`]; then nothing changes.
+    pub(crate) fn set_aside_for_program(&self, bytes: i64) -> Result<()> {
+        self.set_aside(By::Program, bytes, |reserved| &mut reserved.program_bytes)
+    }
+
+    fn set_aside(&self, by: By, bytes: i64, what: impl FnOnce(&mut Reserved) -> &mut u64) -> Result<()> {
         let mut budget = self.budget.lock();
         let mut reserved = budget.reserved;
-        reserved.region_bytes = reserved.region_bytes.saturating_add_signed(bytes);
+        let what = what(&mut reserved);
+        *what = what.saturating_add_signed(bytes);
         let with_it = Budget { reserved, ..*budget };
-        self.apply(By::Region, &mut budget, Some(with_it), None)?;
+        self.apply(by, &mut budget, Some(with_it), None)?;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ impl Cache {
         let reserved = &budget.reserved;
         limits(values, page_size, now, |frames| MemoryFacts {
             memory: budget.memory,
-            transfers: IO_BYTES,
+            transfers: Bytes(IO_BYTES.0 + reserved.program_bytes),
             copies: reserved.copies.to_bytes(page_size),
             regions: Bytes(
                 reserved.region_bytes + (reserved.doubles.frame * frames).min(reserved.doubles.most),

@@ -36,6 +36,8 @@ pub(crate) struct Reserved {
     pub(crate) doubles: DoubleResidentBytes,
     /// For what is known of the pages of regions, wherever they are, and for a map of slots.
     pub(crate) region_bytes: u64,
+    /// For what the program has besides, and counts with the cache's.
+    pub(crate) program_bytes: u64,
 }
 
 impl Reserved {
@@ -69,7 +71,8 @@ pub(crate) fn copies(memory: Bytes, page_size: PageSize) -> PageCount {
 /// [`Error::BudgetTooSmall`], [`Error::Option`] if it is larger than a pool can be.
 pub(crate) fn frames(memory: Bytes, page_size: PageSize, reserved: Reserved) -> Result<PageCount> {
     let frame = page_size.bytes() + FRAME_METADATA_BYTES + reserved.frame_bytes + reserved.place_bytes;
-    let other = IO_BYTES.0 + reserved.copies.to_bytes(page_size).0 + reserved.region_bytes;
+    let other =
+        IO_BYTES.0 + reserved.copies.to_bytes(page_size).0 + reserved.region_bytes + reserved.program_bytes;
     let room = memory.0.saturating_sub(other);
     // Second memories by the frame, or as many as there may be at most: whichever takes less.
     let by_frame = room / (frame + reserved.doubles.frame);

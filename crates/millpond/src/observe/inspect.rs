@@ -8,7 +8,7 @@ use std::time::Duration;
 /// What the number of frames follows from. The core is told how many there are; here is why.
 pub(crate) struct MemoryFacts {
     pub(crate) memory: Bytes,
-    /// For the device's queues and requests.
+    /// For the device's queues and requests, and what the program has set aside.
     pub(crate) transfers: Bytes,
     /// For copies of pages that must stay as they are while they are written.
     pub(crate) copies: Bytes,
