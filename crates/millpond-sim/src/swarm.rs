@@ -2,7 +2,7 @@
 //!
 //! A seed is a world: a small pool and small limits, so that everything that is rare in practice happens all the
 //! time; a few processes that do anything to a few files; perhaps an operator who changes the budget and the options;
-//! a disk that goes wrong in some of the ways of [`super::faults`], each at a rate of its own, or in none.
+//! a disk, or what says that it is none, that goes wrong in some of the ways of [`super::faults`], each at a rate of its own, or in none.
 //!
 //! Safety first, then liveness: all checks of [`super::checker`] run after every step. When the processes have ended,
 //! the faults stop. Then either every file is synced, or no process does anything: all that is dirty must reach the device,
@@ -14,9 +14,9 @@ use super::scripts::random::{Anything, Operator, SyncAll, Told};
 use super::world::{Costs, World, WorldOptions};
 use crate::disk::{HddParameters, Model, SsdParameters};
 use crate::draw::Draw;
-use millpond_core::admission::AdmissionOptions;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::admission::goal::GoalOptions;
+use millpond_core::admission::{AdmissionOptions, DeviceHints};
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::manager::FRAMES_MIN;
 use millpond_core::options::{Options, Preset};
@@ -103,6 +103,17 @@ pub(super) fn model(draw: &mut Draw) -> Model {
     model.unwrap_or_else(|e| panic!("the default models can be made: {e}"))
 }
 
+/// What a device that is no disk may say of itself.
+fn far_away(draw: &mut Draw) -> DeviceHints {
+    let mut some = |log_max| draw.one_in(2).then(|| Bytes(4096 << draw.below(log_max)));
+    DeviceHints {
+        transfer_max: some(10),
+        readahead_max: some(12),
+        in_transit_max: some(10),
+        ..DeviceHints::default()
+    }
+}
+
 /// What a world came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
@@ -148,6 +159,10 @@ fn begin(seed: u64) -> Begun {
     let mut devices = vec![DeviceNo(0)];
     if seed.is_multiple_of(3) {
         devices.push(world.add_disk(model(&mut Draw(seed)), None));
+    }
+    if seed.is_multiple_of(5) {
+        let last = DeviceNo(devices.len() as u32 - 1);
+        world.device_says(last, far_away(&mut Draw(seed)));
     }
     let files: Vec<_> = (0..1 + draw.below(4))
         .map(|n| {

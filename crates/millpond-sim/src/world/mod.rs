@@ -202,6 +202,11 @@ impl<A: Form> World<A> {
         device
     }
 
+    /// The device says these things of itself, before its first file is there.
+    pub fn device_says(&mut self, device: DeviceNo, hints: DeviceHints) {
+        self.step(Event::DeviceFound { device, hints });
+    }
+
     /// Adds a process, which begins at once.
     pub fn add_process(&mut self, script: Box<dyn Script>) {
         self.processes.push(Process::new(script, self.now));
