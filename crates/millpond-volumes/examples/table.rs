@@ -5,20 +5,22 @@
 //! ```
 //!
 //! A URL, and how many MiB; on S3 with the server's address and credentials in the environment, as AWS' tools read them. With
-//! `map` instead of a URL: what the map of 1, 10 and 100 GiB takes.
+//! `map` instead of a URL: what the map of 1, 10 and 100 GiB takes. With `cache` behind them: only what goes through a cache.
 
 #![allow(clippy::print_stdout, reason = "that is what it is for")]
 
+use millpond::{PageCache, device};
 use millpond_volumes::format::op::Op;
 use millpond_volumes::format::{Checkpoint, ObjectId, PageEntry};
 use millpond_volumes::layout::State;
-use millpond_volumes::{Error, Store, StoreOptions, StoreReader};
+use millpond_volumes::{CacheError, CacheStore, Error, Store, StoreOptions, StoreReader, Volumes};
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 64 << 10;
 const MIB: u64 = 1 << 20;
+const BUDGET: u64 = 512 * MIB;
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), CacheError> {
     let mut arguments = std::env::args().skip(1);
     let url = arguments.next().unwrap_or_else(|| String::from("memory://table"));
     let mib = arguments.next().and_then(|mib| mib.parse().ok()).unwrap_or(1024);
@@ -26,14 +28,23 @@ fn main() -> Result<(), Error> {
         [1, 10, 100].into_iter().for_each(map);
         return Ok(());
     }
+    let is_whole = arguments.next().is_none_or(|what| what != "cache");
     for delay_ms in [0, 5, 30] {
-        table(
-            &format!("{url}/{delay_ms}ms-{}", std::process::id()),
-            mib,
-            delay_ms,
-        )?;
+        let url = format!("{url}/{delay_ms}ms-{}", std::process::id());
+        println!("{url}: {mib} MiB in pages of 64 KiB, {delay_ms} ms more a request");
+        if is_whole {
+            table(&url, mib, &options(delay_ms), delay_ms > 0)?;
+        }
+        through_a_cache(&format!("{url}-cached"), mib, &options(delay_ms))?;
     }
     Ok(())
+}
+
+fn options(delay_ms: u64) -> StoreOptions {
+    StoreOptions::new()
+        .delay(Duration::from_millis(delay_ms))
+        .grace(Duration::from_secs(3))
+        .take_over(true)
 }
 
 struct Draw(u64);
@@ -54,11 +65,20 @@ fn content(page: u64, version: u64) -> Vec<u8> {
     word.repeat(PAGE as usize / 8)
 }
 
-fn peak_mib() -> u64 {
+/// What the system says of this process' memory.
+fn memory_mib(what: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(what));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.unwrap_or_default() / 1024
+}
+
+fn peak_mib() -> u64 {
+    memory_mib("VmHWM:")
+}
+
+fn resident_mib() -> u64 {
+    memory_mib("VmRSS:")
 }
 
 fn row(what: &str, value: String) {
@@ -75,12 +95,60 @@ fn spread(mut took: Vec<Duration>) -> String {
     format!("p50 {:.2} ms, p99 {:.2} ms", at(50), at(99))
 }
 
-fn table(url: &str, mib: u64, delay_ms: u64) -> Result<(), Error> {
-    let options = StoreOptions::new()
-        .delay(Duration::from_millis(delay_ms))
-        .grace(Duration::from_secs(3))
-        .take_over(true);
-    println!("{url}: {mib} MiB in pages of 64 KiB, {delay_ms} ms more a request");
+/// The same through a cache, which is empty before the reading.
+fn through_a_cache(url: &str, mib: u64, options: &StoreOptions) -> Result<(), CacheError> {
+    let before = resident_mib();
+    // From here on the highest.
+    let is_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
+    let store = cached(url, options)?;
+    let file = store.create("file")?;
+    let block: Vec<u8> = (0..16).flat_map(|page| content(page, 0)).collect();
+    let began = Instant::now();
+    for at in (0..mib * MIB).step_by(block.len()) {
+        file.write_at(&block, at)?;
+    }
+    file.sync_data()?;
+    row(
+        "a cache of 512 MiB: write, 1 MiB a call, a sync",
+        rate(mib, began.elapsed()),
+    );
+    let puts = store.store().usage().requests.puts;
+    row("  puts", puts.to_string());
+    drop(file);
+    store.close()?;
+    drop(store);
+
+    let store = cached(url, options)?;
+    let file = store.open("file")?;
+    let mut buffer = vec![0; MIB as usize];
+    let before_reading = store.store().usage().requests.gets;
+    let began = Instant::now();
+    for at in (0..mib * MIB).step_by(buffer.len()) {
+        file.read_at(&mut buffer, at)?;
+    }
+    row("  sequential read, 1 MiB a call", rate(mib, began.elapsed()));
+    let usage = store.store().usage();
+    row("  gets", (usage.requests.gets - before_reading).to_string());
+    let stored = match url.starts_with("memory://") {
+        true => usage.layout.stored_bytes / MIB,
+        false => 0,
+    };
+    let peak = peak_mib().saturating_sub(before + stored);
+    match is_reset {
+        true => row("  peak memory, without a store in memory", format!("{peak} MiB")),
+        false => row("  peak memory", String::from("unknown: it can't be reset here")),
+    }
+    Ok(())
+}
+
+fn cached(url: &str, options: &StoreOptions) -> Result<CacheStore, CacheError> {
+    let volumes = Volumes::new(device::best()).map_err(Error::System)?;
+    let builder = PageCache::builder().memory(BUDGET).page_size(PAGE);
+    let cache = builder.device(volumes.clone()).build()?;
+    volumes.store(&cache, url, options.clone())
+}
+
+fn table(url: &str, mib: u64, options: &StoreOptions, is_slow: bool) -> Result<(), Error> {
     let began = Instant::now();
     let store = Store::open(url, options.clone())?;
     row(
@@ -114,7 +182,7 @@ fn table(url: &str, mib: u64, delay_ms: u64) -> Result<(), Error> {
     row("  gets", format!("{}", store.usage().requests.gets - after.gets));
 
     let (mut draw, mut took) = (Draw(7), Vec::new());
-    let times = if delay_ms > 0 { 100 } else { 500 };
+    let times = if is_slow { 100 } else { 500 };
     for _ in 0..times {
         let began = Instant::now();
         file.read_at(&mut buffer[..PAGE as usize], draw.below(pages) * PAGE)?;
@@ -165,7 +233,7 @@ fn table(url: &str, mib: u64, delay_ms: u64) -> Result<(), Error> {
     let stored = usage.layout.stored_bytes as f64 / usage.layout.live_bytes as f64;
     row("  stored with garbage, for a live byte", format!("{stored:.2}"));
     let began = Instant::now();
-    let reader = StoreReader::open(url, options)?;
+    let reader = StoreReader::open(url, options.clone())?;
     row(
         "open a reader",
         format!("{:.1} ms", began.elapsed().as_secs_f64() * 1e3),
@@ -228,11 +296,4 @@ fn map(gib: u64) {
         resident_mib() - before,
         state.live.len()
     );
-}
-
-fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or_default() / 1024
 }

@@ -11,7 +11,7 @@ use millpond_volumes::{CacheStore, Store, StoreOptions, StoreReader, Volumes};
 fn cache(page_bytes: u64) -> (PageCache, std::sync::Arc<Volumes>) {
     let volumes = Volumes::new(device::best()).unwrap();
     let built = PageCache::builder()
-        .memory(8 << 20)
+        .memory(32 << 20)
         .page_size(page_bytes)
         .device(volumes.clone());
     (built.build().unwrap(), volumes)
@@ -33,7 +33,7 @@ fn model(url: &str, page_bytes: u64) {
     let (cache, volumes) = cache(page_bytes);
     let store = volumes.store(&cache, url, options()).unwrap();
     let file = store.create("a").unwrap();
-    let mut bytes = vec![7; 20 << 20];
+    let mut bytes = vec![7; 48 << 20];
     file.write_at(&bytes, 0).unwrap();
     let mut draw = 1u64;
     for round in 0..300u64 {
@@ -120,6 +120,43 @@ fn files_of_a_disk_are_beside_those_of_a_store() {
     let mut found = [0; 17];
     there.read_at(&mut found, 0).unwrap();
     assert_eq!(&found, b"by its other name");
+}
+
+/// Nothing is measured of a store, nor is it held to a goal; the disk beside it is, as if it were there alone.
+#[test]
+fn a_store_has_a_limit_in_bytes_and_no_goal_and_the_disk_beside_it_has_its_own() {
+    let (cache, volumes) = cache(65_536);
+    let url = "memory://facts";
+    let store = volumes.store(&cache, url, options()).unwrap();
+    let there = opened(&store);
+    there.write_at(&vec![1; 4 << 20], 0).unwrap();
+    there.sync_data().unwrap();
+    drop(there);
+    let gets = store.store().usage().requests.gets;
+    let there = store.open("a").unwrap();
+    assert_eq!(store.store().usage().requests.gets, gets);
+    assert_eq!(cache.calibration(), None);
+    // In the source's folder: there is a disk below it, most often.
+    let temp = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let path = temp.path().join("disk");
+    std::fs::write(&path, vec![1; 2 << 20]).unwrap();
+    let here = cache.open(&path, OpenOptions::new().write(true)).unwrap();
+    assert!(cache.calibration().is_some(), "it is the first disk");
+    let (mut found, mut other) = ([0; 4096], [0; 4096]);
+    there.read_at(&mut found, 1 << 20).unwrap();
+    here.read_at(&mut other, 1 << 20).unwrap();
+    assert_eq!(found, other);
+    let figures = cache.devices();
+    let (stores, disks): (Vec<_>, Vec<_>) = figures
+        .into_iter()
+        .partition(|figures| figures.read_goal.is_none());
+    assert_eq!((stores.len(), disks.len()), (1, 1), "{stores:?}, {disks:?}");
+    // Eight clusters of a 128th of the budget.
+    assert_eq!(
+        stores[0].write_bytes_in_transit_limit,
+        Some(millpond::units::Bytes(2 << 20))
+    );
+    assert_eq!(stores[0].class, None);
 }
 
 /// The store can't be written for a while: each sync says so, the pages stay, and the same handle goes on after it.

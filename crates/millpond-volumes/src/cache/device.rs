@@ -1,35 +1,44 @@
 //! The device that knows which files are of stores.
 
+use super::gate::Gate;
+use super::share::{READERS, Share, WRITERS};
 use crate::store::{Error, Store, StoreFile, WeakStore};
 use millpond::device::{
     Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
 };
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Transfers with stores at a time: each waits in a thread.
-const THREADS: usize = 8;
+/// A store of a cache: what it has of the budget.
+#[derive(Debug)]
+pub(super) struct Quota {
+    share: Share,
+    /// Reads for which callers wait.
+    callers: Gate,
+}
 
-/// A store answers many requests at a time, and has them durable with a commit only.
-const FACTS: DeviceFacts = DeviceFacts {
-    queue_depth: 32,
-    rotational: false,
-    write_cache: true,
-    ..DeviceFacts::UNKNOWN
-};
+impl Quota {
+    pub(super) fn new(share: Share) -> Arc<Quota> {
+        let callers = Gate::new(share.callers());
+        Arc::new(Quota { share, callers })
+    }
+}
 
 /// A file of a store, and what stands for it in the cache.
 #[derive(Debug)]
 pub(super) struct Backing {
-    pub(super) file: StoreFile,
+    file: StoreFile,
     pub(super) stand_in: File,
     pub(super) identity: FileIdentity,
+    quota: Arc<Quota>,
+    /// Held by a write: the pages of one are neighbours in the store.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -56,7 +65,9 @@ struct Shared {
 #[derive(Debug)]
 pub struct Volumes {
     shared: Arc<Shared>,
-    queue: Sender<Request>,
+    /// Apart: writes wait while a store can't be written, and it can be read still.
+    reads: Sender<Request>,
+    writes: Sender<Request>,
     name: String,
 }
 
@@ -83,8 +94,6 @@ impl Volumes {
     /// # Errors
     /// If its threads can't be made.
     pub fn new(below: Arc<dyn Device>) -> io::Result<Arc<Volumes>> {
-        let (queue, requests) = channel();
-        let requests = Arc::new(Mutex::new(requests));
         let name = format!("stores, and {}", below.name());
         let shared = Arc::new(Shared {
             below,
@@ -92,12 +101,23 @@ impl Volumes {
             stores: Mutex::default(),
             done: Mutex::default(),
         });
-        for _ in 0..THREADS {
-            let (shared, requests) = (shared.clone(), requests.clone());
-            let thread = std::thread::Builder::new().name(String::from("millpond-volume"));
-            thread.spawn(move || serve(&shared, &requests))?;
-        }
-        Ok(Arc::new(Volumes { shared, queue, name }))
+        let queue = |threads| {
+            let (queue, requests) = channel();
+            let requests = Arc::new(Mutex::new(requests));
+            for _ in 0..threads {
+                let (shared, requests) = (shared.clone(), requests.clone());
+                let thread = std::thread::Builder::new().name(String::from("millpond-volume"));
+                thread.spawn(move || serve(&shared, &requests))?;
+            }
+            Ok::<_, io::Error>(queue)
+        };
+        let (reads, writes) = (queue(READERS)?, queue(WRITERS)?);
+        Ok(Arc::new(Volumes {
+            shared,
+            reads,
+            writes,
+            name,
+        }))
     }
 
     /// Has a store among those that it says figures of, as long as that lives.
@@ -106,7 +126,7 @@ impl Volumes {
     }
 
     /// Takes a file of a store; what stands for it is what a cache opens, between two calls of [`Volumes::knows`].
-    pub(super) fn stand_in(name: &str, file: StoreFile) -> Result<Arc<Backing>, Error> {
+    pub(super) fn stand_in(name: &str, file: StoreFile, quota: &Arc<Quota>) -> Result<Arc<Backing>, Error> {
         let len = file.len()?;
         let made = memfd_create(name, MemfdFlags::CLOEXEC)
             .map(File::from)
@@ -122,6 +142,8 @@ impl Volumes {
             file,
             stand_in,
             identity,
+            quota: quota.clone(),
+            writing: Mutex::default(),
         }))
     }
 
@@ -146,7 +168,7 @@ fn serve(shared: &Shared, requests: &Mutex<Receiver<Request>>) {
         let Ok(request) = next else { return };
         let token = request.token;
         let result = match shared.of(&request.file) {
-            Some(backing) => shared.transfer(&backing, &request),
+            Some(backing) => backing.transfer(&request),
             None => shared.below.transfer(&request),
         };
         // The file and the memory are let go of before it is said.
@@ -160,38 +182,50 @@ impl Shared {
     fn of(&self, file: &DeviceFile) -> Option<Arc<Backing>> {
         lock(&self.files).get(&file.identity()).cloned()
     }
+}
 
-    /// The stand-in is between the memory of a transfer, which the device below reaches, and the store.
-    fn transfer(&self, backing: &Backing, request: &Request) -> io::Result<usize> {
-        let (offset, len) = (request.offset, request.segments.bytes());
-        let mut bytes = vec![0; len];
-        let moved = match request.op {
-            Op::Read => {
-                let found = backing
-                    .file
-                    .read_at(&mut bytes, offset)
-                    .map_err(|error| errno(&error))?;
-                backing.stand_in.write_all_at(&bytes[..found], offset)?;
-                self.below.transfer(request)
-            }
-            Op::Write => self.below.transfer(request).and_then(|written| {
-                backing.stand_in.read_exact_at(&mut bytes[..written], offset)?;
-                let taken = backing.file.write_at(&bytes[..written], offset);
-                taken.map_err(|error| errno(&error))?;
-                Ok(written)
-            }),
+impl Backing {
+    fn transfer(&self, request: &Request) -> io::Result<usize> {
+        let done = match request.op {
+            Op::Read => self.read(request),
+            Op::Write => self.write(request),
         };
-        // What it has is in the store; its length stays.
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&backing.stand_in, flags, offset, len as u64)?;
-        moved
+        done.map_err(|error| errno(&error))
+    }
+
+    fn read(&self, request: &Request) -> Result<usize, Error> {
+        let len = request.segments.bytes() as u64;
+        let put = |at: usize, bytes: &[u8]| request.segments.put(at, bytes);
+        self.file.read_with(request.offset, len, put)
+    }
+
+    fn write(&self, request: &Request) -> Result<usize, Error> {
+        let _writing = lock(&self.writing);
+        let len = request.segments.bytes();
+        // Whole pages of the store.
+        let piece = self.quota.share.piece().max(self.file.page_bytes());
+        let mut bytes = vec![0; len.min(piece as usize)];
+        let mut done = 0;
+        while done < len {
+            let offset = request.offset + done as u64;
+            let here = &mut bytes[..(len - done).min((piece - offset % piece) as usize)];
+            request.segments.take(done, here);
+            self.file.write_at(here, offset)?;
+            done += here.len();
+        }
+        Ok(len)
     }
 }
 
 impl Device for Volumes {
     fn transfer(&self, request: &Request) -> io::Result<usize> {
         match self.shared.of(&request.file) {
-            Some(backing) => self.shared.transfer(&backing, request),
+            Some(backing) => {
+                // More than the pages that are wanted are here with each of them, of a store that has larger ones.
+                let bytes = (request.segments.bytes() as u64).max(backing.file.page_bytes());
+                let _inside = backing.quota.callers.enter(bytes);
+                backing.transfer(request)
+            }
             None => self.shared.below.transfer(request),
         }
     }
@@ -201,8 +235,12 @@ impl Device for Volumes {
             .drain(..)
             .partition(|request| self.shared.of(&request.file).is_some());
         for request in of_stores {
+            let queue = match request.op {
+                Op::Read => &self.reads,
+                Op::Write => &self.writes,
+            };
             // Its threads live as long as it does.
-            if let Err(refused) = self.queue.send(request) {
+            if let Err(refused) = queue.send(request) {
                 requests.push(refused.0);
             }
         }
@@ -263,7 +301,7 @@ impl Device for Volumes {
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         match self.shared.of(file) {
-            Some(_) => FACTS,
+            Some(backing) => backing.quota.share.facts(),
             None => self.shared.below.facts(file),
         }
     }

@@ -1,8 +1,9 @@
 //! A store whose files are files of a cache.
 
-use super::device::{Backing, Volumes};
+use super::device::{Backing, Quota, Volumes};
+use super::share::Share;
 use crate::store::{Entry, Error, LostPage, Store, StoreOptions};
-use millpond::{File, OpenOptions, PageCache};
+use millpond::{File, OpenOptions, PageCache, SetAside};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -24,6 +25,9 @@ pub struct CacheStore {
     store: Store,
     cache: PageCache,
     volumes: Arc<Volumes>,
+    quota: Arc<Quota>,
+    /// What the store has of the cache's budget.
+    _set_aside: SetAside,
     /// Files by the names under which they are open: a file has one stand-in. It lives as long as a handle.
     open: Mutex<BTreeMap<String, Weak<Backing>>>,
 }
@@ -32,20 +36,29 @@ impl Volumes {
     /// Opens a store for writing, whose files are files of `cache`, which must have this device. Best with pages as large as
     /// the store's: smaller ones are correct, and read the rest of a page of the store before they change a part of it.
     ///
+    /// What the store holds and what is on its way is taken from the cache's budget, as it is now, until this is dropped: of 512
+    /// MiB 88. It holds an eighth of the budget at most, whatever [`StoreOptions::held_bytes`] says, and 8 MiB at least.
+    ///
     /// # Errors
-    /// As [`Store::open`].
+    /// As [`PageCache::set_aside`], and [`Store::open`].
     pub fn store(
         self: &Arc<Volumes>,
         cache: &PageCache,
         url: &str,
         options: StoreOptions,
-    ) -> Result<CacheStore, Error> {
-        let store = Store::open(url, options)?;
+    ) -> Result<CacheStore, CacheError> {
+        let memory = cache.memory();
+        let least = memory.auto.map_or(memory.bytes, |range| range.min);
+        let share = Share::of(least.0, options.held());
+        let set_aside = cache.set_aside(share.bytes())?;
+        let store = Store::open(url, options.held_bytes(share.held))?;
         self.watch(&store);
         Ok(CacheStore {
             store,
             cache: cache.clone(),
             volumes: self.clone(),
+            quota: Quota::new(share),
+            _set_aside: set_aside,
             open: Mutex::default(),
         })
     }
@@ -89,7 +102,7 @@ impl CacheStore {
     /// If there is one of that name.
     pub fn create_with(&self, name: &str, options: OpenOptions) -> Result<File, CacheError> {
         let mut files = self.files();
-        let backing = Volumes::stand_in(name, self.store.create(name)?)?;
+        let backing = Volumes::stand_in(name, self.store.create(name)?, &self.quota)?;
         files.insert(name.to_owned(), Arc::downgrade(&backing));
         self.handle(&backing, options)
     }
@@ -111,7 +124,7 @@ impl CacheStore {
         let backing = match files.get(name).and_then(Weak::upgrade) {
             Some(backing) => backing,
             None => {
-                let backing = Volumes::stand_in(name, self.store.open_file(name)?)?;
+                let backing = Volumes::stand_in(name, self.store.open_file(name)?, &self.quota)?;
                 files.insert(name.to_owned(), Arc::downgrade(&backing));
                 backing
             }

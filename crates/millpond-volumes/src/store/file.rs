@@ -39,13 +39,29 @@ enum Found {
     Zeros,
 }
 
+/// What is of a page and was never written, or was cut off.
+static ZEROS: [u8; 4096] = [0; 4096];
+
 /// Fills `out`, which begins at `offset`, from pages.
 fn fill(
     out: &mut [u8],
     offset: u64,
     page_bytes: u64,
     found: Vec<(u64, Found)>,
+    read: impl FnMut(&[(u64, Place)]) -> Vec<Result<Bytes, PageError>>,
+) -> Result<(), PageError> {
+    let range = offset..offset + out.len() as u64;
+    let put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+    pieces(range, page_bytes, found, read, put)
+}
+
+/// All bytes of a range, piece by piece: where in it, and which.
+fn pieces(
+    range: std::ops::Range<u64>,
+    page_bytes: u64,
+    found: Vec<(u64, Found)>,
     mut read: impl FnMut(&[(u64, Place)]) -> Vec<Result<Bytes, PageError>>,
+    mut put: impl FnMut(usize, &[u8]),
 ) -> Result<(), PageError> {
     let wanted: Vec<(u64, Place)> = found
         .iter()
@@ -55,11 +71,10 @@ fn fill(
         })
         .collect();
     let mut read = read(&wanted).into_iter();
-    out.fill(0);
     for (page, found) in found {
         let bytes = match found {
             Found::Here(bytes) => bytes,
-            Found::Zeros => continue,
+            Found::Zeros => Bytes::new(),
             Found::At(place) => match read.next() {
                 Some(result) => result?,
                 None => {
@@ -75,10 +90,17 @@ fn fill(
         };
         // The part of the page that is wanted, and is there.
         let begins = page * page_bytes;
-        let from = offset.saturating_sub(begins) as usize;
-        let at = begins.saturating_sub(offset) as usize;
-        let len = bytes.len().saturating_sub(from).min(out.len() - at);
-        out[at..at + len].copy_from_slice(&bytes[from.min(bytes.len())..][..len]);
+        let from = range.start.saturating_sub(begins) as usize;
+        let mut at = begins.saturating_sub(range.start) as usize;
+        let end = ((begins + page_bytes).min(range.end) - range.start) as usize;
+        let len = bytes.len().saturating_sub(from).min(end - at);
+        put(at, &bytes[from.min(bytes.len())..][..len]);
+        at += len;
+        while at < end {
+            let zeros = &ZEROS[..ZEROS.len().min(end - at)];
+            put(at, zeros);
+            at += zeros.len();
+        }
     }
     Ok(())
 }
@@ -102,7 +124,7 @@ impl StoreFile {
         }
     }
 
-    fn page_bytes(&self) -> u64 {
+    pub(crate) fn page_bytes(&self) -> u64 {
         u64::from(self.store.options.layout.page_bytes)
     }
 
@@ -133,16 +155,35 @@ impl StoreFile {
     /// # Errors
     /// If a page can't be read, or is damaged.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        let len = self.len()?.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let len = buffer.len() as u64;
+        let put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
+        self.read_with(offset, len, put)
+    }
+
+    /// The same, of `len` bytes, each piece of which `put` is given as soon as all of them are here, with where it begins.
+    pub(crate) fn read_with(
+        &self,
+        offset: u64,
+        len: u64,
+        put: impl FnMut(usize, &[u8]),
+    ) -> Result<usize, Error> {
+        let len = self.len()?.saturating_sub(offset).min(len);
         if len > 0 {
-            self.read_pages(&mut buffer[..len], offset)?;
+            self.read_range(offset..offset + len, put)?;
         }
-        Ok(len)
+        Ok(len as usize)
     }
 
     fn read_pages(&self, out: &mut [u8], offset: u64) -> Result<(), Error> {
+        let range = offset..offset + out.len() as u64;
+        self.read_range(range, |at, bytes| {
+            out[at..at + bytes.len()].copy_from_slice(bytes)
+        })
+    }
+
+    fn read_range(&self, range: std::ops::Range<u64>, put: impl FnMut(usize, &[u8])) -> Result<(), Error> {
         let page_bytes = self.page_bytes();
-        let pages = offset / page_bytes..(offset + out.len() as u64).div_ceil(page_bytes);
+        let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
         let driver = &self.store.driver;
         let found = driver.with(|side| {
             let pages = pages.map(|page| match side.writer.page(self.file, page) {
@@ -153,7 +194,7 @@ impl StoreFile {
             pages.collect()
         });
         let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted);
-        fill(out, offset, page_bytes, found, read).map_err(|error| failed(&self.name, error))
+        pieces(range, page_bytes, found, read, put).map_err(|error| failed(&self.name, error))
     }
 
     /// Takes bytes for `offset` on, and makes the file long enough. They are in the store after a sync. Waits while as much is

@@ -78,6 +78,11 @@ impl StoreOptions {
         self
     }
 
+    /// What it is now.
+    pub(crate) fn held(&self) -> u64 {
+        self.layout.held_bytes
+    }
+
     /// Chunks in transit at most: 8 unless it is said.
     ///
     /// # Panics
