@@ -159,6 +159,57 @@ fn a_store_has_a_limit_in_bytes_and_no_goal_and_the_disk_beside_it_has_its_own()
     assert_eq!(stores[0].class, None);
 }
 
+/// A MiB a call: 48 chunks and a commit, and reads that grow to 4 MiB at a time.
+#[test]
+fn what_is_written_and_read_in_order_goes_in_requests_of_four_mib() {
+    let large = || {
+        let volumes = Volumes::new(device::best()).unwrap();
+        let builder = PageCache::builder().memory(512 << 20).populate(false);
+        let cache = builder.page_size(65_536).device(volumes.clone()).build().unwrap();
+        volumes.store(&cache, "memory://in-order", options()).unwrap()
+    };
+    let (store, mib) = (large(), 1 << 20);
+    let (file, before) = (opened(&store), store.store().usage().requests.puts);
+    for at in 0..192 {
+        file.write_at(&vec![at as u8; mib], at * mib as u64).unwrap();
+    }
+    file.sync_data().unwrap();
+    let puts = store.store().usage().requests.puts - before;
+    assert!((48..=54).contains(&puts), "{puts} requests for 192 MiB");
+    drop(file);
+    store.close().unwrap();
+    let store = large();
+    let (file, before) = (store.open("a").unwrap(), store.store().usage().requests.gets);
+    let mut found = vec![0; mib];
+    for at in 0..192 {
+        file.read_at(&mut found, at * mib as u64).unwrap();
+        assert!(found.iter().all(|&byte| byte == at as u8), "{at}");
+    }
+    let gets = store.store().usage().requests.gets - before;
+    assert!((48..=128).contains(&gets), "{gets} requests for 192 MiB");
+}
+
+#[test]
+fn syncs_that_wait_for_one_another_share_a_commit() {
+    let (cache, volumes) = cache(65_536);
+    let options = options().delay(std::time::Duration::from_millis(10));
+    let store = volumes.store(&cache, "memory://group", options).unwrap();
+    let files: Vec<_> = (0..8).map(|n| store.create(&n.to_string()).unwrap()).collect();
+    let before = store.store().usage().layout.commit;
+    std::thread::scope(|scope| {
+        for file in &files {
+            scope.spawn(move || {
+                for round in 0..10 {
+                    file.write_at(&[round; 100], u64::from(round) * 65_536).unwrap();
+                    file.sync_data().unwrap();
+                }
+            });
+        }
+    });
+    let commits = store.store().usage().layout.commit - before;
+    assert!(commits <= 40, "{commits} commits for 80 syncs");
+}
+
 /// The store can't be written for a while: each sync says so, the pages stay, and the same handle goes on after it.
 #[test]
 fn a_sync_that_failed_is_followed_by_one_that_succeeds_on_the_same_handle() {
