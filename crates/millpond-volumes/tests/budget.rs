@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 const BUDGET: u64 = 256 * MIB;
 const FILE: u64 = 96 * MIB;
 /// Beside the budget: stacks of threads, what the allocator keeps, the map of the store, code that was not used before.
-const BESIDE: u64 = 52 * MIB;
+const BESIDE: u64 = 36 * MIB;
 
 fn memory(what: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -136,8 +136,8 @@ fn a_store_has_a_limit_in_bytes_and_no_goal_and_the_disk_beside_it_has_its_own()
     let there = store.open("a").unwrap();
     assert_eq!(store.store().usage().requests.gets, gets);
     assert_eq!(cache.calibration(), None);
-    // In the source's folder: there is a disk below it, most often.
-    let temp = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    // There is a disk below it, most often.
+    let temp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = temp.path().join("disk");
     std::fs::write(&path, vec![1; 2 << 20]).unwrap();
     let here = cache.open(&path, OpenOptions::new().write(true)).unwrap();

@@ -1,6 +1,7 @@
 //! The device that knows which files are of stores.
 
 use super::gate::Gate;
+use super::pool::Pool;
 use super::share::{READERS, Share, WRITERS};
 use crate::store::{Error, Store, StoreFile, WeakStore};
 use millpond::device::{
@@ -21,12 +22,17 @@ pub(super) struct Quota {
     share: Share,
     /// Reads for which callers wait.
     callers: Gate,
+    /// For what is held.
+    pool: Arc<Pool>,
 }
 
 impl Quota {
     pub(super) fn new(share: Share) -> Arc<Quota> {
-        let callers = Gate::new(share.callers());
-        Arc::new(Quota { share, callers })
+        Arc::new(Quota {
+            share,
+            callers: Gate::new(share.callers()),
+            pool: Pool::new(share.piece()),
+        })
     }
 }
 
@@ -204,14 +210,14 @@ impl Backing {
         let len = request.segments.bytes();
         // Whole pages of the store.
         let piece = self.quota.share.piece().max(self.file.page_bytes());
-        let mut bytes = vec![0; len.min(piece as usize)];
         let mut done = 0;
         while done < len {
             let offset = request.offset + done as u64;
-            let here = &mut bytes[..(len - done).min((piece - offset % piece) as usize)];
-            request.segments.take(done, here);
-            self.file.write_at(here, offset)?;
-            done += here.len();
+            let part = (len - done).min((piece - offset % piece) as usize);
+            let fill = |bytes: &mut [u8]| request.segments.take(done, bytes);
+            let bytes = self.quota.pool.filled(part, fill);
+            self.file.write_bytes(&bytes, offset)?;
+            done += part;
         }
         Ok(len)
     }

@@ -12,6 +12,7 @@
 
 mod device;
 mod gate;
+mod pool;
 mod share;
 mod store;
 

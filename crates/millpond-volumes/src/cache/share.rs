@@ -6,7 +6,7 @@
 //! | held until it is in the store: what is staged, and chunks and commits on their way | `held_bytes`, an eighth at most, 8 MiB at least | 40 MiB |
 //! | answers of reads ahead, [`READERS`] at a time | a transfer each | 32 MiB |
 //! | answers of reads for which callers wait | two transfers together | 8 MiB |
-//! | from the cache's pages to what is held, [`WRITERS`] at a time | a quarter of a transfer each, a page at least | 8 MiB |
+//! | from the cache's pages to what is held, [`WRITERS`] at a time | a 16th of a transfer each, 64 KiB at least | 2 MiB |
 //!
 //! A request takes its time however short it is, so that only many bytes at a time are fast: in 30 ms a network of 1 GB/s
 //! has 30 MB. Eight requests of 4 MiB are that many, in either direction.
@@ -50,7 +50,7 @@ impl Share {
 
     /// A write comes from the cache's pages in pieces of so much.
     pub(super) fn piece(&self) -> u64 {
-        (self.transfer / 4).max(TRANSFER_MIN)
+        (self.transfer / 16).max(TRANSFER_MIN)
     }
 
     /// All of it.
@@ -83,13 +83,13 @@ mod tests {
         let share = Share::of(512 * MIB, 40 * MIB);
         assert_eq!(
             (share.transfer, share.held, share.bytes()),
-            (4 * MIB, 40 * MIB, 88 * MIB)
+            (4 * MIB, 40 * MIB, 82 * MIB)
         );
         assert_eq!(Share::of(8 << 30, 40 * MIB), share);
         let small = Share::of(64 * MIB, 40 * MIB);
         assert_eq!(
             (small.transfer, small.held, small.bytes()),
-            (MIB / 2, 8 * MIB, 14 * MIB)
+            (MIB / 2, 8 * MIB, 13 * MIB + MIB / 2)
         );
         for mib in [256, 300, 512, 1000] {
             let share = Share::of(mib * MIB, 40 * MIB);

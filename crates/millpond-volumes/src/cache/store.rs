@@ -37,7 +37,7 @@ impl Volumes {
     /// the store's: smaller ones are correct, and read the rest of a page of the store before they change a part of it.
     ///
     /// What the store holds and what is on its way is taken from the cache's budget, as it is now, until this is dropped: of 512
-    /// MiB 88. It holds an eighth of the budget at most, whatever [`StoreOptions::held_bytes`] says, and 8 MiB at least.
+    /// MiB 82. It holds an eighth of the budget at most, whatever [`StoreOptions::held_bytes`] says, and 8 MiB at least.
     ///
     /// # Errors
     /// As [`PageCache::set_aside`], and [`Store::open`].

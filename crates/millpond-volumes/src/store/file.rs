@@ -204,23 +204,37 @@ impl StoreFile {
     /// If another writer has the store; if there was no room for the time of a sync. The file is as it was then, unless it is
     /// [`Error::Short`], which says how much of it was written.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+        self.write_parts(bytes.len(), offset, |part| Bytes::copy_from_slice(&bytes[part]))
+    }
+
+    /// The same with bytes that are kept as they are, in one piece, until all of it is in the store.
+    pub(crate) fn write_bytes(&self, bytes: &Bytes, offset: u64) -> Result<(), Error> {
+        self.write_parts(bytes.len(), offset, |part| bytes.slice(part))
+    }
+
+    /// `part` has those of a range of the `len` bytes.
+    fn write_parts(
+        &self,
+        len: usize,
+        offset: u64,
+        part: impl Fn(std::ops::Range<usize>) -> Bytes,
+    ) -> Result<(), Error> {
+        let bytes = len as u64;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let page_bytes = self.page_bytes();
-        let end = offset
-            .checked_add(bytes.len() as u64)
-            .ok_or(WriteError::TooLong)?;
+        let end = offset.checked_add(bytes).ok_or(WriteError::TooLong)?;
         let len = self.len()?;
         let mut at = offset;
         while at < end {
             let page = at / page_bytes;
             let to = end.min((page * page_bytes).saturating_add(page_bytes));
-            let part = &bytes[(at - offset) as usize..(to - offset) as usize];
+            let part = part((at - offset) as usize..(to - offset) as usize);
             if let Err(why) = self.write_in_page(page, part, at, len) {
                 return Err(match at - offset {
                     0 => why,
                     written => Error::Short {
                         written,
-                        bytes: bytes.len() as u64,
+                        bytes,
                         why: Box::new(why),
                     },
                 });
@@ -231,7 +245,7 @@ impl StoreFile {
     }
 
     /// Takes bytes that are within a page, of a file that was `len` long, or none of them.
-    fn write_in_page(&self, page: u64, part: &[u8], at: u64, len: u64) -> Result<(), Error> {
+    fn write_in_page(&self, page: u64, part: Bytes, at: u64, len: u64) -> Result<(), Error> {
         let page_bytes = self.page_bytes();
         let begins = page * page_bytes;
         let to = at + part.len() as u64;
@@ -239,11 +253,11 @@ impl StoreFile {
         let used = (len.min(begins.saturating_add(page_bytes)).saturating_sub(begins)).max(to - begins);
         let whole = at == begins && to - begins == used;
         let content = if whole {
-            Bytes::copy_from_slice(part)
+            part
         } else {
             let mut content = BytesMut::zeroed(used as usize);
             self.read_pages(&mut content, begins)?;
-            content[(at - begins) as usize..(to - begins) as usize].copy_from_slice(part);
+            content[(at - begins) as usize..(to - begins) as usize].copy_from_slice(&part);
             content.freeze()
         };
         self.store.write(self.file, page, content, to)
