@@ -37,8 +37,8 @@ pub enum Pattern {
 /// The settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadAheadOptions {
-    /// The largest window. 0 switches read-ahead off. Default 2 MiB: on a device with 1 ms of latency and
-    /// 1 GB/s, two windows in transit are enough for all its bandwidth.
+    /// The largest window, unless the device says a larger one. 0 switches read-ahead off. Default 2 MiB: on a device with 1 ms
+    /// of latency and 1 GB/s, two windows in transit are enough for all its bandwidth.
     pub max: Bytes,
     /// The first window of a stream. Default 128 KiB, Linux' default for the whole.
     pub start: Bytes,

@@ -31,7 +31,7 @@ pub struct SyncTicket(pub u64);
 /// The settings of the flusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlusherOptions {
-    /// The largest write. Default 1 MiB.
+    /// The largest write, unless the device says another. Default 1 MiB.
     pub write_max: Bytes,
     /// How much of a file is written before it is another file's turn. Default 64 MiB, about
     /// half a second of a rotating disk, which is Linux' measure since 3.2. With 16 MiB 50 files of 40 MiB take the modelled
