@@ -87,7 +87,7 @@ fn folder(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {
 pub(super) async fn probe(bucket: &Bucket) -> Result<(), Error> {
     let path = bucket.path(PROBE);
     let create = || {
-        let content = bytes::Bytes::from_static(b"whoever creates this once more must be refused");
+        let content = bytes::Bytes::from_static(b"what creates this once more must be refused");
         bucket
             .store
             .put_opts(&path, content.into(), PutMode::Create.into())

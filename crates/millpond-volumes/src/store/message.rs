@@ -4,7 +4,7 @@
 //!   settings of the environment and of profiles ─┐
 //!   files with tokens that these name ───────────┼─ noted ──► masked wherever they are said
 //!   what a role hands out, each time it does ────┘
-//!   what is as long as a token or a signature, whose-ever it is, queries and users of addresses ──► left out
+//!   words as long as a token or a signature; queries and users of addresses ──► left out
 //! ```
 //!
 //! A server's answer may have any part of a request in it, and a request has keys and tokens in its headers.
