@@ -187,6 +187,31 @@ fn what_is_written_out_is_on_the_device_and_not_before() {
 }
 
 #[test]
+fn which_bytes_are_not_on_the_device_is_said_by_whole_pages_up_to_the_end() {
+    let folder = Place::Disk.folder();
+    let (_cache, file) = open(&folder.path().join("data"));
+    file.set_len(20 * PAGE + 100).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(file.unwritten().unwrap(), []);
+    for (offset, bytes) in [
+        (4 * PAGE + 10, 1),
+        (2 * PAGE, 2 * PAGE),
+        (20 * PAGE, 50),
+        (9 * PAGE, 1),
+    ] {
+        file.write_at(&vec![7; bytes as usize], offset).unwrap();
+    }
+    let of_pages = [
+        2 * PAGE..5 * PAGE,
+        9 * PAGE..10 * PAGE,
+        20 * PAGE..20 * PAGE + 100,
+    ];
+    assert_eq!(file.unwritten().unwrap(), of_pages);
+    file.write_out().unwrap();
+    assert_eq!(file.unwritten().unwrap(), []);
+}
+
+#[test]
 fn what_cannot_be_written_out_is_an_error_and_known_until_it_is_written() {
     let folder = Place::Disk.folder();
     let path = folder.path().join("data");
