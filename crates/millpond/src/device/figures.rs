@@ -43,7 +43,7 @@ pub struct DeviceFigures {
     pub syncs: u64,
     /// What they took, all together.
     pub sync_time: Nanos,
-    /// Reads, writes, syncs, changes of a length and holes that have failed.
+    /// Reads, writes and syncs that have failed.
     pub errors: u64,
     /// Reads under way.
     pub reads_in_transit: u64,
@@ -114,7 +114,8 @@ impl Figures {
     pub(super) fn ended(&mut self, counted: &Counted, now_ns: u64, is_error: bool) {
         let took = Nanos(now_ns.saturating_sub(counted.began_ns));
         let Entry { figures, reads } = self.of(counted.at.device);
-        figures.errors += u64::from(is_error);
+        // A file system need not be able to make holes.
+        figures.errors += u64::from(is_error && counted.asked != Asked::Punch);
         match counted.asked {
             Asked::Read => {
                 figures.reads_in_transit -= 1;
