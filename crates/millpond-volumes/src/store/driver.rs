@@ -6,6 +6,7 @@
 use super::bucket::Bucket;
 use super::error::Error;
 use crate::layout::{Answer, Numbered, Request};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -31,6 +32,8 @@ pub(super) trait Machine: Send + 'static {
 struct Shared<M> {
     machine: Mutex<M>,
     changed: Condvar,
+    /// Until when [`ticks`] sleeps, as nanoseconds of [`now`]. Changed with the lock only.
+    sleeps_until: AtomicU64,
     wake: Notify,
     bucket: Arc<Bucket>,
     gets: Semaphore,
@@ -101,6 +104,7 @@ impl<M: Machine> Driver<M> {
         let shared = Arc::new(Shared {
             machine: Mutex::new(machine),
             changed: Condvar::new(),
+            sleeps_until: AtomicU64::new(0),
             wake: Notify::new(),
             bucket,
             gets: Semaphore::new(GETS_MAX),
@@ -181,7 +185,14 @@ impl<M: Machine> Shared<M> {
                 shared.answered(id, answer);
             });
         }
-        self.wake.notify_one();
+        // Most calls change nothing of when something is due: waking a thread for each page costs more than the page.
+        let next = machine
+            .next_tick()
+            .map_or(u64::MAX, |next| next.as_nanos() as u64);
+        if next < self.sleeps_until.load(Relaxed) {
+            self.sleeps_until.store(next, Relaxed);
+            self.wake.notify_one();
+        }
     }
 
     fn answered(self: &Arc<Self>, id: u64, answer: Answer) {
@@ -196,9 +207,9 @@ impl<M: Machine> Shared<M> {
 async fn ticks<M: Machine>(of: std::sync::Weak<Shared<M>>) {
     loop {
         let Some(shared) = of.upgrade() else { return };
-        let next = {
+        let until = {
             let mut machine = shared.lock();
-            if machine.next_tick().is_some_and(|next| next <= now()) {
+            let next = if machine.next_tick().is_some_and(|next| next <= now()) {
                 machine.tick(now());
                 machine.hear();
                 let is_over = machine.next_tick().is_none_or(|next| next > now());
@@ -212,11 +223,12 @@ async fn ticks<M: Machine>(of: std::sync::Weak<Shared<M>>) {
                 }
             } else {
                 machine.next_tick()
-            }
+            };
+            let until = next.unwrap_or(Duration::MAX).min(now() + SLEEP_MAX);
+            shared.sleeps_until.store(until.as_nanos() as u64, Relaxed);
+            until
         };
-        let sleep = next
-            .map_or(SLEEP_MAX, |next| next.saturating_sub(now()))
-            .min(SLEEP_MAX);
-        let _ = tokio::time::timeout(sleep.max(Duration::from_micros(100)), shared.wake.notified()).await;
+        let sleep = until.saturating_sub(now()).max(Duration::from_micros(100));
+        let _ = tokio::time::timeout(sleep, shared.wake.notified()).await;
     }
 }
