@@ -287,7 +287,7 @@ impl Reader {
             beat: self.beat,
             owner: self.options.owner.clone(),
         };
-        let (key, body) = (self.pin_key(), vec![Bytes::from(pin.encode())]);
+        let (key, body) = (self.pin_key(), vec![Bytes::from(pin.encode())].into());
         self.outbox.ask(Request::Overwrite { key, body })
     }
 

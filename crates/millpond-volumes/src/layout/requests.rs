@@ -2,13 +2,58 @@
 
 use crate::format::{Key, Kind};
 use bytes::Bytes;
-use std::ops::Range;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::{Arc, LazyLock};
 
 /// Number of a request, in the order in which they are made.
 pub type RequestId = u64;
 
-/// The bytes of an object, in pieces.
-pub type Body = Vec<Bytes>;
+type Made = Box<dyn FnOnce() -> Vec<Bytes> + Send>;
+
+/// The bytes of an object, in pieces. Those that take long to make are made when they are first looked at: by the driver,
+/// that holds no lock then.
+#[derive(Clone)]
+pub struct Body(Arc<LazyLock<Vec<Bytes>, Made>>);
+
+impl Body {
+    pub(super) fn later(make: impl FnOnce() -> Vec<Bytes> + Send + 'static) -> Body {
+        Body(Arc::new(LazyLock::new(Box::new(make))))
+    }
+
+    /// All bytes.
+    pub(super) fn total(&self) -> u64 {
+        self.iter().map(|piece| piece.len() as u64).sum()
+    }
+}
+
+impl From<Vec<Bytes>> for Body {
+    fn from(pieces: Vec<Bytes>) -> Body {
+        Body::later(|| pieces)
+    }
+}
+
+impl Deref for Body {
+    type Target = [Bytes];
+
+    fn deref(&self) -> &[Bytes] {
+        &self.0
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Body) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl Eq for Body {}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Body").field(&self.0).finish()
+    }
+}
 
 /// What a store is asked to do. The driver may send a request again as often as it likes.
 #[derive(Clone, PartialEq, Eq, Debug)]

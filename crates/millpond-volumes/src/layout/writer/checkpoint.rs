@@ -8,7 +8,7 @@ use super::Writer;
 use crate::format::{Checkpoint, Key};
 use crate::layout::load::pause;
 use crate::layout::options::WriterOptions;
-use crate::layout::requests::{Answer, Request, RequestId};
+use crate::layout::requests::{Answer, Body, Request, RequestId};
 use crate::mutation::{self, Mutation};
 use bytes::Bytes;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const COMMITS_MAX: u64 = 1024;
 #[derive(Debug)]
 struct Flight {
     number: u64,
-    body: Bytes,
+    body: Body,
     request: Result<RequestId, Duration>,
     asked: Duration,
     failures: u32,
@@ -69,18 +69,18 @@ impl Checkpoints {
 }
 
 impl Writer {
-    /// The state as of commit `number`, which is being made.
-    pub(super) fn encode_checkpoint(&self, number: u64) -> Bytes {
+    /// The state as of commit `number`, which is being made. The map is walked now; what it is as bytes is made later.
+    pub(super) fn checkpoint_of(&self, number: u64) -> Body {
         let checkpoint = Checkpoint {
             number,
             epoch: self.epoch,
             page_bytes: self.options.page_bytes,
             ops: self.state.ops(),
         };
-        Bytes::from(checkpoint.encode())
+        Body::later(move || vec![Bytes::from(checkpoint.encode())])
     }
 
-    pub(super) fn put_checkpoint(&mut self, now: Duration, number: u64, body: Bytes, is_first: bool) {
+    pub(super) fn put_checkpoint(&mut self, now: Duration, number: u64, body: Body, is_first: bool) {
         self.garbage.checkpoint_is_made(number, self.epoch);
         // One that is still on its way is of an older commit.
         self.checkpoint.flight = Some(Flight {
@@ -101,7 +101,7 @@ impl Writer {
         let epoch = self.epoch;
         if let Some(flight) = &mut self.checkpoint.flight {
             let number = flight.number;
-            let (key, body) = (Key::Checkpoint { number, epoch }, vec![flight.body.clone()]);
+            let (key, body) = (Key::Checkpoint { number, epoch }, flight.body.clone());
             flight.request = Ok(self.outbox.ask(Request::Create { key, body }));
             flight.asked = now;
         }
@@ -114,7 +114,7 @@ impl Writer {
         match answer {
             // The name has our epoch and the commit's number: what is there has the same bytes.
             Answer::Stored | Answer::Exists => {
-                let (number, bytes, is_first) = (flight.number, flight.body.len() as u64, flight.is_first);
+                let (number, bytes, is_first) = (flight.number, flight.body.total(), flight.is_first);
                 self.checkpoint = Checkpoints {
                     newest: (number, self.epoch),
                     // A commit that waits for it counts when it is stored.

@@ -73,7 +73,7 @@ pub(super) struct Frozen {
     /// How often it was absent after it was put, or said to exist, without a failure between.
     circles: u32,
     /// All that holds as of it, if a checkpoint is due.
-    checkpoint: Option<Bytes>,
+    checkpoint: Option<Body>,
 }
 
 impl Frozen {
@@ -195,18 +195,18 @@ impl Writer {
             self.stored.insert(object, u64::from(offset));
         }
         let is_due = self.checkpoint.is_due(&self.options) && matches!(self.phase, Phase::Open);
-        let checkpoint = (is_due || is_snapshot).then(|| self.encode_checkpoint(number));
+        let checkpoint = (is_due || is_snapshot).then(|| self.checkpoint_of(number));
         if is_snapshot {
             self.snapshot_holds(number, self.epoch);
         }
         let checksum = checksum(&head);
         let pieces = inline.iter().map(|page| page.bytes.clone());
-        let body = std::iter::once(head).chain(pieces).collect();
+        let body: Vec<Bytes> = std::iter::once(head).chain(pieces).collect();
         self.frozen = Some(Frozen {
             step: Step::Checkpoint,
             commit,
             checksum,
-            body,
+            body: body.into(),
             pages: places.into_keys().collect(),
             inline,
             covers,

@@ -240,7 +240,8 @@ impl Staging {
     fn put(&mut self, now: Duration, number: u32, epoch: u32, outbox: &mut Outbox) {
         if let Some(flight) = self.flights.get_mut(&number) {
             let key = Key::Chunk { epoch, number };
-            let body = flight.pages.iter().map(|page| page.bytes.clone()).collect();
+            let body: Vec<Bytes> = flight.pages.iter().map(|page| page.bytes.clone()).collect();
+            let body = body.into();
             flight.request = Ok(outbox.ask(Request::Create { key, body }));
             flight.asked = now;
         }
