@@ -11,7 +11,7 @@
 //! | `plain`, URL, MiB, ms | one object, read by GETs of 8 MiB and of pages, no cache |
 //! | `file`, path, MiB, phase | a file of a mount: `write`, `read`, `random`, `sync` |
 //! | `delay`, address, server's address, ms | nothing: hands requests on that much later |
-//! | `map` | what the map of 1, 10 and 100 GiB takes |
+//! | `map`, GiB | what the map of so many takes |
 //!
 //! On S3 the server's address and the credentials are in the environment, as AWS' tools read them. `compare.sh`, beside this,
 //! measures all of them through versitygw, with rclone and s3backer where they are installed.
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
         None => Ok(vec![0, 5, 30]),
     };
     match words.as_slice() {
-        ["map"] => map::all(),
+        ["map", gib] => map::map(gib.parse()?),
         ["delay", from, to, ms] => return delay::serve(from, to, ms.parse()?),
         ["file", path, mib, phase] => return file::table(path, mib.parse()?, phase),
         ["cache", url, rest @ ..] => {

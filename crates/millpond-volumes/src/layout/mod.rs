@@ -25,6 +25,7 @@
 
 mod load;
 mod options;
+mod places;
 mod reader;
 mod requests;
 mod state;
@@ -32,6 +33,7 @@ mod writer;
 
 pub use load::LoadError;
 pub use options::WriterOptions;
+pub use places::Places;
 pub use reader::{At, ReadError, Reader, ReaderOptions, ReaderTold};
 pub use requests::{Answer, Body, Listed, Numbered, Request, RequestId};
 pub use state::{File, Place, Snapshot, State, StateError};

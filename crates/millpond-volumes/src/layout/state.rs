@@ -1,5 +1,6 @@
 //! All that holds as of a commit: files, where their pages are, snapshots.
 
+use super::places::Places;
 use crate::format::op::FileNo;
 use crate::format::{ObjectId, Op, PageEntry};
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ pub struct File {
     /// Its length in bytes.
     pub bytes: u64,
     /// Where its pages are. What is not there is zeros.
-    pub pages: BTreeMap<u64, Place>,
+    pub pages: Places,
 }
 
 /// A snapshot: what held as of a commit.
@@ -62,7 +63,7 @@ pub struct State {
 impl State {
     /// Where a page is; `None`: it is zeros.
     pub fn place(&self, file: FileNo, page: u64) -> Option<Place> {
-        self.files.get(&file)?.pages.get(&page).copied()
+        self.files.get(&file)?.pages.get(page).copied()
     }
 
     /// Applies a change and appends the objects that have no live page any more.
@@ -83,7 +84,7 @@ impl State {
                 let made = File {
                     name: name.clone(),
                     bytes: 0,
-                    pages: BTreeMap::new(),
+                    pages: Places::default(),
                 };
                 self.files.insert(*file, made);
                 self.names.insert(name.clone(), *file);
@@ -110,7 +111,7 @@ impl State {
                 self.gone(*file, bytes.div_ceil(page_bytes)..u64::MAX, emptied);
                 if let Some(file) = self.files.get_mut(file) {
                     file.bytes = bytes;
-                    if let Some(last) = file.pages.get_mut(&(bytes / page_bytes)) {
+                    if let Some(last) = file.pages.get_mut(bytes / page_bytes) {
                         last.kept = last.kept.min((bytes % page_bytes) as u32);
                     }
                 }
@@ -166,13 +167,7 @@ impl State {
         let Some(file) = self.files.get_mut(&file) else {
             return;
         };
-        let mut cut = match pages.is_empty() {
-            true => return,
-            false => file.pages.split_off(&pages.start),
-        };
-        let mut kept = cut.split_off(&pages.end);
-        file.pages.append(&mut kept);
-        for old in cut.into_values() {
+        for old in file.pages.remove(pages) {
             self.less(old, emptied);
         }
     }
@@ -181,6 +176,16 @@ impl State {
         self.gone(file, 0..u64::MAX, emptied);
         if let Some(file) = self.files.remove(&file) {
             self.names.remove(&file.name);
+        }
+    }
+
+    /// What the changes that lead here are made from, without the rest. Shares the places of pages.
+    pub(super) fn copy_for_ops(&self) -> State {
+        State {
+            files: self.files.clone(),
+            snapshots: self.snapshots.clone(),
+            next_file: self.next_file,
+            ..State::default()
         }
     }
 
@@ -197,10 +202,7 @@ impl State {
                 bytes: file.bytes,
             });
             if !file.pages.is_empty() {
-                let entries = file
-                    .pages
-                    .iter()
-                    .map(|(&page, &place)| PageEntry::of(page, place));
+                let entries = file.pages.iter().map(|(page, &place)| PageEntry::of(page, place));
                 ops.push(Op::Pages {
                     file: number,
                     entries: entries.collect(),

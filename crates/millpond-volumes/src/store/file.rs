@@ -352,7 +352,7 @@ impl StoreFileReader {
                         (
                             page,
                             file.pages
-                                .get(&page)
+                                .get(page)
                                 .map_or(Found::Zeros, |place| Found::At(*place)),
                         )
                     })

@@ -74,7 +74,7 @@ fn look(reader: &StoreReader, snapshot: Option<String>, verified: &mut Verified)
     // In the order of the objects, so that neighbours are read at once.
     let mut places: Vec<(u64, u64, Place)> = Vec::new();
     for (&file, entry) in &state.files {
-        places.extend(entry.pages.iter().map(|(&page, &place)| (file, page, place)));
+        places.extend(entry.pages.iter().map(|(page, &place)| (file, page, place)));
     }
     places.sort_by_key(|(_, _, place)| (place.object, place.offset));
     let names: BTreeMap<u64, &String> = state.files.iter().map(|(no, file)| (*no, &file.name)).collect();

@@ -180,7 +180,7 @@ impl WriterActor {
                     self.is_open = true;
                     checker.opened(&self.writer);
                     for (&file, entry) in &self.writer.state().files {
-                        for (&page, &place) in &entry.pages {
+                        for (page, &place) in entry.pages.iter() {
                             match Checker::bytes(store, place) {
                                 Some(bytes) => {
                                     self.pages.insert((file, page), bytes.clone());

@@ -210,7 +210,7 @@ impl Checker {
         let Some(file) = files.get(pick as usize % files.len().max(1)) else {
             return;
         };
-        let Some(place) = file.pages.values().nth((pick >> 32) as usize % file.pages.len()) else {
+        let Some((_, place)) = file.pages.iter().nth((pick >> 32) as usize % file.pages.len()) else {
             return;
         };
         let is_held = reader.pin_age(local) <= grace;

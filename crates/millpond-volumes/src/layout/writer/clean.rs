@@ -53,7 +53,7 @@ impl Writer {
             chosen.insert(object, Vec::new());
         }
         for (&file, entry) in &self.state.files {
-            for (&page, place) in &entry.pages {
+            for (page, place) in entry.pages.iter() {
                 if let Some(pages) = chosen.get_mut(&place.object) {
                     pages.push((file, page));
                 }
