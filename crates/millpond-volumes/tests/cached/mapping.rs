@@ -106,8 +106,8 @@ fn a_takeover_is_an_error_of_a_mappings_sync_and_what_was_stored_can_be_had() {
     file.sync_data().unwrap();
     let mapping = file.map(.., &MapOptions::new().writable(true)).unwrap();
     let other = Store::open(url, options().take_over(true)).unwrap();
-    stores(&mapping, &mut model, 7);
-    for _ in 0..2 {
+    for round in 0..2 {
+        stores(&mapping, &mut model, 7 + round);
         let error = mapping.sync(..).unwrap_err();
         assert_eq!(error.errno(), rustix::io::Errno::STALE.raw_os_error(), "{error}");
     }
