@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 const PAGES: u64 = 20;
 const PAGE: usize = 4096;
 
+/// Of the store of which a writer sleeps. A reader has half of it to read 64 commits in, which a slow server on a busy machine
+/// takes a second for.
+const SLEPT_GRACE: Duration = Duration::from_secs(4);
+
 fn options() -> StoreOptions {
     StoreOptions::new()
         .page_bytes(PAGE as u32)
@@ -265,7 +269,7 @@ fn follows(url: &str) {
 
 /// Adds to a count, and says each that was acknowledged, until it is fenced.
 fn counts(url: &str) {
-    let store = Store::open(url, options().grace(Duration::from_secs(1))).unwrap();
+    let store = Store::open(url, options().grace(SLEPT_GRACE)).unwrap();
     let file = file(&store);
     for count in 1u64.. {
         match file.write_at(&count.to_le_bytes(), 0).and_then(|()| store.sync()) {
@@ -286,8 +290,7 @@ fn sleeps(url: &str) {
     let id = rustix::process::Pid::from_raw(sleeper.id() as i32).unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
-    let grace = Duration::from_secs(1);
-    let store = Store::open(url, options().grace(grace)).unwrap();
+    let store = Store::open(url, options()).unwrap();
     let file = file(&store);
     let mut bytes = [0; 8];
     file.read_at(&mut bytes, 0).unwrap();
