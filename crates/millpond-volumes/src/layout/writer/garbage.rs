@@ -163,12 +163,9 @@ impl Writer {
     ) {
         let from = commit.number;
         for Snapshot { number, epoch } in dropped {
-            if self
-                .state
-                .snapshots
-                .values()
-                .any(|snapshot| snapshot.number == number)
-            {
+            // Those that are given up and in no commit yet are there if another writer takes the store.
+            let mut names = self.state.snapshots.values().chain(&self.dropped);
+            if names.any(|snapshot| snapshot.number == number) {
                 // It has another name.
                 continue;
             }
