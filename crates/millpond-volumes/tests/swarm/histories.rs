@@ -10,7 +10,7 @@ use millpond_volumes::layout::{
 };
 use std::time::Duration;
 
-const GRACE: Duration = Duration::from_secs(60);
+pub(crate) const GRACE: Duration = Duration::from_secs(60);
 
 fn options(nonce: u128, take_over: bool) -> WriterOptions {
     WriterOptions {
@@ -28,7 +28,7 @@ fn options(nonce: u128, take_over: bool) -> WriterOptions {
 }
 
 /// Does all that a writer asks for, until it asks for nothing more.
-fn serve(writer: &mut Writer, store: &mut Store, now: Duration) -> Vec<Told> {
+pub(crate) fn serve(writer: &mut Writer, store: &mut Store, now: Duration) -> Vec<Told> {
     loop {
         let requests = writer.requests();
         if requests.is_empty() {
@@ -40,13 +40,13 @@ fn serve(writer: &mut Writer, store: &mut Store, now: Duration) -> Vec<Told> {
     }
 }
 
-fn open(store: &mut Store, now: Duration, nonce: u128, take_over: bool) -> Writer {
+pub(crate) fn open(store: &mut Store, now: Duration, nonce: u128, take_over: bool) -> Writer {
     let mut writer = Writer::new(now, options(nonce, take_over));
     assert_eq!(serve(&mut writer, store, now), [Told::Opened(Ok(()))]);
     writer
 }
 
-fn page(version: u8) -> Bytes {
+pub(crate) fn page(version: u8) -> Bytes {
     Bytes::from(vec![version; 64])
 }
 

@@ -12,6 +12,7 @@ mod faults;
 mod histories;
 #[cfg(feature = "mutations")]
 mod mutations;
+mod snapshots;
 mod store;
 mod world;
 
