@@ -171,6 +171,30 @@ fn what_threads_append_to_one_file_while_it_is_synced_is_there() {
     });
 }
 
+/// A log's flush takes the length, syncs, and says that the log is durable so far. So what makes a file longer is seen by a
+/// sync as soon as it is seen in the length.
+#[test]
+fn all_that_the_length_shows_is_on_the_device_after_a_sync() {
+    const RECORD: u64 = 1024;
+    bounded(|| {
+        let folder = Place::Memory.folder();
+        let file = open(&cache(Kind::Pool).unwrap(), &folder.path().join("log"));
+        let append = |_: u64| {
+            for number in 0..rounds(4000) {
+                file.append(&vec![number as u8 | 1; RECORD as usize]).unwrap();
+            }
+        };
+        let flush = |_: &mut Draw| {
+            let len = file.len();
+            file.sync_data().unwrap();
+            let bytes = std::fs::read(file.path()).unwrap();
+            let missing = bytes[..len as usize].iter().position(|&byte| byte == 0);
+            assert_eq!(missing, None, "zeros in a record, of {len} bytes");
+        };
+        while_they_work(1, append, &[&flush]);
+    });
+}
+
 /// Guards hold most of the least pool; eight threads have the rest of it for a file a hundred times as large.
 /// Each frame changes its page all the time, and no thread sees another page in it.
 #[test]

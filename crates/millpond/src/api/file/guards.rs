@@ -282,11 +282,11 @@ impl File {
                 return Ok(None);
             }
         };
-        self.grow_to(end);
         if pin.first_dirty() {
             self.engine()
                 .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
         }
+        self.grow_to(end);
         Ok(Some(PageMut::new(pin, size as usize, &self.inner, page)))
     }
 

@@ -104,10 +104,11 @@ impl File {
             next = part.write_next()?;
         }
         let written = (part.page << shift).min(end).max(target.offset) - target.offset;
+        let pauses = self.report_dirty(first, &part.pins);
+        // A sync that begins once the length shows these bytes finds their pages dirty.
         if target.at_end && written > 0 {
             self.grow_to(target.offset + written);
         }
-        let pauses = self.report_dirty(first, &part.pins);
         drop(part);
         Ok(Written {
             bytes: written as usize,
