@@ -263,7 +263,7 @@ fn a_takeover_is_an_error_of_the_next_sync_and_stays_one() {
 fn a_cache_shows_what_its_store_does() {
     let folder = tempfile::tempdir().unwrap();
     let volumes = Volumes::new(device::best()).unwrap();
-    let builder = PageCache::builder().memory(8 << 20).page_size(65_536);
+    let builder = PageCache::builder().memory(16 << 20).page_size(65_536);
     let builder = builder.control_at(folder.path().join("sock"));
     let cache = builder.device(volumes.clone()).build().unwrap();
     let value = |cache: &PageCache, name: &str| {

@@ -135,10 +135,12 @@ fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<C
         match volumes.store(&cache, url, options.clone().page_bytes(page_bytes)) {
             Ok(store) => return Ok(store),
             // One that is there has the pages that it has.
-            Err(Error::Open(OpenError::PageSize(bytes))) if wanted.is_none() && bytes != page_bytes => {
+            Err(CacheError::Store(Error::Open(OpenError::PageSize(bytes))))
+                if wanted.is_none() && bytes != page_bytes =>
+            {
                 page_bytes = bytes;
             }
-            Err(Error::Open(held @ OpenError::Held { .. })) => {
+            Err(CacheError::Store(Error::Open(held @ OpenError::Held { .. }))) => {
                 return Err(format!("{held}: say take_over=1 in the URI"));
             }
             Err(error) => return Err(error.to_string()),
@@ -238,7 +240,7 @@ mod tests {
     #[test]
     fn a_store_that_the_program_has_open_is_served_by_its_name_and_stays_open() {
         let volumes = Volumes::new(device::best()).unwrap();
-        let builder = PageCache::builder().memory(8 << 20).page_size(65_536);
+        let builder = PageCache::builder().memory(16 << 20).page_size(65_536);
         let cache = builder.device(volumes.clone()).build().unwrap();
         let store = volumes.store(&cache, "memory://served", StoreOptions::new());
         let store = Arc::new(store.unwrap());

@@ -11,7 +11,7 @@ fn errno(result: millpond::Result<()>) -> Option<Errno> {
 
 #[test]
 fn a_store_that_refuses_is_eio_one_that_does_not_answer_etimedout_one_that_was_taken_estale() {
-    let (cache, volumes) = cache_of(32 << 20);
+    let (cache, volumes) = cache_of(64 << 20);
     let folder = Folder::new();
     let refuses = folder.open(&volumes, &cache);
     let file = refuses.create("a").unwrap();

@@ -27,14 +27,14 @@ fn cache_of(memory: u64) -> (PageCache, Arc<Volumes>) {
 }
 
 fn cache() -> (PageCache, Arc<Volumes>) {
-    cache_of(8 << 20)
+    cache_of(16 << 20)
 }
 
 /// One whose files can be mapped; `None`, and said why: not here.
 fn mapping_cache() -> Option<(PageCache, Arc<Volumes>)> {
     let volumes = Volumes::new(device::best()).unwrap();
     let built = PageCache::builder()
-        .memory(8 << 20)
+        .memory(16 << 20)
         .mappings(true)
         .device(volumes.clone());
     match built.build() {

@@ -339,7 +339,7 @@ fn sleeps(url: &str) {
 /// Then another process takes the store; and one that is written when that is known.
 fn loses(url: &str) {
     let volumes = Volumes::new(device::best()).unwrap();
-    let built = PageCache::builder().memory(8 << 20).device(volumes.clone());
+    let built = PageCache::builder().memory(16 << 20).device(volumes.clone());
     let cache = built.build().unwrap();
     let store = volumes.store(&cache, url, options()).unwrap();
     let file = store.create("a").unwrap();

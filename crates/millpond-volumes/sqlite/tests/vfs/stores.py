@@ -14,8 +14,8 @@ from common import MODES, connect, enter, entered, make, refused, set_mode, star
 def the_usual_things_work_in_every_journal_mode(_folder):
     for mode in MODES + ["memory", "off"]:
         store = f"memory://usual-{mode}"
-        db = connect(store, memory="8M")
-        assert db.execute("pragma millpond=memory").fetchall() == [("8M",)]
+        db = connect(store, memory="16M")
+        assert db.execute("pragma millpond=memory").fetchall() == [("16M",)]
         set_mode(db, mode)
         make(db)
         for n in range(40):
