@@ -184,7 +184,11 @@ fn a_file_that_is_open_already_needs_no_name_and_shares_its_pages_with_those_ope
     assert!(matches!(read_only.write_at(&[1], 0), Err(Error::ReadOnly { .. })));
     drop((named, by_descriptor, read_only));
     // What the last handle has left is on the device.
-    let again = cache.open_file(third, OpenOptions::new()).unwrap();
+    let shown = OpenOptions::new().shown_as("the third");
+    let again = cache.open_file(third, shown).unwrap();
+    assert_eq!(again.path().to_str(), Some("the third"));
+    let said = again.write_at(&[1], 0).unwrap_err().to_string();
+    assert!(said.starts_with("the third is open"), "{said}");
     assert_eq!(again.page(1).unwrap()[..], [7; 904]);
 }
 

@@ -77,7 +77,8 @@ impl PageCache {
         let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
         let appends = direct::appends(&file);
         let device = DeviceFile::from_file(file).map_err(|e| open_failed(here, e))?;
-        let path = PathBuf::from(device.name());
+        let path = options.shown().cloned();
+        let path = path.unwrap_or_else(|| PathBuf::from(device.name()));
         if options.writes() && (!is_writable || appends) {
             let why = match is_writable {
                 true => {

@@ -214,7 +214,7 @@ impl File {
         explain::timed(Wait::Busy, || self.inner.resize.lock())
     }
 
-    /// The path it was opened by first.
+    /// The path it was opened by first, or what [`OpenOptions::shown_as`] says.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }

@@ -6,6 +6,7 @@ use crate::files::order::{Held, LogOrder};
 use crate::files::{StablePages, WritebackRules};
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How a file is opened.
@@ -37,6 +38,7 @@ pub struct OpenOptions {
     stable: Option<StablePages>,
     log: Option<LogOrder>,
     check: Option<Arc<dyn PageCheck>>,
+    shown: Option<PathBuf>,
 }
 
 impl Default for OpenOptions {
@@ -58,6 +60,7 @@ impl OpenOptions {
             stable: None,
             log: None,
             check: None,
+            shown: None,
         }
     }
 
@@ -136,6 +139,17 @@ impl OpenOptions {
     pub fn check(mut self, check: Arc<dyn PageCheck>) -> OpenOptions {
         self.check = Some(check);
         self
+    }
+
+    /// What messages, figures and [`File::path`](crate::File::path) call a file that is given open
+    /// ([`PageCache::open_file`](crate::PageCache::open_file)), by its first handle. Without it they say what the system does.
+    pub fn shown_as(mut self, name: impl Into<PathBuf>) -> OpenOptions {
+        self.shown = Some(name.into());
+        self
+    }
+
+    pub(crate) fn shown(&self) -> Option<&PathBuf> {
+        self.shown.as_ref()
     }
 
     pub(crate) fn access(&self) -> Access {
@@ -243,6 +257,7 @@ impl fmt::Debug for OpenOptions {
             .field("stable", &self.stable)
             .field("log", &self.log)
             .field("check", &self.check.is_some())
+            .field("shown_as", &self.shown)
             .finish()
     }
 }
