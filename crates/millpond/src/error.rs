@@ -3,7 +3,9 @@
 pub(crate) mod told;
 
 use crate::device::LengthLimit;
-use crate::error::told::{LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, WRITABLE};
+use crate::error::told::{
+    LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, WRITABLE, after_sync, allowed,
+};
 use crate::host::{MemoryLimit, MemoryRefusal};
 use crate::settings::SettingError;
 use crate::size::{Size, apart};
@@ -278,14 +280,16 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The device could not make durable what it had taken: it is unknown what it holds. The error
+    /// The device could not make durable what it had taken. Unless it keeps that, it is unknown what it holds: the error
     /// is latched until the file is closed and opened again, as a later success would mean nothing.
-    #[error("can't make {path} durable: {source}; close the file and check it before going on")]
+    #[error("can't make {path} durable: {source}; {}", after_sync(*.is_kept, errno_of(.source)))]
     Sync {
         /// The file.
         path: PathBuf,
         /// The device's answer.
         source: io::Error,
+        /// Whether the device keeps it ([`Device::keeps_unsynced`](crate::device::Device::keeps_unsynced)): sync again.
+        is_kept: bool,
     },
 
     /// No frame can be had, or no more pages may be dirtied, though the cache waited: too many pages are held by guards
@@ -339,13 +343,6 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
-}
-
-fn allowed(max: &Option<u64>) -> String {
-    match max {
-        Some(max) => format!("allowed is 0 to {max}"),
-        None => "the file is empty".into(),
-    }
 }
 
 /// What this crate's calls return.
@@ -434,7 +431,7 @@ impl From<Error> for io::Error {
 }
 
 /// The system's number, or that of an error which we have made ourselves, by its kind.
-fn errno_of(source: &io::Error) -> i32 {
+pub(crate) fn errno_of(source: &io::Error) -> i32 {
     use io::ErrorKind as Kind;
     source.raw_os_error().unwrap_or(match source.kind() {
         Kind::AddrInUse => libc::EADDRINUSE,
@@ -448,6 +445,7 @@ fn errno_of(source: &io::Error) -> i32 {
         Kind::PermissionDenied => libc::EACCES,
         Kind::ReadOnlyFilesystem => libc::EROFS,
         Kind::ResourceBusy => libc::EBUSY,
+        Kind::StaleNetworkFileHandle => libc::ESTALE,
         Kind::StorageFull => libc::ENOSPC,
         Kind::TimedOut => libc::ETIMEDOUT,
         Kind::Unsupported => libc::EOPNOTSUPP,

@@ -159,7 +159,8 @@ pub trait Device: Send + Sync + fmt::Debug {
     }
 
     /// Whether the device keeps what a failed [`sync`](Device::sync) has not made durable, and the next one tries it again.
-    /// A disk may have dropped it, so that no sync of the file is believed after one has failed.
+    /// A disk may have dropped it, so that no sync of the file is believed after one has failed. The error of a device that
+    /// keeps it may say what it likes: it is handed on, and its kind stands for an errno if it has none.
     fn keeps_unsynced(&self, _file: &DeviceFile) -> bool {
         false
     }

@@ -95,6 +95,23 @@ pub(crate) const MORE_FRAMES: WayOut = WayOut {
     c: "put pages that are held, or raise the budget (millpond_cache_set_memory)",
 };
 
+/// What can be given instead.
+pub(super) fn allowed(max: &Option<u64>) -> String {
+    match max {
+        Some(max) => format!("allowed is 0 to {max}"),
+        None => "the file is empty".into(),
+    }
+}
+
+/// What to do about a sync that failed.
+pub(super) fn after_sync(is_kept: bool, errno: i32) -> &'static str {
+    match (is_kept, errno) {
+        (false, _) => "close the file and check it before going on",
+        (true, libc::ESTALE) => "no later sync of it will succeed",
+        (true, _) => "what could not be stored is kept: sync again",
+    }
+}
+
 impl Error {
     /// What is wrong and what to do about it, in the words of `surface`.
     #[doc(hidden)]

@@ -24,7 +24,11 @@ fn a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_
         });
         for _ in 0..3 {
             let error = file.sync_data().unwrap_err();
-            assert!(matches!(error, Error::Sync { .. }), "{error}");
+            assert!(matches!(error, Error::Sync { is_kept: false, .. }), "{error}");
+            assert!(
+                error.to_string().contains("; close the file and check it"),
+                "{error}"
+            );
             assert!(matches!(second.sync_data(), Err(Error::Sync { .. })));
         }
         assert_eq!(device.faults(), 1, "it would answer otherwise by now");
@@ -51,7 +55,8 @@ fn a_device_that_keeps_what_it_could_not_sync_is_asked_again_and_believed() {
     });
     for n in 1..=2 {
         let error = file.sync_data().unwrap_err();
-        assert!(matches!(error, Error::Sync { .. }), "{error}");
+        assert!(matches!(error, Error::Sync { is_kept: true, .. }), "{error}");
+        assert!(error.to_string().ends_with(" is kept: sync again"), "{error}");
         assert_eq!((error.errno(), device.faults()), (libc::ETIMEDOUT, n));
     }
     file.sync_data().unwrap();

@@ -282,8 +282,8 @@ impl File {
     /// # Errors
     /// [`Error::Write`] if a write fails; its pages stay in memory, dirty, and every sync says so until they are
     /// written. [`Error::Sync`] if the device can't say that it has kept what it took: latched until the file is
-    /// opened anew. [`Error::Log`] if the log of its pages can't be made durable: pages that don't wait for it were
-    /// written, if they can be. Without a callback to ask it waits until the log advances.
+    /// opened anew, unless `is_kept`. [`Error::Log`] if the log of its pages can't be made durable: pages that don't wait
+    /// for it were written, if they can be. Without a callback to ask it waits until the log advances.
     pub fn sync_data(&self) -> Result<()> {
         self.engine().call_flags.check()?;
         let _noted = self.engine().note(self.inner.id, (0, 0), What::Sync);

@@ -2,7 +2,7 @@
 
 use super::{AfterUnlock, Engine};
 use crate::device::{Awaited, Device};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, errno_of};
 use crate::files::{FileInner, log_failed};
 use crate::frames::own::Waits;
 use crate::observe::explain::{self, Call, Wait};
@@ -178,7 +178,7 @@ impl Engine {
     pub(crate) fn sync_file(&self, file: &FileInner, syncing: Syncing) -> Result<()> {
         let small_fsync = self
             .sync_end(file, syncing)?
-            .map_err(|e| file.write_failed(e.0))?;
+            .map_err(|e| self.write_refused(file, e.0))?;
         if let Some(&errno) = file.sync_error.get()
             && !mutation::is(Mutation::SyncErrorForgotten)
         {
@@ -209,13 +209,33 @@ impl Engine {
         match synced {
             Ok(()) => Ok(()),
             Err(error) => {
-                let errno = error.raw_os_error().unwrap_or(libc::EIO);
                 if self.device.keeps_unsynced(&file.device()) {
-                    return Err(sync_failed(file, errno));
+                    return Err(Error::Sync {
+                        path: file.path.clone(),
+                        source: error,
+                        is_kept: true,
+                    });
                 }
+                let errno = errno_of(&error);
                 Err(sync_failed(file, *file.sync_error.get_or_init(|| errno)))
             }
         }
+    }
+}
+
+impl Engine {
+    /// Why the file's pages are not written. A device that keeps what it has, and has another writer, says which when it is
+    /// asked to sync.
+    fn write_refused(&self, file: &FileInner, errno: i32) -> Error {
+        let device = file.device();
+        if errno == libc::ESTALE
+            && self.device.keeps_unsynced(&device)
+            && let Err(source) = self.device.sync(&device)
+        {
+            let path = file.path.clone();
+            return Error::Write { path, source };
+        }
+        file.write_failed(errno)
     }
 }
 
@@ -223,5 +243,6 @@ fn sync_failed(file: &FileInner, errno: i32) -> Error {
     Error::Sync {
         path: file.path.clone(),
         source: std::io::Error::from_raw_os_error(errno),
+        is_kept: false,
     }
 }
