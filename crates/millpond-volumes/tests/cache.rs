@@ -98,6 +98,36 @@ fn pages_smaller_than_the_stores_are_as_correct() {
     model("memory://small", 16_384);
 }
 
+#[test]
+fn a_cache_that_was_built_without_the_device_is_refused_before_anything_is_stored() {
+    let temp = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", temp.path().display());
+    let (_, volumes) = cache(65_536);
+    for device in [device::best(), Volumes::new(device::best()).unwrap()] {
+        let other = PageCache::builder().memory(32 << 20).page_size(65_536);
+        let other = other.device(device).build().unwrap();
+        let error = volumes.store(&other, &url, options()).unwrap_err();
+        assert!(error.to_string().contains(".device(volumes.clone())"), "{error}");
+        assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
+    }
+    // It may be below another.
+    let above = Volumes::new(volumes.clone()).unwrap();
+    let built = PageCache::builder()
+        .memory(64 << 20)
+        .page_size(65_536)
+        .device(above.clone());
+    let both = built.build().unwrap();
+    for volumes in [above, volumes] {
+        let store = volumes.store(&both, &url, options()).unwrap();
+        let file = store.create("a").unwrap();
+        file.write_at(b"pond", 0).unwrap();
+        file.sync_data().unwrap();
+        drop(file);
+        store.remove("a").unwrap();
+        store.close().unwrap();
+    }
+}
+
 fn opened(store: &CacheStore) -> millpond::File {
     store.create("a").unwrap()
 }

@@ -4,10 +4,12 @@ use super::gate::Gate;
 use super::pool::Pool;
 use super::share::{READERS, Share, WRITERS};
 use crate::store::{Error, Store, StoreFile, WeakStore};
+use millpond::PageCache;
 use millpond::device::{
     Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -77,6 +79,11 @@ pub struct Volumes {
     name: String,
 }
 
+thread_local! {
+    /// The device that [`Volumes::is_of`] looks for in this thread; null: none, or it was found.
+    static LOOKED_FOR: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -124,6 +131,13 @@ impl Volumes {
             writes,
             name,
         }))
+    }
+
+    /// Whether the cache's transfers come to this device, be it by others that hand them on.
+    pub(super) fn is_of(&self, cache: &PageCache) -> bool {
+        LOOKED_FOR.set(Arc::as_ptr(&self.shared));
+        cache.stores();
+        LOOKED_FOR.replace(std::ptr::null()).is_null()
     }
 
     /// Has a store among those that it says figures of, as long as that lives.
@@ -313,6 +327,9 @@ impl Device for Volumes {
     }
 
     fn stores(&self) -> Vec<StoreFigures> {
+        if LOOKED_FOR.get() == Arc::as_ptr(&self.shared) {
+            LOOKED_FOR.set(std::ptr::null());
+        }
         let stores = lock(&self.shared.stores).clone();
         let mut figures: Vec<_> = stores.iter().filter_map(WeakStore::figures).collect();
         lock(&self.shared.stores).retain(WeakStore::is_alive);

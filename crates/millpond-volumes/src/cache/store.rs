@@ -17,6 +17,12 @@ pub enum CacheError {
     /// The cache's.
     #[error(transparent)]
     Cache(#[from] millpond::Error),
+    /// The cache has another device, so that nothing that is written to it would come to the store. Nothing was changed.
+    #[error(
+        "the cache has another device, and nothing of it would come to the store: build it with \
+         PageCache::builder().device(volumes.clone())"
+    )]
+    OtherDevice,
 }
 
 /// A store that is written, whose files are files of a cache: with its pages, guards, budget and background writing.
@@ -40,13 +46,17 @@ impl Volumes {
     /// MiB 82. It holds an eighth of the budget at most, whatever [`StoreOptions::held_bytes`] says, and 8 MiB at least.
     ///
     /// # Errors
-    /// As [`PageCache::set_aside`], and [`Store::open`].
+    /// [`CacheError::OtherDevice`] if the cache was built without this device. As [`PageCache::set_aside`], and
+    /// [`Store::open`].
     pub fn store(
         self: &Arc<Volumes>,
         cache: &PageCache,
         url: &str,
         options: StoreOptions,
     ) -> Result<CacheStore, CacheError> {
+        if !self.is_of(cache) {
+            return Err(CacheError::OtherDevice);
+        }
         let memory = cache.memory();
         let least = memory.auto.map_or(memory.bytes, |range| range.min);
         let share = Share::of(least.0, options.held());
