@@ -257,8 +257,19 @@ fn a_sync_that_failed_is_followed_by_one_that_succeeds_on_the_same_handle() {
     file.write_at(&[2; 1000], 0).unwrap();
     for _ in 0..2 {
         let error = file.sync_data().unwrap_err();
-        assert!(matches!(error, Error::Sync { .. }), "{error}");
+        assert!(matches!(error, Error::Sync { is_kept: true, .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.starts_with(&format!("can't make {url}/a durable: ")),
+            "{text}"
+        );
+        assert!(text.contains(&store.store().trouble().unwrap()), "{text}");
+        assert!(
+            text.ends_with("; what could not be stored is kept: sync again"),
+            "{text}"
+        );
     }
+    assert_eq!(file.path().to_str(), Some(&*format!("{url}/a")));
     let mut found = [0; 1000];
     file.read_at(&mut found, 0).unwrap();
     assert_eq!(found, [2; 1000]);
@@ -281,8 +292,11 @@ fn a_takeover_is_an_error_of_the_next_sync_and_stays_one() {
     file.write_at(&[2; 1000], 0).unwrap();
     for _ in 0..2 {
         let error = file.sync_data().unwrap_err();
-        let text = format!("{error:?}");
-        assert!(text.contains("116") || text.contains("Stale"), "{text}");
+        assert_eq!(error.errno(), rustix::io::Errno::STALE.raw_os_error());
+        let owner = format!("process {} on ", std::process::id());
+        assert!(error.to_string().contains(&owner), "{error}");
+        // The next one's pages are not taken.
+        file.write_at(&[3; 1000], 0).unwrap();
     }
     assert_eq!(store.store().fence().unwrap().epoch, 2);
     assert_eq!(&read(&other, "a")[..1000], [1; 1000]);

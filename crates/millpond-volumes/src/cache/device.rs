@@ -3,6 +3,7 @@
 use super::gate::Gate;
 use super::pool::Pool;
 use super::share::{READERS, Share, WRITERS};
+use crate::layout::SyncError;
 use crate::store::{Error, Store, StoreFile, WeakStore};
 use millpond::PageCache;
 use millpond::device::{
@@ -17,6 +18,9 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// The most bytes of a memory file's name.
+const STAND_IN_NAME_MAX: usize = 249;
 
 /// A store of a cache: what it has of the budget.
 #[derive(Debug)]
@@ -44,6 +48,8 @@ pub(super) struct Backing {
     file: StoreFile,
     pub(super) stand_in: File,
     pub(super) identity: FileIdentity,
+    /// What messages call it.
+    pub(super) shown: String,
     quota: Arc<Quota>,
     /// Held by a write: the pages of one are neighbours in the store.
     writing: Mutex<()>,
@@ -101,6 +107,16 @@ fn errno(error: &Error) -> io::Error {
     errno.into()
 }
 
+/// The same for a sync, whose error is handed on with the reason.
+fn reason(error: &Error) -> io::Error {
+    let text = match error {
+        // That it is kept is said of it in the words of a cache.
+        Error::Sync(SyncError::Store(why)) => why.clone(),
+        error => error.to_string(),
+    };
+    io::Error::new(errno(error).kind(), text)
+}
+
 impl Volumes {
     /// A device that does the transfers of files of stores itself, and all others as `below` does.
     ///
@@ -146,9 +162,14 @@ impl Volumes {
     }
 
     /// Takes a file of a store; what stands for it is what a cache opens, between two calls of [`Volumes::knows`].
-    pub(super) fn stand_in(name: &str, file: StoreFile, quota: &Arc<Quota>) -> Result<Arc<Backing>, Error> {
+    pub(super) fn stand_in(
+        (store, name): (&str, &str),
+        file: StoreFile,
+        quota: &Arc<Quota>,
+    ) -> Result<Arc<Backing>, Error> {
         let len = file.len()?;
-        let made = memfd_create(name, MemfdFlags::CLOEXEC)
+        let short = &name.as_bytes()[..name.len().min(STAND_IN_NAME_MAX)];
+        let made = memfd_create(short, MemfdFlags::CLOEXEC)
             .map(File::from)
             .map_err(io::Error::from);
         let made = made.and_then(|stand_in| {
@@ -162,6 +183,7 @@ impl Volumes {
             file,
             stand_in,
             identity,
+            shown: format!("{}/{name}", store.trim_end_matches('/')),
             quota: quota.clone(),
             writing: Mutex::default(),
         }))
@@ -288,7 +310,7 @@ impl Device for Volumes {
 
     fn sync(&self, file: &DeviceFile) -> io::Result<()> {
         match self.shared.of(file) {
-            Some(backing) => backing.file.sync_data().map_err(|error| errno(&error)),
+            Some(backing) => backing.file.sync_data().map_err(|error| reason(&error)),
             None => self.shared.below.sync(file),
         }
     }

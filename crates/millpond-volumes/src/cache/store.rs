@@ -82,7 +82,8 @@ impl CacheStore {
     fn handle(&self, backing: &Arc<Backing>, options: OpenOptions) -> Result<File, CacheError> {
         let stand_in = backing.stand_in.try_clone().map_err(Error::System)?;
         let was_known = self.volumes.knows(backing);
-        match self.cache.open_file(stand_in, options.write(true)) {
+        let options = options.write(true).shown_as(&backing.shown);
+        match self.cache.open_file(stand_in, options) {
             Ok(file) => {
                 // Its last handle may have been dropped just before this one was there.
                 self.volumes.knows(backing);
@@ -112,7 +113,7 @@ impl CacheStore {
     /// If there is one of that name.
     pub fn create_with(&self, name: &str, options: OpenOptions) -> Result<File, CacheError> {
         let mut files = self.files();
-        let backing = Volumes::stand_in(name, self.store.create(name)?, &self.quota)?;
+        let backing = Volumes::stand_in((self.store.name(), name), self.store.create(name)?, &self.quota)?;
         files.insert(name.to_owned(), Arc::downgrade(&backing));
         self.handle(&backing, options)
     }
@@ -134,7 +135,11 @@ impl CacheStore {
         let backing = match files.get(name).and_then(Weak::upgrade) {
             Some(backing) => backing,
             None => {
-                let backing = Volumes::stand_in(name, self.store.open_file(name)?, &self.quota)?;
+                let backing = Volumes::stand_in(
+                    (self.store.name(), name),
+                    self.store.open_file(name)?,
+                    &self.quota,
+                )?;
                 files.insert(name.to_owned(), Arc::downgrade(&backing));
                 backing
             }

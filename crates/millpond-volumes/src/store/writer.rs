@@ -239,6 +239,11 @@ impl Store {
         self.inner.close()
     }
 
+    /// Its address.
+    pub(crate) fn name(&self) -> &str {
+        &self.inner.driver.bucket().name
+    }
+
     /// Which writer has the store instead, if another has.
     pub fn fence(&self) -> Option<Fence> {
         self.inner.driver.with(|side| side.writer.fence().cloned())
