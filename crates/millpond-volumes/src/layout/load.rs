@@ -146,6 +146,8 @@ pub(super) struct Load {
     said: Option<Duration>,
     /// Why the last try failed.
     pub(super) trouble: Option<String>,
+    /// Why the first list failed.
+    pub(super) refused: Option<String>,
     commits: Vec<u64>,
     newest: Option<(Box<Commit>, u64)>,
     state: Option<State>,
@@ -160,6 +162,7 @@ impl Load {
             tries: 0,
             said,
             trouble: None,
+            refused: None,
             commits: Vec::new(),
             newest: None,
             state: None,
@@ -207,6 +210,9 @@ impl Load {
     ) -> Option<Result<Loaded, LoadError>> {
         if let Answer::Failed(why) = &answer {
             if self.waits_for(id) {
+                if self.tries == 0 && matches!(self.step, Step::Listing(_)) {
+                    self.refused = Some(why.clone());
+                }
                 self.again(now, why.clone());
             }
             return None;

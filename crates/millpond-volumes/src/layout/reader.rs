@@ -194,6 +194,14 @@ impl Reader {
         }
     }
 
+    /// Why the very first request failed, if it has: of a reader that is being opened.
+    pub fn refused(&self) -> Option<&str> {
+        match &self.step {
+            Step::Loading(load) => load.refused.as_deref(),
+            _ => None,
+        }
+    }
+
     /// An object that the state names is not there: the reader was away for too long. It opens anew.
     pub fn is_gone(&mut self, now: Duration) {
         if matches!(self.step, Step::Open { .. }) {

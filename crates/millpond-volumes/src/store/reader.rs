@@ -87,12 +87,31 @@ impl StoreReader {
         let reader = StoreReader {
             inner: Arc::new(Inner { driver, options }),
         };
-        reader.wait_beyond(0)?;
+        reader.opened()?;
         Ok(reader)
     }
 
     pub(super) fn driver(&self) -> &Driver<Side> {
         &self.inner.driver
+    }
+
+    /// Waits until there is something to read. What the store says to the first request is final, as it is for a writer.
+    fn opened(&self) -> Result<(), Error> {
+        let driver = &self.inner.driver;
+        let named = |why: &str| Error::Address(format!("{}: {why}", driver.bucket().name));
+        let timeout = self.inner.options.sync_timeout;
+        let opened = driver.until(timeout, |side| {
+            match (side.failed.clone(), side.reader.refused()) {
+                (Some(error), _) => Some(Err(error.into())),
+                (None, Some(why)) => Some(Err(named(why))),
+                (None, None) => (side.moved > 0).then_some(Ok(())),
+            }
+        });
+        opened.unwrap_or_else(|| {
+            let trouble = driver.with(|side| side.reader.trouble().map(str::to_owned));
+            let trouble = trouble.unwrap_or_else(|| String::from("the store does not answer"));
+            Err(named(&format!("it is not open after {timeout:?}: {trouble}")))
+        })
     }
 
     /// Waits until it has moved more often than `moved`.
