@@ -187,3 +187,18 @@ fn no_message_has_a_key_or_a_token_in_it_wherever_it_is_from() {
         }
     }
 }
+
+#[test]
+fn an_endpoint_that_is_no_address_and_credentials_that_are_not_there_are_said_at_once() {
+    let (port, home) = (serve(), tempfile::tempdir().unwrap());
+    for endpoint in ["127.0.0.1:9207", "nonsense", "ftp://127.0.0.1"] {
+        let said = said(home.path(), port, &[("AWS_ENDPOINT_URL", endpoint)]);
+        let refusal = "seen: s3://vol: an endpoint begins with http:// or https://";
+        assert_eq!(said.matches(refusal).count(), 2, "{endpoint}: {said}");
+        assert!(!said.contains("panicked"), "{endpoint}: {said}");
+    }
+    let said = said(home.path(), port, &[("AWS_METADATA_ENDPOINT", "HERE/none")]);
+    let without = "there is no AWS_ACCESS_KEY_ID, no key in the profile default, and";
+    assert!(said.matches(without).count() >= 2, "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+}

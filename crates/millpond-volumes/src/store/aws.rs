@@ -6,10 +6,11 @@ use super::message::{note, say};
 use super::options::StoreOptions;
 use async_trait::async_trait;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, AwsCredentialProvider};
-use object_store::{ClientOptions, CredentialProvider, ObjectStore, RetryConfig};
+use object_store::{ClientOptions, CredentialProvider, Error as StoreError, ObjectStore, RetryConfig};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use url::Url;
 
 pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>, Error> {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
@@ -41,6 +42,13 @@ pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn Obje
         let why = "an endpoint has no user and password: credentials are read as AWS' tools read them";
         return Err(Error::Address(String::from(why)));
     }
+    // The client would not survive another.
+    let is_address = |parsed: Url| matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
+    if !endpoint.is_empty() && !Url::parse(&endpoint).is_ok_and(is_address) {
+        let why = "an endpoint begins with http:// or https:// and a host (StoreOptions::endpoint, AWS_ENDPOINT_URL, or \
+                   endpoint_url of the profile)";
+        return Err(Error::Address(format!("s3://{bucket}: {why}")));
+    }
     let client = ClientOptions::new()
         .with_timeout(options.request_timeout)
         .with_connect_timeout((options.request_timeout / 3).max(Duration::from_millis(100)))
@@ -50,10 +58,18 @@ pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn Obje
         retry_timeout: options.request_timeout,
         ..RetryConfig::default()
     };
+    let has_keys = builder
+        .get_config_value(&AmazonS3ConfigKey::AccessKeyId)
+        .is_some();
+    let without = (!has_keys).then(|| {
+        format!(
+            "there is no AWS_ACCESS_KEY_ID, no key in the profile {profile}, and what the machine's role has can't be had"
+        )
+    });
     let builder = builder.with_client_options(client).with_retry(retry);
     let failed = |error| Error::Address(format!("s3://{bucket}: {}", say(&error)));
     let of = builder.clone().build().map_err(failed)?.credentials().clone();
-    let store = builder.with_credentials(Arc::new(Noted(of))).build();
+    let store = builder.with_credentials(Arc::new(Noted { of, without })).build();
     Ok(Arc::new(store.map_err(failed)?))
 }
 
@@ -77,14 +93,25 @@ fn note_settings(builder: &AmazonS3Builder) {
 
 /// Credentials, each of which is noted before it is used.
 #[derive(Debug)]
-struct Noted(AwsCredentialProvider);
+struct Noted {
+    of: AwsCredentialProvider,
+    /// What to say if there are none.
+    without: Option<String>,
+}
 
 #[async_trait]
 impl CredentialProvider for Noted {
     type Credential = AwsCredential;
 
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
-        let credential = self.0.get_credential().await?;
+        let credential = self.of.get_credential().await;
+        let credential = credential.map_err(|error| match &self.without {
+            Some(without) => StoreError::Generic {
+                store: "S3",
+                source: format!("{without}: {}", say(&error)).into(),
+            },
+            None => error,
+        })?;
         note(&credential.key_id);
         note(&credential.secret_key);
         credential.token.iter().for_each(|token| note(token));
