@@ -384,7 +384,11 @@ fn the_pages_of_a_store_are_those_that_it_was_made_with() {
 fn an_address_that_is_none_says_what_is() {
     for (url, said) in [
         ("nothing", "s3://bucket/prefix"),
+        ("/some/where", "a path is not"),
         ("ftp://here", "no such kind of store"),
+        ("s3://", "there is no bucket in it"),
+        ("s3:bucket/prefix", "there is no bucket in it"),
+        ("file:///no/such/folder/above", "the folder can't be made"),
         ("memory://x?key=secret", "nothing behind its prefix"),
         ("file://elsewhere/folder", "no folder of this machine"),
     ] {

@@ -14,8 +14,9 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt, PutMode};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
-use url::Url;
+use url::{ParseError, Url};
 
 /// An object of each store, which is never written again.
 const PROBE: &str = "probe";
@@ -29,8 +30,12 @@ static IN_MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::
 /// If it names none, or one that can't be had here.
 pub(super) fn bucket(url: &str, options: &StoreOptions) -> Result<Bucket, Error> {
     let parsed = Url::parse(url).map_err(|error| {
+        let why = match error {
+            ParseError::RelativeUrlWithoutBase => String::from("a path is not"),
+            error => error.to_string(),
+        };
         Error::Address(format!(
-            "{error}: a store is s3://bucket/prefix, file:///folder or memory://name"
+            "a store is s3://bucket/prefix, file:///folder or memory://name: {why}"
         ))
     })?;
     if !parsed.username().is_empty() || parsed.password().is_some() {
@@ -50,6 +55,11 @@ pub(super) fn bucket(url: &str, options: &StoreOptions) -> Result<Bucket, Error>
             (stores.entry(name.to_owned()).or_default().clone(), prefix)
         }
         "file" => (folder(&parsed)?, ""),
+        "s3" if name.is_empty() => {
+            return Err(Error::Address(format!(
+                "{parsed}: there is no bucket in it: s3://bucket/prefix"
+            )));
+        }
         #[cfg(feature = "s3")]
         "s3" => (super::aws::store(name, options)?, prefix),
         #[cfg(not(feature = "s3"))]
@@ -73,7 +83,13 @@ fn folder(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {
     let path = url
         .to_file_path()
         .map_err(|()| failed(String::from("no folder of this machine")))?;
-    std::fs::create_dir_all(&path).map_err(|error| failed(error.to_string()))?;
+    // Not those above it: they are mistyped more often than missing.
+    match std::fs::create_dir(&path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(failed(format!("the folder can't be made: {error}")));
+        }
+        _ => {}
+    }
     let store = object_store::local::LocalFileSystem::new_with_prefix(&path);
     // What is created is on the disk before it is said to be.
     let store = store.map_err(|error| failed(error.to_string()))?.with_fsync(true);
