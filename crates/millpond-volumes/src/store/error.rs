@@ -11,6 +11,9 @@ pub enum Error {
     /// The address is none of a store, or a store of that kind can't be had.
     #[error("{0}")]
     Address(String),
+    /// Pages of so many bytes can't be.
+    #[error("pages of {0} bytes: a store's have 4096 to 1048576, a power of two")]
+    PageBytes(u32),
     /// Two writers could create the same object there, each believing that it has: no fence can be made of that.
     #[error(
         "{0} creates an object that is there already: it has no conditional PUT (If-None-Match: *) that works, and a \

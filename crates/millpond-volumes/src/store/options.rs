@@ -1,5 +1,6 @@
 //! How a store is opened.
 
+use super::error::Error;
 use crate::layout::{At, WriterOptions};
 use std::time::Duration;
 
@@ -45,13 +46,8 @@ impl StoreOptions {
     }
 
     /// Bytes of a page, a power of two from 4 KiB to 1 MiB: 64 KiB unless it is said. A store keeps those that it was made
-    /// with, and is refused with others.
-    ///
-    /// # Panics
-    /// With others.
+    /// with, and is refused with others; what none can have is an [`Error::PageBytes`] of [`Store::open`](super::Store::open).
     pub fn page_bytes(mut self, bytes: u32) -> StoreOptions {
-        let may_be = bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes);
-        assert!(may_be, "pages of {bytes} bytes: 4 KiB to 1 MiB, a power of two");
         self.layout.page_bytes = bytes;
         self
     }
@@ -76,6 +72,16 @@ impl StoreOptions {
         assert!(bytes >= 8 << 20, "{bytes} bytes held at most: 8 MiB at least");
         self.layout.held_bytes = bytes;
         self
+    }
+
+    /// # Errors
+    /// If no store can be made with them.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let bytes = self.layout.page_bytes;
+        match bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes) {
+            true => Ok(()),
+            false => Err(Error::PageBytes(bytes)),
+        }
     }
 
     /// What it is now.

@@ -118,6 +118,7 @@ impl Store {
     /// [`OpenError::Held`] if the last writer has not closed it and [`StoreOptions::take_over`] was not asked for; if the
     /// store has no conditional PUT, or does not answer.
     pub fn open(url: &str, options: StoreOptions) -> Result<Store, Error> {
+        options.check()?;
         let bucket = Arc::new(address::bucket(url, &options)?);
         Store::open_in(bucket, options)
     }

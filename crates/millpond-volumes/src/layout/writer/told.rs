@@ -33,7 +33,7 @@ pub enum OpenError {
     /// The writer before has not closed it: perhaps it is still there.
     #[error(
         "the store is open: {owner} has not closed it, and has made its last commit {}; if that is gone, or is to be kept \
-         from writing, take it over",
+         from writing, take it over with StoreOptions::take_over(true)",
         at(.at_unix_ms)
     )]
     Held {
@@ -45,7 +45,9 @@ pub enum OpenError {
         epoch: u32,
     },
     /// The store has other pages.
-    #[error("the store has pages of {0} bytes")]
+    #[error(
+        "the store has pages of {0} bytes and can't be opened with others: say StoreOptions::page_bytes({0})"
+    )]
     PageSize(u32),
     /// What is there can't be read.
     #[error(transparent)]
