@@ -179,7 +179,8 @@ impl StoreReader {
         self.inner.driver.with(|side| side.reader.number())
     }
 
-    /// How long ago it was known that nothing newer is there.
+    /// How long ago it was known that nothing newer is there. Of a snapshot it only grows: nothing is looked for, and what is
+    /// read stays as it is.
     pub fn age(&self) -> Duration {
         self.inner.driver.with(|side| side.reader.age(driver::now()))
     }
