@@ -16,6 +16,22 @@
 //! # Ok::<(), millpond_volumes::Error>(())
 //! ```
 //!
+//! As files of a cache:
+//!
+//! ```
+//! use millpond::PageCache;
+//! use millpond_volumes::{StoreOptions, Volumes};
+//! let volumes = Volumes::new(millpond::device::best())?;
+//! let builder = PageCache::builder().memory(64 << 20).page_size(64 << 10);
+//! let builder = builder.control(true); // for `millpond stat --stores` and `millpond top`
+//! let cache = builder.device(volumes.clone()).build()?;
+//! let store = volumes.store(&cache, "memory://second", StoreOptions::new())?;
+//! let file = store.create("a/file")?; // a millpond::File
+//! file.write_at(b"pond", 0)?;
+//! file.sync_data()?; // in the store, or an error: what was not stored is kept
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Modules, in rows
 //!
 //! ```text

@@ -129,7 +129,8 @@ impl Which {
                 1 => Cache::connect(&found.remove(0).0),
                 0 => Err(Failure::failed(
                     "no cache with a control socket is running as this user: start one \
-                     (`millpond mount`, `millpond lab run`, a program that opens one), or give the path of its socket with --cache",
+                     (`millpond mount`, `millpond lab run`, a program that builds one with `.control(true)`), or give the path \
+                     of its socket with --cache",
                 )),
                 _ => Err(Failure::bad_usage(format!(
                     "several caches are running: say which one with --cache PID or --cache PATH\n{}",

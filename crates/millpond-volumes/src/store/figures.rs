@@ -46,8 +46,8 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
         ),
         (
             "commits",
-            "The number of the newest commit.",
-            Total(layout.commit),
+            "Commits that this process has made; opening makes one.",
+            Total(usage.commits),
         ),
         ("commit_age", "How long ago that was made.", Time(age)),
         (

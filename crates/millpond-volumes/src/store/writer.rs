@@ -33,6 +33,8 @@ pub struct StoreUsage {
     pub layout: Usage,
     /// Requests of this handle.
     pub requests: Requests,
+    /// Commits that this handle has made. Opening makes one.
+    pub commits: u64,
     /// How long ago this handle has made the newest commit. Opening makes one.
     pub commit_age: Duration,
 }
@@ -59,6 +61,8 @@ pub(super) struct Side {
     full_since: Option<Instant>,
     /// The newest commit, and when it became that.
     pub(super) committed: (u64, Duration),
+    /// The commit that opening has made.
+    first_commit: u64,
 }
 
 impl Machine for Side {
@@ -84,7 +88,10 @@ impl Machine for Side {
         }
         for told in self.writer.told() {
             match told {
-                Told::Opened(result) => self.opened = Some(result),
+                Told::Opened(result) => {
+                    self.first_commit = self.writer.number();
+                    self.opened = Some(result);
+                }
                 Told::Synced(ticket, result) => {
                     // A caller that has given up does not ask.
                     if let Some(waits) = self.results.get_mut(&ticket) {
@@ -142,6 +149,7 @@ impl Store {
             last_ticket: 0,
             full_since: None,
             committed: (0, driver::now()),
+            first_commit: 0,
         };
         let driver = Driver::new(side, bucket, runtime);
         let timeout = options.sync_timeout;
@@ -284,12 +292,14 @@ impl Store {
         let side = |side: &mut Side| {
             (
                 side.writer.usage(),
+                (side.writer.number() + 1).saturating_sub(side.first_commit),
                 driver::now().saturating_sub(side.committed.1),
             )
         };
-        let (layout, commit_age) = self.inner.driver.with(side);
+        let (layout, commits, commit_age) = self.inner.driver.with(side);
         StoreUsage {
             layout,
+            commits,
             requests: self.inner.driver.bucket().requests(),
             commit_age,
         }
