@@ -7,65 +7,14 @@
     reason = "a test fails by panicking and prints why it was skipped"
 )]
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+mod extension;
 
-/// Where cargo has put the library.
+use extension::{links, none_is_left_out, passes};
+use std::path::PathBuf;
+use std::process::Command;
+
 fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let library = test.parent().unwrap().join("libmillpond_sqlite.so");
-    assert!(library.exists(), "no {}", library.display());
-    library
-}
-
-/// A Python whose sqlite3 can load extensions, or why there is none.
-fn python() -> &'static Result<String, String> {
-    static PYTHON: OnceLock<Result<String, String>> = OnceLock::new();
-    PYTHON.get_or_init(|| {
-        let probe =
-            "import sqlite3; c = sqlite3.connect(':memory:'); c.enable_load_extension(True); c.backup";
-        let works = |name: &String| {
-            let asked = Command::new(name).args(["-c", probe]).output();
-            asked.is_ok_and(|answer| answer.status.success())
-        };
-        let own = std::env::var("MILLPOND_PYTHON").ok();
-        let names = own
-            .into_iter()
-            .chain(["python3".into(), "/usr/bin/python3".into()]);
-        let found = names.into_iter().find(works);
-        found.ok_or_else(|| "no Python whose sqlite3 can load extensions".into())
-    })
-}
-
-/// Runs a test of `vfs/`, with these settings.
-fn passes(name: &str, settings: &str) {
-    let python = match python() {
-        Ok(python) => python,
-        Err(why) => return println!("skipped: {name}: {why}"),
-    };
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vfs/run.py");
-    let mut command = Command::new(python);
-    command
-        .arg("-B")
-        .arg(script)
-        .arg(library())
-        .arg(name)
-        .arg(folder.path());
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.env("MILLPOND_SQLITE", settings).output().unwrap();
-    let said = String::from_utf8_lossy(&stdout);
-    print!("{said}");
-    assert!(
-        status.success(),
-        "{name}: {status}\n{said}{}",
-        String::from_utf8_lossy(&stderr)
-    );
+    extension::library("millpond_sqlite")
 }
 
 /// Makes each of them a test: the function of this name in `vfs/`, with these settings.
@@ -75,7 +24,7 @@ macro_rules! in_python {
         $(
             #[test]
             fn $name() {
-                passes(stringify!($name), $settings);
+                passes(&library(), stringify!($name), ("MILLPOND_SQLITE", $settings));
             }
         )*
     };
@@ -102,20 +51,7 @@ in_python! {
 
 #[test]
 fn no_test_in_python_is_left_out() {
-    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vfs");
-    let files = files.read_dir().unwrap().map(|entry| entry.unwrap().path());
-    let python = files.filter(|path| path.extension().is_some_and(|ending| ending == "py"));
-    let text: String = python
-        .map(|path| std::fs::read_to_string(path).unwrap())
-        .collect();
-    let tests = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("def ")?.strip_suffix("(folder):"));
-    let (tests, run) = (
-        BTreeSet::from_iter(tests),
-        BTreeSet::from_iter(IN_PYTHON.iter().copied()),
-    );
-    assert_eq!(tests, run);
+    none_is_left_out(IN_PYTHON);
 }
 
 /// Threads that Python's lock does not keep apart.
@@ -131,22 +67,9 @@ fn a_program_in_c_has_it_inside_and_its_threads_see_whole_transactions() {
     });
     // The newest, as cargo keeps those of other profiles.
     archives.sort_by_key(|path| path.metadata().unwrap().modified().unwrap());
-    let mut command = Command::new("cc");
-    command.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1"]);
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/app.c"));
-    command.arg(archives.last().unwrap());
-    command
-        .args(["-lsqlite3", "-pthread", "-ldl", "-lm", "-o"])
-        .arg(&program);
-    let said = match command.output() {
-        Err(error) => return println!("skipped: a program in C: cc: {error}"),
-        Ok(done) if done.status.success() => String::new(),
-        Ok(done) => String::from_utf8_lossy(&done.stderr).into_owned(),
-    };
-    if said.contains("sqlite3.h: No such file") || said.contains("cannot find -lsqlite3") {
-        return println!("skipped: a program in C: no SQLite to link it with");
+    if !links(archives.last().unwrap(), &["-D_GNU_SOURCE", "-O1"], &program) {
+        return;
     }
-    assert!(said.is_empty(), "{said}");
     let seconds = std::env::var("MILLPOND_SECONDS").unwrap_or("1".into());
     let seconds = seconds.split('.').next().unwrap().to_owned();
     let output = Command::new(&program)

@@ -49,7 +49,11 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
             "Commits that this process has made; opening makes one.",
             Total(usage.commits),
         ),
-        ("commit_age", "How long ago that was made.", Time(age)),
+        (
+            "commit_age",
+            "How long ago the newest of them was made.",
+            Time(age),
+        ),
         (
             "uncommitted",
             "What the store has taken and is in no commit.",
