@@ -31,8 +31,12 @@ const FILE: u32 = 7;
 /// Pages that are written or read at once while caches are filled: 1 MiB.
 const FILL_PAGES: u64 = 256;
 
-/// What the others' caches may hold beyond the pages: their shards get different numbers of them, and none may be too full.
-const SLACK: u64 = 2;
+/// How many pages the others' caches may hold that are to hold `pages`: their hashes are drawn anew in each process and give
+/// some shards more pages than others, and none may be too full. Twice is enough for thousands of pages and not for a few,
+/// whose shards differ more.
+fn room(pages: u64) -> u64 {
+    (2 * pages).max(4096)
+}
 
 /// All of them, full of `pages` pages. Files that they need have no name in `dir` any more.
 pub(super) fn all(dir: &Path, pages: u64) -> Result<Vec<Box<dyn Slice>>> {
@@ -260,7 +264,7 @@ type Quick = quick_cache::sync::Cache<Key, Arc<[u8; PAGE_BYTES]>, quick_cache::U
 
 impl QuickCache {
     fn new(pages: u64) -> QuickCache {
-        let capacity = pages * SLACK;
+        let capacity = room(pages);
         let weighter = quick_cache::UnitWeighter;
         let lifecycle = quick_cache::sync::DefaultLifecycle::default();
         let cache = Quick::with(
@@ -295,7 +299,7 @@ struct Moka(moka::sync::Cache<Key, Arc<[u8; PAGE_BYTES]>, RandomState>);
 
 impl Moka {
     fn new(pages: u64) -> Moka {
-        let builder = moka::sync::Cache::builder().max_capacity(pages * SLACK);
+        let builder = moka::sync::Cache::builder().max_capacity(room(pages));
         let cache = builder.build_with_hasher(RandomState::default());
         (0..pages).for_each(|page| cache.insert((FILE, page), Arc::new(buffer(page))));
         cache.run_pending_tasks();
@@ -323,7 +327,7 @@ struct Foyer(foyer_memory::Cache<Key, Box<[u8; PAGE_BYTES]>, RandomState>);
 
 impl Foyer {
     fn new(pages: u64) -> Foyer {
-        let builder = foyer_memory::CacheBuilder::new((pages * SLACK) as usize)
+        let builder = foyer_memory::CacheBuilder::new(room(pages) as usize)
             .with_eviction_config(foyer_memory::S3FifoConfig::default())
             .with_hash_builder(RandomState::default());
         let cache = builder.build();
