@@ -175,7 +175,8 @@ fn what_can_not_be_changes_nothing_and_says_what_can() {
         ("set dirty.hard", "is not NAME=VALUE"),
         ("inspect limits hard", "there are: frames, watermarks.min, "),
         ("inspect limit", "[possible values: limits, options, history]"),
-        ("stat 0", "an interval is 10ms to 24 hours"),
+        ("stat 0", "an interval is 10ms to 1h"),
+        ("stat 27272", "the cache of process 27272 is --cache 27272"),
     ] {
         let said = fails(folder, line, 2);
         assert!(said.contains(why), "{line}: {said}");

@@ -83,10 +83,13 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
         Ok(seconds) => seconds,
         Err(_) => parse_time(text)?.0 as f64 / 1e9,
     };
-    // Shorter shows nothing that could be read, longer is a mistake.
-    match (0.01..=86_400.0).contains(&seconds) {
+    // Shorter shows nothing that could be read, longer is a mistake: most often the number of a process.
+    match (0.01..=3600.0).contains(&seconds) {
         true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err("an interval is 10ms to 24 hours, such as 1 or 500ms".into()),
+        false if text.parse::<u32>().is_ok_and(|pid| pid > 3600) => Err(format!(
+            "an interval is 10ms to 1h, such as 1 or 500ms; the cache of process {text} is --cache {text}"
+        )),
+        false => Err("an interval is 10ms to 1h, such as 1 or 500ms".into()),
     }
 }
 
