@@ -21,12 +21,13 @@ impl File {
     pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
         let len = self.page_len(page)?;
         // One look at what is in the processor's cache anyway: no difference was measurable.
-        if self.engine().call_flags.is_usual()
-            && let Some(pin) = self.engine().table.hit(self.key(page))
-        {
-            self.found();
-            self.passed(page);
-            return Ok(PageRef::new(pin, len, self.key(page)));
+        if self.engine().call_flags.is_usual() {
+            let key = self.key(page);
+            if let Some(pin) = self.engine().table.hit(key) {
+                self.found();
+                self.passed(page);
+                return Ok(PageRef::new(pin, len, key));
+            }
         }
         self.page_slowly(page, len)
     }
@@ -350,19 +351,25 @@ impl File {
     }
 
     /// The length of page `page` up to the end of the file.
+    #[inline]
     fn page_len(&self, page: u64) -> Result<usize> {
         let size = self.engine().page_size;
         let start = page.saturating_mul(size.bytes());
         let left = self.len().saturating_sub(start).min(size.bytes()) as usize;
-        if left == 0 {
-            let pages = self.len().div_ceil(size.bytes());
-            return Err(Error::OutOfRange {
-                path: self.inner.path.clone(),
-                what: "page",
-                given: page,
-                max: pages.checked_sub(1),
-            });
+        match left {
+            0 => Err(self.no_page(page)),
+            left => Ok(left),
         }
-        Ok(left)
+    }
+
+    #[cold]
+    fn no_page(&self, page: u64) -> Error {
+        let pages = self.len().div_ceil(self.engine().page_size.bytes());
+        Error::OutOfRange {
+            path: self.inner.path.clone(),
+            what: "page",
+            given: page,
+            max: pages.checked_sub(1),
+        }
     }
 }

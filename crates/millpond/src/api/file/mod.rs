@@ -99,6 +99,7 @@ impl File {
         }
     }
 
+    #[inline]
     fn engine(&self) -> &Engine {
         &self.cache.engine
     }
@@ -129,6 +130,7 @@ impl File {
         self.inner.requests.add(pages, &self.engine().requests);
     }
 
+    #[inline]
     fn key(&self, page: u64) -> PageKey {
         PageKey::new(self.inner.id, PageIndex(page))
     }
