@@ -78,7 +78,7 @@ pub struct Admission<F: Form = Configured> {
     in_transit: InTransit,
     form: F,
     hints: DeviceHints,
-    /// No single write is larger.
+    /// The setting: no single write is larger, unless the device says so.
     write_bytes_max: Bytes,
 }
 
@@ -145,9 +145,14 @@ impl<F: Form> Admission<F> {
         self.hints.in_transit_max.unwrap_or_else(by_form)
     }
 
+    /// The largest write: what the device says, or else the setting.
+    pub fn write_bytes_max(&self) -> Bytes {
+        self.hints.transfer_max.unwrap_or(self.write_bytes_max)
+    }
+
     /// How large a write should be.
     pub fn write_bytes(&self, now: Instant) -> Bytes {
-        let max = self.hints.transfer_max.unwrap_or(self.write_bytes_max);
+        let max = self.write_bytes_max();
         match self.form_in_force() {
             Some(form) => form.write_bytes(now, &self.in_transit).min(max),
             None => max,

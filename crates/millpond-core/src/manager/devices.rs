@@ -83,7 +83,13 @@ impl<A: Form> Manager<A> {
         let found = found.unwrap_or_else(|| panic!("{device:?} leaves a gap"));
         found.admission.found(hints);
         found.reads = Recent::default();
-        self.flusher.device_found(device, hints.transfer_max);
+    }
+
+    /// How many pages one write to the device takes at most: at least one.
+    pub(super) fn write_pages_max(&mut self, device: DeviceNo) -> PageCount {
+        let page_size = self.options.page_size;
+        let max = self.device(device).admission.write_bytes_max();
+        max.to_pages(page_size).max(PageCount(1))
     }
 
     /// How many pages from `first` on one read of the device takes at most, if it says so.

@@ -47,7 +47,9 @@ impl<A: Form> Manager<A> {
         if mutation::is(Mutation::ForgetRedirtied) && self.phase(dirtied[0]) == Phase::Redirtied {
             return;
         }
-        self.flusher.dirtied(cx.now, file, first, count);
+        let device = self.file(file).device;
+        let write_max = self.write_pages_max(device);
+        self.flusher.dirtied(cx.now, file, first, count, write_max);
         self.dirtiers.dirtied(dirtier, count);
         self.blocked.dirtied(cx.now, dirtier, count);
         // Others before it asks itself: who is told to pause and woken in one step sleeps on.
@@ -127,6 +129,7 @@ impl<A: Form> Manager<A> {
         frames: &mut F,
         cx: &mut StepContext<'_>,
     ) -> bool {
+        let write_max = self.write_pages_max(device);
         loop {
             let limits = self.derived.dirty.beside(self.flusher.failed());
             let untried = self.flusher.dirty().saturating_sub(self.flusher.in_backoff());
@@ -134,7 +137,7 @@ impl<A: Form> Manager<A> {
             let busy = self.busy_pages(device).0.min(limits.hard.0 * 3 / 4);
             let wanted = blocked && self.writing.0 < busy;
             let over = self.memory_waiters || wanted || untried > limits.background;
-            let Some(mut job) = self.flusher.job(device, cx.now, over, blocked) else {
+            let Some(mut job) = self.flusher.job(device, cx.now, over, blocked, write_max) else {
                 break;
             };
             if self.memory_waiters && job.reason != Reason::Sync {

@@ -22,7 +22,7 @@ use super::file::{FileWork, OrderKey, SyncPass};
 use super::{FlusherOptions, SMALL_FSYNC_MAX};
 use crate::io::{IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
-use crate::units::{Bytes, DeviceNo, FileId, Instant, PageCount, PageIndex, PageSize};
+use crate::units::{DeviceNo, FileId, Instant, PageCount, PageIndex, PageSize};
 use crate::writeback::{PageRun, SyncTicket};
 use alloc::vec::Vec;
 use queues::Queues;
@@ -112,20 +112,10 @@ impl Flusher {
             self.files.resize_with(at + 1, || None);
         }
         assert!(self.files[at].is_none(), "{file:?} is open already");
-        self.device(device);
-        self.files[at] = Some(FileWork::new(device));
-    }
-
-    fn device(&mut self, device: DeviceNo) -> &mut Queues {
         if device.index() >= self.queues.len() {
             self.queues.resize_with(device.index() + 1, Queues::default);
         }
-        &mut self.queues[device.index()]
-    }
-
-    /// The largest write to the device, if that is not the setting.
-    pub fn device_found(&mut self, device: DeviceNo, write_max: Option<Bytes>) {
-        self.device(device).write_max = write_max;
+        self.files[at] = Some(FileWork::new(device));
     }
 
     /// A file is no more.
@@ -199,20 +189,21 @@ impl Flusher {
         self.options.slice.to_pages(self.page_size).0.max(1)
     }
 
-    fn run_pages(&mut self, file: FileId) -> u64 {
-        let write_max = self.queues_of(file).write_max.unwrap_or(self.options.write_max);
-        write_max.to_pages(self.page_size).0.max(1)
-    }
-
-    /// `count` pages from `first` on became dirty.
-    pub fn dirtied(&mut self, now: Instant, file: FileId, first: PageIndex, count: u64) {
+    /// `count` pages from `first` on became dirty. `write_max`: what one write to their device takes, at least a page.
+    pub fn dirtied(
+        &mut self,
+        now: Instant,
+        file: FileId,
+        first: PageIndex,
+        count: u64,
+        write_max: PageCount,
+    ) {
         for n in 0..count {
             self.insert(now, file, first.after(n));
         }
-        let run = self.run_pages(file);
         if self.options.write_behind {
             let work = self.work(file);
-            if work.note_sequential(first, count, run) && !work.write_behind_queued {
+            if work.note_sequential(first, count, write_max.0) && !work.write_behind_queued {
                 work.write_behind_queued = true;
                 self.queues_of(file).write_behind.push_back(file);
             }

@@ -2,7 +2,7 @@
 
 use super::{Flusher, Job, OrderKey, Source};
 use crate::io::Reason;
-use crate::units::{DeviceNo, FileId, Instant, PageIndex};
+use crate::units::{DeviceNo, FileId, Instant, PageCount, PageIndex};
 
 /// Why pages are written for which no caller has asked.
 fn background(blocked: bool) -> Reason {
@@ -15,20 +15,21 @@ fn background(blocked: bool) -> Reason {
 
 impl Flusher {
     /// What should be written next to the device. `over_background`: more is dirty than the limit allows. `blocked`: a
-    /// dirtier waits.
+    /// dirtier waits. `write_max`: what one write takes, at least a page.
     pub fn job(
         &mut self,
         device: DeviceNo,
         now: Instant,
         over_background: bool,
         blocked: bool,
+        write_max: PageCount,
     ) -> Option<Job> {
         let at = device.index();
         if at >= self.queues.len() {
             return None;
         }
         self.pass_job(at)
-            .or_else(|| self.reclaim_flagged_job(at))
+            .or_else(|| self.reclaim_flagged_job(at, write_max))
             .or_else(|| self.retry_ready_job(at, blocked))
             .or_else(|| self.order_job(at, now, over_background, blocked))
             .or_else(|| self.write_behind_job(at, blocked))

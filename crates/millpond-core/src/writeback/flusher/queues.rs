@@ -2,7 +2,7 @@
 //! another would. So Linux has a flusher for each device (`bdi_writeback`).
 
 use super::OrderKey;
-use crate::units::{Bytes, FileId};
+use crate::units::FileId;
 use alloc::collections::{BTreeSet, VecDeque};
 
 /// The files of one device that have something to write.
@@ -14,8 +14,6 @@ pub(super) struct Queues {
     /// Files with dirty pages, by [`OrderKey`].
     pub(super) order: BTreeSet<(OrderKey, FileId)>,
     pub(super) write_behind: VecDeque<FileId>,
-    /// The largest write to it, if that is not the setting.
-    pub(super) write_max: Option<Bytes>,
 }
 
 impl Queues {

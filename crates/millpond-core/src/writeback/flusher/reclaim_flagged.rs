@@ -6,7 +6,7 @@
 
 use super::{Flusher, Job, Source};
 use crate::io::Reason;
-use crate::units::{FileId, PageIndex};
+use crate::units::{FileId, PageCount, PageIndex};
 
 impl Flusher {
     /// Reclaim wants this dirty page to be clean: it is next, with its neighbours. `true` if that is new.
@@ -30,14 +30,13 @@ impl Flusher {
     }
 
     /// The next of them, or the first of its neighbours.
-    pub(super) fn reclaim_flagged_job(&mut self, at: usize) -> Option<Job> {
+    pub(super) fn reclaim_flagged_job(&mut self, at: usize, write_max: PageCount) -> Option<Job> {
         while let Some(&file) = self.queues[at].reclaim_flagged.front() {
-            let run = self.run_pages(file);
             let work = self.work(file);
             if let Some(page) = work.reclaim_flagged.next(work.reclaim_flagged_from) {
                 // Its neighbours go with it for the price of one: those before it as well, to where a write would begin
                 // (FreeBSD, `vm_pageout_cluster`), but not again what was passed over.
-                let start = PageIndex(page.0 / run * run).max(work.reclaim_flagged_from);
+                let start = PageIndex(page.0 / write_max.0 * write_max.0).max(work.reclaim_flagged_from);
                 let first = PageIndex(page.0 - work.dirty.contiguous_before(page, page.0 - start.0));
                 return Some(Job {
                     small_fsync: false,

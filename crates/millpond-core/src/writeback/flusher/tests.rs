@@ -4,6 +4,9 @@ mod log_blocked;
 use super::*;
 use crate::units::{Bytes, DeviceNo, Nanos};
 
+/// 1 MiB.
+const WRITE_MAX: PageCount = PageCount(256);
+
 fn flusher() -> Flusher {
     let mut f = Flusher::new(FlusherOptions::default(), PageSize::KIB_4);
     for n in 0..3 {
@@ -23,7 +26,7 @@ fn at(ms: u64) -> Instant {
 /// Issues what is next, in writes of at most 256 pages, and returns (file, reason, first, count) of each.
 fn drain(f: &mut Flusher, now: Instant, over: bool) -> Vec<(u32, Reason, u64, u64)> {
     let mut all = Vec::new();
-    while let Some(job) = f.job(DeviceNo(0), now, over, false) {
+    while let Some(job) = f.job(DeviceNo(0), now, over, false, WRITE_MAX) {
         let count = f.contiguous(&job, 256);
         f.issued(&job, IoId(all.len() as u32), count);
         all.push((job.file.0, job.reason, job.first.0, count));
@@ -35,11 +38,11 @@ fn drain(f: &mut Flusher, now: Instant, over: bool) -> Vec<(u32, Reason, u64, u6
 #[test]
 fn files_leave_in_the_order_of_their_first_dirtied_page() {
     let mut f = flusher();
-    f.dirtied(at(2), FileId(0), PageIndex(5), 1);
-    f.dirtied(at(1), FileId(1), PageIndex(9), 2);
-    f.dirtied(at(3), FileId(1), PageIndex(3), 1);
+    f.dirtied(at(2), FileId(0), PageIndex(5), 1, WRITE_MAX);
+    f.dirtied(at(1), FileId(1), PageIndex(9), 2, WRITE_MAX);
+    f.dirtied(at(3), FileId(1), PageIndex(3), 1, WRITE_MAX);
     assert_eq!(
-        f.job(DeviceNo(0), at(4), false, false),
+        f.job(DeviceNo(0), at(4), false, false, WRITE_MAX),
         None,
         "below the limit and young"
     );
@@ -58,17 +61,17 @@ fn files_leave_in_the_order_of_their_first_dirtied_page() {
 #[test]
 fn a_page_of_30_seconds_leaves_below_the_limit() {
     let mut f = flusher();
-    f.dirtied(at(0), FileId(0), PageIndex(5), 1);
-    assert_eq!(f.job(DeviceNo(0), at(29_999), false, false), None);
-    assert!(f.job(DeviceNo(0), at(30_000), false, false).is_some());
+    f.dirtied(at(0), FileId(0), PageIndex(5), 1, WRITE_MAX);
+    assert_eq!(f.job(DeviceNo(0), at(29_999), false, false, WRITE_MAX), None);
+    assert!(f.job(DeviceNo(0), at(30_000), false, false, WRITE_MAX).is_some());
 }
 
 #[test]
 fn a_flagged_page_is_first_and_takes_its_neighbours_along_but_not_its_file() {
     let mut f = flusher();
-    f.dirtied(at(1), FileId(0), PageIndex(5), 1);
-    f.dirtied(at(2), FileId(1), PageIndex(3), 5);
-    f.dirtied(at(2), FileId(1), PageIndex(900), 1);
+    f.dirtied(at(1), FileId(0), PageIndex(5), 1, WRITE_MAX);
+    f.dirtied(at(2), FileId(1), PageIndex(3), 5, WRITE_MAX);
+    f.dirtied(at(2), FileId(1), PageIndex(900), 1, WRITE_MAX);
     let page = PageIndex(5);
     assert!(f.flag(FileId(1), page) && !f.flag(FileId(1), page) && !f.flag(FileId(2), page));
     assert!(!f.flag(FileId(1), PageIndex(50)), "it is not dirty");
@@ -82,20 +85,22 @@ fn a_flagged_page_is_first_and_takes_its_neighbours_along_but_not_its_file() {
 #[test]
 fn neighbours_of_a_flagged_page_are_those_of_one_write() {
     let mut f = flusher();
-    f.dirtied(at(1), FileId(0), PageIndex(200), 400);
+    f.dirtied(at(1), FileId(0), PageIndex(200), 400, WRITE_MAX);
     assert!(f.flag(FileId(0), PageIndex(300)));
     // The largest write is 256 pages and begins at a multiple of that.
-    let first = f.job(DeviceNo(0), at(2), false, false).map(|job| job.first);
+    let first = f
+        .job(DeviceNo(0), at(2), false, false, WRITE_MAX)
+        .map(|job| job.first);
     assert_eq!(first, Some(PageIndex(256)));
 }
 
 #[test]
 fn a_flagged_page_in_other_hands_is_passed_over_and_comes_again() {
     let mut f = flusher();
-    f.dirtied(at(1), FileId(0), PageIndex(3), 3);
+    f.dirtied(at(1), FileId(0), PageIndex(3), 3, WRITE_MAX);
     f.flag(FileId(0), PageIndex(4));
     let mut firsts = Vec::new();
-    while let Some(job) = f.job(DeviceNo(0), at(2), false, false) {
+    while let Some(job) = f.job(DeviceNo(0), at(2), false, false, WRITE_MAX) {
         f.passed_over(&job, 1);
         firsts.push(job.first.0);
         f.validate();
@@ -109,12 +114,12 @@ fn a_flagged_page_in_other_hands_is_passed_over_and_comes_again() {
 #[test]
 fn a_page_that_is_no_more_is_not_wanted_either() {
     let mut f = flusher();
-    f.dirtied(at(1), FileId(0), PageIndex(3), 2);
+    f.dirtied(at(1), FileId(0), PageIndex(3), 2, WRITE_MAX);
     f.flag(FileId(0), PageIndex(3));
     f.discarded(FileId(0), PageIndex(3));
     f.validate();
     assert_eq!(
-        f.job(DeviceNo(0), at(2), false, false),
+        f.job(DeviceNo(0), at(2), false, false, WRITE_MAX),
         None,
         "the other page was not asked for"
     );
@@ -128,8 +133,8 @@ fn a_file_gives_way_after_its_slice() {
         write_behind: false,
         ..FlusherOptions::default()
     });
-    f.dirtied(at(1), FileId(0), PageIndex(0), 1024);
-    f.dirtied(at(2), FileId(1), PageIndex(0), 256);
+    f.dirtied(at(1), FileId(0), PageIndex(0), 1024, WRITE_MAX);
+    f.dirtied(at(2), FileId(1), PageIndex(0), 256, WRITE_MAX);
     let order: Vec<_> = drain(&mut f, at(3), true)
         .into_iter()
         .map(|(file, _, first, _)| (file, first))
@@ -143,9 +148,9 @@ fn a_file_gives_way_after_its_slice() {
 fn a_file_that_is_overdue_leaves_whole_not_a_slice_at_a_time() {
     let mut f = flusher();
     let slice = f.slice_pages();
-    f.dirtied(at(0), FileId(0), PageIndex(0), 3 * slice);
-    f.dirtied(at(1), FileId(1), PageIndex(0), slice + 1);
-    f.dirtied(at(2), FileId(2), PageIndex(0), 1);
+    f.dirtied(at(0), FileId(0), PageIndex(0), 3 * slice, WRITE_MAX);
+    f.dirtied(at(1), FileId(1), PageIndex(0), slice + 1, WRITE_MAX);
+    f.dirtied(at(2), FileId(2), PageIndex(0), 1, WRITE_MAX);
     let jobs = drain(&mut f, at(30_001), false);
     let mut turns: Vec<u32> = jobs.iter().map(|job| job.0).collect();
     turns.dedup();
@@ -161,7 +166,7 @@ fn a_file_that_is_overdue_leaves_whole_not_a_slice_at_a_time() {
 fn filled_runs_of_a_sequential_writer_leave_at_once() {
     let mut f = flusher();
     for n in 0..10 {
-        f.dirtied(at(n), FileId(0), PageIndex(n * 60), 60);
+        f.dirtied(at(n), FileId(0), PageIndex(n * 60), 60, WRITE_MAX);
     }
     use Reason::Background;
     assert_eq!(
@@ -169,8 +174,8 @@ fn filled_runs_of_a_sequential_writer_leave_at_once() {
         [(0, Background, 0, 256), (0, Background, 256, 256)]
     );
     assert_eq!(f.dirty(), PageCount(600 - 512), "the last run is not full yet");
-    f.dirtied(at(11), FileId(1), PageIndex(7), 1);
-    f.dirtied(at(11), FileId(1), PageIndex(3), 1);
+    f.dirtied(at(11), FileId(1), PageIndex(7), 1, WRITE_MAX);
+    f.dirtied(at(11), FileId(1), PageIndex(3), 1, WRITE_MAX);
     assert_eq!(
         drain(&mut f, at(12), false),
         [],
@@ -181,14 +186,14 @@ fn filled_runs_of_a_sequential_writer_leave_at_once() {
 #[test]
 fn a_sync_ends_when_what_was_dirty_then_is_written() {
     let mut f = flusher();
-    f.dirtied(at(0), FileId(0), PageIndex(0), 2);
+    f.dirtied(at(0), FileId(0), PageIndex(0), 2, WRITE_MAX);
     f.sync(FileId(0), SyncTicket(7));
-    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false, WRITE_MAX).unwrap();
     assert_eq!((job.reason, job.first.0), (Reason::Sync, 0));
     f.issued(&job, IoId(0), 2);
     // Dirtied again while it is written, and another page: that is the next pass' business.
-    f.dirtied(at(2), FileId(0), PageIndex(0), 1);
-    f.dirtied(at(2), FileId(0), PageIndex(9), 1);
+    f.dirtied(at(2), FileId(0), PageIndex(0), 1, WRITE_MAX);
+    f.dirtied(at(2), FileId(0), PageIndex(9), 1, WRITE_MAX);
     f.sync(FileId(0), SyncTicket(8));
     let mut ended = Vec::new();
     f.ended(FileId(0), |e| ended.push(e.ticket.0));
@@ -219,7 +224,7 @@ fn a_sync_of_a_clean_file_ends_at_once() {
 #[test]
 fn a_sync_reports_the_error_of_a_write_that_background_writeback_had_issued() {
     let mut f = flusher();
-    f.dirtied(at(0), FileId(0), PageIndex(0), 1);
+    f.dirtied(at(0), FileId(0), PageIndex(0), 1, WRITE_MAX);
     assert_eq!(drain(&mut f, at(1), true).len(), 1);
     f.sync(FileId(0), SyncTicket(1));
     f.write_done(at(2), FileId(0), IoId(0), run(PageIndex(0), 1), Err(IoError(5)));
@@ -233,28 +238,28 @@ fn a_sync_reports_the_error_of_a_write_that_background_writeback_had_issued() {
 #[test]
 fn pages_in_other_hands_are_passed_over_and_tried_again_at_a_tick() {
     let mut f = flusher();
-    f.dirtied(at(0), FileId(0), PageIndex(0), 1);
+    f.dirtied(at(0), FileId(0), PageIndex(0), 1, WRITE_MAX);
     f.sync(FileId(0), SyncTicket(1));
-    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false, WRITE_MAX).unwrap();
     f.passed_over(&job, 1);
     // Once more from the start, as passes begin with progress; then it waits.
-    let again = f.job(DeviceNo(0), at(1), false, false).unwrap();
+    let again = f.job(DeviceNo(0), at(1), false, false, WRITE_MAX).unwrap();
     f.passed_over(&again, 1);
-    assert_eq!(f.job(DeviceNo(0), at(1), false, false), None);
+    assert_eq!(f.job(DeviceNo(0), at(1), false, false, WRITE_MAX), None);
     assert!(f.pass_needs_tick());
     f.tick(at(2));
-    assert!(f.job(DeviceNo(0), at(2), false, false).is_some());
+    assert!(f.job(DeviceNo(0), at(2), false, false, WRITE_MAX).is_some());
 }
 
 #[test]
 fn a_search_with_every_page_in_other_hands_ends_until_a_tick() {
     let mut f = flusher();
     for file in 0..3 {
-        f.dirtied(at(0), FileId(file), PageIndex(0), 3);
+        f.dirtied(at(0), FileId(file), PageIndex(0), 3, WRITE_MAX);
     }
     let pass_over_all = |f: &mut Flusher| {
         let mut jobs = 0;
-        while let Some(job) = f.job(DeviceNo(0), at(1), true, false) {
+        while let Some(job) = f.job(DeviceNo(0), at(1), true, false, WRITE_MAX) {
             f.passed_over(&job, 1);
             f.validate();
             jobs += 1;
@@ -272,14 +277,14 @@ fn a_search_with_every_page_in_other_hands_ends_until_a_tick() {
 #[test]
 fn a_small_fsync_goes_before_one_of_many_pages() {
     let mut f = flusher();
-    f.dirtied(at(0), FileId(0), PageIndex(0), 1_000);
-    f.dirtied(at(1), FileId(1), PageIndex(7), 64);
-    f.dirtied(at(1), FileId(2), PageIndex(0), 65);
+    f.dirtied(at(0), FileId(0), PageIndex(0), 1_000, WRITE_MAX);
+    f.dirtied(at(1), FileId(1), PageIndex(7), 64, WRITE_MAX);
+    f.dirtied(at(1), FileId(2), PageIndex(0), 65, WRITE_MAX);
     for n in [0, 2, 1] {
         f.sync(FileId(n), SyncTicket(u64::from(n)));
     }
     let jobs = core::iter::from_fn(|| {
-        let job = f.job(DeviceNo(0), at(2), false, false)?;
+        let job = f.job(DeviceNo(0), at(2), false, false, WRITE_MAX)?;
         let count = f.contiguous(&job, 256);
         f.issued(&job, IoId(0), count);
         Some((job.file.0, job.small_fsync))
@@ -295,12 +300,12 @@ fn what_is_small_is_a_matter_of_bytes() {
     let mut f = Flusher::new(FlusherOptions::default(), PageSize::from_bytes(64 << 10).unwrap());
     for (n, pages) in [(0, 5), (1, 4)] {
         f.open(FileId(n), DeviceNo(0));
-        f.dirtied(at(0), FileId(n), PageIndex(0), pages);
+        f.dirtied(at(0), FileId(n), PageIndex(0), pages, WRITE_MAX);
         f.sync(FileId(n), SyncTicket(u64::from(n)));
     }
-    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false, WRITE_MAX).unwrap();
     assert_eq!((job.file, job.small_fsync), (FileId(1), true));
     f.issued(&job, IoId(0), 4);
-    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false, WRITE_MAX).unwrap();
     assert_eq!((job.file, job.small_fsync), (FileId(0), false));
 }

@@ -8,7 +8,7 @@ const NO_SPACE: IoError = IoError(28);
 /// A device that refuses the pages `bad`: does everything that may be written now, and says in which writes.
 fn serve(f: &mut Flusher, now: Instant, over: bool, bad: impl Fn(u64) -> bool) -> Vec<(u64, u64, bool)> {
     let mut all = Vec::new();
-    while let Some(job) = f.job(DeviceNo(0), now, over, false) {
+    while let Some(job) = f.job(DeviceNo(0), now, over, false, WRITE_MAX) {
         let count = f.contiguous(&job, 256);
         let io = IoId(all.len() as u32);
         f.issued(&job, io, count);
@@ -40,7 +40,7 @@ fn sync(f: &mut Flusher, now: Instant, bad: impl Fn(u64) -> bool) -> Result<(), 
 fn the_neighbours_of_a_bad_page_are_written() {
     for bad in [0, 100, 255] {
         let mut f = flusher();
-        f.dirtied(at(0), FILE, PageIndex(0), 256);
+        f.dirtied(at(0), FILE, PageIndex(0), 256, WRITE_MAX);
         let writes = serve(&mut f, at(1), true, |page| page == bad);
         assert_eq!(
             (f.dirty(), f.failed(), f.in_backoff()),
@@ -60,9 +60,9 @@ fn the_neighbours_of_a_bad_page_are_written() {
 #[test]
 fn a_change_that_is_told_after_the_write_has_failed_is_counted_once() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(3), 1);
+    f.dirtied(at(0), FILE, PageIndex(3), 1, WRITE_MAX);
     serve(&mut f, at(1), true, |_| true);
-    f.dirtied(at(2), FILE, PageIndex(3), 1);
+    f.dirtied(at(2), FILE, PageIndex(3), 1, WRITE_MAX);
     f.validate();
     assert_eq!((f.dirty(), f.in_backoff()), (PageCount(1), PageCount(1)));
     assert_eq!(sync(&mut f, at(3), |_| false), Ok(()));
@@ -73,7 +73,7 @@ fn a_change_that_is_told_after_the_write_has_failed_is_counted_once() {
 #[test]
 fn a_sync_writes_all_that_can_be_written_and_says_what_can_not() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(0), 300);
+    f.dirtied(at(0), FILE, PageIndex(0), 300, WRITE_MAX);
     assert_eq!(sync(&mut f, at(1), |page| page % 100 == 7), Err(NO_SPACE));
     assert_eq!(f.dirty(), PageCount(3));
     // Again, at once, and again an error.
@@ -87,7 +87,7 @@ fn a_sync_writes_all_that_can_be_written_and_says_what_can_not() {
 #[test]
 fn one_page_is_tried_after_1_2_4_and_at_last_every_30_seconds() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(0), 600);
+    f.dirtied(at(0), FILE, PageIndex(0), 600, WRITE_MAX);
     serve(&mut f, at(0), true, |_| true);
     assert_eq!(f.in_backoff(), PageCount(600));
     let mut tries = Vec::new();
@@ -111,7 +111,7 @@ fn one_page_is_tried_after_1_2_4_and_at_last_every_30_seconds() {
 #[test]
 fn when_there_is_room_again_all_is_written_with_the_first_try_that_succeeds() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(0), 600);
+    f.dirtied(at(0), FILE, PageIndex(0), 600, WRITE_MAX);
     serve(&mut f, at(0), true, |_| true);
     f.tick(at(1_000));
     let writes = serve(&mut f, at(1_000), false, |_| false);
@@ -123,7 +123,7 @@ fn when_there_is_room_again_all_is_written_with_the_first_try_that_succeeds() {
 #[test]
 fn who_needs_room_has_one_page_tried_at_once() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(0), 600);
+    f.dirtied(at(0), FILE, PageIndex(0), 600, WRITE_MAX);
     serve(&mut f, at(0), true, |_| true);
     for page in 0..3 {
         f.retry(at(10), FILE);
@@ -143,10 +143,10 @@ fn who_needs_room_has_one_page_tried_at_once() {
 #[test]
 fn what_is_dirtied_after_a_failure_is_written_in_its_turn() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(5), 1);
+    f.dirtied(at(0), FILE, PageIndex(5), 1, WRITE_MAX);
     serve(&mut f, at(0), true, |_| true);
-    f.dirtied(at(1), FILE, PageIndex(0), 5);
-    f.dirtied(at(1), FILE, PageIndex(6), 5);
+    f.dirtied(at(1), FILE, PageIndex(0), 5, WRITE_MAX);
+    f.dirtied(at(1), FILE, PageIndex(6), 5, WRITE_MAX);
     assert_eq!(
         serve(&mut f, at(2), true, |page| page == 5),
         [(0, 5, true), (6, 5, true)],
@@ -159,20 +159,20 @@ fn what_is_dirtied_after_a_failure_is_written_in_its_turn() {
 #[test]
 fn a_page_that_is_changed_while_its_write_fails_is_in_backoff_once() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(5), 1);
-    let job = f.job(DeviceNo(0), at(0), true, false).unwrap();
+    f.dirtied(at(0), FILE, PageIndex(5), 1, WRITE_MAX);
+    let job = f.job(DeviceNo(0), at(0), true, false, WRITE_MAX).unwrap();
     f.issued(&job, IoId(0), 1);
-    f.dirtied(at(0), FILE, PageIndex(5), 1);
+    f.dirtied(at(0), FILE, PageIndex(5), 1, WRITE_MAX);
     f.write_done(at(1), FILE, IoId(0), run(PageIndex(5), 1), Err(NO_SPACE));
     f.validate();
     assert_eq!((f.dirty(), f.in_backoff()), (PageCount(1), PageCount(1)));
-    assert_eq!(f.job(DeviceNo(0), at(1), true, false), None);
+    assert_eq!(f.job(DeviceNo(0), at(1), true, false, WRITE_MAX), None);
 }
 
 #[test]
 fn pages_that_are_given_up_are_no_longer_an_error() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(0), 3);
+    f.dirtied(at(0), FILE, PageIndex(0), 3, WRITE_MAX);
     serve(&mut f, at(0), true, |_| true);
     for page in 0..3 {
         assert!(f.failing(FILE).is_some());
@@ -188,8 +188,8 @@ fn pages_that_are_given_up_are_no_longer_an_error() {
 #[test]
 fn only_pages_that_were_refused_alone_count_as_pages_that_cannot_be_written() {
     let mut f = flusher();
-    f.dirtied(at(0), FILE, PageIndex(0), 256);
-    let job = f.job(DeviceNo(0), at(0), true, false).unwrap();
+    f.dirtied(at(0), FILE, PageIndex(0), 256, WRITE_MAX);
+    let job = f.job(DeviceNo(0), at(0), true, false, WRITE_MAX).unwrap();
     f.issued(&job, IoId(0), 256);
     f.write_done(at(0), FILE, IoId(0), run(PageIndex(0), 256), Err(NO_SPACE));
     f.validate();
@@ -201,7 +201,7 @@ fn only_pages_that_were_refused_alone_count_as_pages_that_cannot_be_written() {
     assert_eq!((f.failed(), f.dirty()), (PageCount(1), PageCount(1)));
     // It counts while it is tried again.
     f.sync(FILE, SyncTicket(1));
-    let job = f.job(DeviceNo(0), at(0), true, false).unwrap();
+    let job = f.job(DeviceNo(0), at(0), true, false, WRITE_MAX).unwrap();
     f.issued(&job, IoId(0), 1);
     assert_eq!(
         (f.failed(), f.dirty(), f.in_backoff()),
@@ -221,7 +221,7 @@ fn a_page_that_lies_alone_costs_26_bytes_and_as_much_in_a_sync_and_while_it_is_t
         (f.metadata_bytes() - empty) as f64 / PAGES as f64
     };
     for n in 0..PAGES {
-        f.dirtied(at(0), FILE, PageIndex(64 * n), 1);
+        f.dirtied(at(0), FILE, PageIndex(64 * n), 1, WRITE_MAX);
     }
     assert_eq!(per_page(&f), 26.0, "dirty");
     serve(&mut f, at(0), true, |_| true);
@@ -229,7 +229,7 @@ fn a_page_that_lies_alone_costs_26_bytes_and_as_much_in_a_sync_and_while_it_is_t
     assert_eq!(per_page(&f), 26.0, "failed");
     f.sync(FILE, SyncTicket(1));
     assert_eq!(per_page(&f), 52.0, "failed, in a sync");
-    let job = f.job(DeviceNo(0), at(1), false, false).unwrap();
+    let job = f.job(DeviceNo(0), at(1), false, false, WRITE_MAX).unwrap();
     f.issued(&job, IoId(0), 1);
     f.write_done(at(1), FILE, IoId(0), run(job.first, 1), Ok(()));
     assert_eq!(per_page(&f), 78.0 * 0.999, "tried again, in a sync");
