@@ -1,6 +1,9 @@
 //! What can go wrong, for callers that must do something about it.
 
+mod source;
 pub(crate) mod told;
+
+pub(crate) use source::{again, errno_of};
 
 use crate::device::LengthLimit;
 use crate::error::told::{
@@ -428,30 +431,6 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         io::Error::new(error.kind(), error)
     }
-}
-
-/// The system's number, or that of an error which we have made ourselves, by its kind.
-pub(crate) fn errno_of(source: &io::Error) -> i32 {
-    use io::ErrorKind as Kind;
-    source.raw_os_error().unwrap_or(match source.kind() {
-        Kind::AddrInUse => libc::EADDRINUSE,
-        Kind::AlreadyExists => libc::EEXIST,
-        Kind::FileTooLarge => libc::EFBIG,
-        Kind::InvalidInput => libc::EINVAL,
-        Kind::IsADirectory => libc::EISDIR,
-        Kind::NotADirectory => libc::ENOTDIR,
-        Kind::NotFound => libc::ENOENT,
-        Kind::OutOfMemory => libc::ENOMEM,
-        Kind::PermissionDenied => libc::EACCES,
-        Kind::ReadOnlyFilesystem => libc::EROFS,
-        Kind::ResourceBusy => libc::EBUSY,
-        Kind::StaleNetworkFileHandle => libc::ESTALE,
-        Kind::StorageFull => libc::ENOSPC,
-        Kind::TimedOut => libc::ETIMEDOUT,
-        Kind::Unsupported => libc::EOPNOTSUPP,
-        Kind::WouldBlock => libc::EAGAIN,
-        _ => libc::EIO,
-    })
 }
 
 #[cfg(test)]

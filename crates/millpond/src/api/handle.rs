@@ -158,7 +158,7 @@ impl Handle {
         let own = match engine.sync_end(inner, syncing) {
             Err(Error::OwnGuard { page, .. }) => {
                 let failing = engine.core().manager.failing(inner.id);
-                lost.extend(failing.map(|(_, e)| inner.write_failed(e.0)));
+                lost.extend(failing.map(|(_, e)| inner.write_refused(e)));
                 Some(page)
             }
             Err(error) => {
@@ -167,7 +167,7 @@ impl Handle {
                 None
             }
             Ok(written) => {
-                lost.extend(written.err().map(|e| inner.write_failed(e.0)));
+                lost.extend(written.err().map(|e| inner.write_refused(e)));
                 None
             }
         };

@@ -27,13 +27,15 @@ pub(crate) use writeback_rules::{WritebackRules, log_failed};
 pub(crate) use writers::Writes;
 
 use crate::device::{Device, DeviceFile};
-use crate::error::Error;
+use crate::error::{Error, again, errno_of};
 use crate::observe::explain::{self, Wait};
 use hole::Hole;
+use millpond_core::io::IoError;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::FileId;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use requests::FileRequests;
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -98,8 +100,10 @@ pub(crate) struct FileInner {
     /// Some of its pages could not be written, when the core was asked last: a thread that changes the file
     /// asks it first.
     pub(crate) failing: AtomicBool,
+    /// What the device said last when it refused a write, by its number: the core is told the number alone.
+    refusals: Mutex<BTreeMap<i32, io::Error>>,
     /// A sync of the device failed: it is unknown what it holds.
-    pub(crate) sync_error: OnceLock<i32>,
+    pub(crate) sync_error: OnceLock<io::Error>,
     /// A page that its last handle left in a forgotten guard, if one was left that is not written: it stays in the list of
     /// open files.
     pub(crate) stuck: OnceLock<u64>,
@@ -141,6 +145,7 @@ impl FileInner {
             record_pages: AtomicU64::new(0),
             requests: FileRequests::default(),
             failing: AtomicBool::new(false),
+            refusals: Mutex::default(),
             sync_error: OnceLock::new(),
             stuck: OnceLock::new(),
         }
@@ -181,11 +186,22 @@ impl FileInner {
         len.max(self.cut_from.load(Ordering::SeqCst))
     }
 
-    pub(crate) fn write_failed(&self, errno: i32) -> Error {
-        Error::Write {
-            path: self.path.clone(),
-            source: io::Error::from_raw_os_error(errno),
-        }
+    /// The device has refused to write some of its pages. What the core is to be told.
+    pub(crate) fn refused(&self, error: io::Error) -> IoError {
+        let errno = errno_of(&error);
+        self.refusals.lock().insert(errno, error);
+        IoError(errno)
+    }
+
+    /// What the core was told of a write, as the device said it.
+    pub(crate) fn write_refused(&self, IoError(errno): IoError) -> Error {
+        let said = self.refusals.lock().get(&errno).map(again);
+        self.write_failed(said.unwrap_or_else(|| io::Error::from_raw_os_error(errno)))
+    }
+
+    pub(crate) fn write_failed(&self, source: io::Error) -> Error {
+        let path = self.path.clone();
+        Error::Write { path, source }
     }
 
     /// As [`FileInner::make_room`], by the thread that makes the file longer, so that the cache's thread

@@ -45,8 +45,7 @@ pub(crate) fn lost(path: &Path, error: &Error) {
     tracing::error!(target: "millpond::file", path = %path.display(), %error, "changes are lost");
 }
 
-pub(crate) fn write_failed(path: &Path, first: PageIndex, pages: usize, errno: i32) {
-    let error = std::io::Error::from_raw_os_error(errno);
+pub(crate) fn write_failed(path: &Path, first: PageIndex, pages: usize, error: &std::io::Error) {
     tracing::warn!(
         target: "millpond::write",
         path = %path.display(), first_page = first.0, pages, %error, "a write has failed"

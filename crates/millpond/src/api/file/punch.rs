@@ -15,6 +15,7 @@ use crate::engine::driver::Dirtying;
 use crate::error::Result;
 use crate::frames::own::Waits;
 use crate::observe::explain::{self, Call, Wait};
+use std::io;
 use std::ops::Range;
 
 /// Zeros that are written at a time to a page that stays: the largest page.
@@ -34,7 +35,9 @@ impl File {
         self.check_writable()?;
         self.engine().call_flags.check()?;
         if self.inner.is_fixed {
-            return Err(self.inner.write_failed(libc::EOPNOTSUPP));
+            return Err(self
+                .inner
+                .write_failed(io::Error::from_raw_os_error(libc::EOPNOTSUPP)));
         }
         let size = self.engine().page_size.bytes();
         let touched = offset / size..offset.saturating_add(len).div_ceil(size);
@@ -86,6 +89,6 @@ impl File {
             self.resize_device(self.len())?;
         }
         self.engine().drop_clean(&self.inner, pages)?;
-        punched.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))
+        punched.map_err(|e| self.inner.write_failed(e))
     }
 }

@@ -115,7 +115,7 @@ impl File {
         self.inner.is_shortening.store(shortens, Ordering::SeqCst);
         let resized = explain::timed(Wait::Length, || self.engine().device.set_len(&device, len));
         self.inner.is_shortening.store(false, Ordering::SeqCst);
-        resized.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        resized.map_err(|e| self.inner.write_failed(e))?;
         *room = len;
         Ok(())
     }
@@ -135,7 +135,7 @@ impl File {
         self.check_length(end)?;
         let tail = self.shut_last();
         let made = self.inner.make_room_ahead(&self.engine().device, end);
-        made.map_err(|e| self.inner.write_failed(e.raw_os_error().unwrap_or(libc::EIO)))?;
+        made.map_err(|e| self.inner.write_failed(e))?;
         Ok(tail)
     }
 

@@ -20,7 +20,7 @@ impl File {
         let log = self.engine().log_first(&self.inner);
         let syncing = self.engine().sync_begin(self.inner.id, log)?;
         let written = self.engine().sync_end(&self.inner, syncing)?;
-        written.map(|_| ()).map_err(|e| self.inner.write_failed(e.0))
+        written.map(|_| ()).map_err(|e| self.inner.write_refused(e))
     }
 
     /// Why some of the file's pages can't be written, if the device has refused any and not taken them since: what the
@@ -32,7 +32,7 @@ impl File {
         }
         let core = self.engine().core();
         let failing = core.manager.failing(self.inner.id);
-        failing.map(|(_, error)| self.inner.write_failed(error.0))
+        failing.map(|(_, error)| self.inner.write_refused(error))
     }
 
     /// Whether some of its pages are changed and not on the device. Looks at each of its pages or at each frame,

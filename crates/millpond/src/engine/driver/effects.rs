@@ -16,8 +16,9 @@ use crate::frames::table::Load;
 use crate::memory::RegionInner;
 use crate::observe::events;
 use millpond_core::event::{Effect, Effects, Waiters};
-use millpond_core::io::{IoError, Reason};
+use millpond_core::io::Reason;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,7 +38,7 @@ pub(crate) struct AfterUnlock {
     /// Pages of regions that are lost, and why: in our hands until that was said.
     pub(super) lost: Vec<(Arc<RegionInner>, u64, String)>,
     /// The same, of writes that have failed: of which file, from which page on, how many, why.
-    pub(super) failed: Vec<(Arc<FileInner>, PageIndex, usize, IoError)>,
+    pub(super) failed: Vec<(Arc<FileInner>, PageIndex, usize, io::Error)>,
     wake_memory: bool,
     wake_dirtiers: bool,
     wake_syncs: bool,
@@ -254,7 +255,7 @@ impl Engine {
             self.mark_lost(&region, page, &why);
         }
         for (file, first, pages, error) in later.failed.drain(..) {
-            events::write_failed(&file.path, first, pages, error.0);
+            events::write_failed(&file.path, first, pages, &error);
         }
         self.sum_up(&mut later.marked.written);
         for (log, n) in later.asks.drain(..) {

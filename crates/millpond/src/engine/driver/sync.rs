@@ -2,7 +2,7 @@
 
 use super::{AfterUnlock, Engine};
 use crate::device::{Awaited, Device};
-use crate::error::{Error, Result, errno_of};
+use crate::error::{Error, Result, again};
 use crate::files::{FileInner, log_failed};
 use crate::frames::own::Waits;
 use crate::observe::explain::{self, Call, Wait};
@@ -12,6 +12,7 @@ use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::FileId;
 use millpond_core::writeback::SyncTicket;
 use std::collections::HashMap;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// When a sync that has not ended looks for the first time whether a thread has a page in hand that it waits for. It
@@ -139,7 +140,7 @@ impl Engine {
                 }
                 if began.elapsed() > self.patience() && self.is_stuck_in_mapping(file)? {
                     self.give_up(file.id, ticket);
-                    return Err(file.write_failed(libc::EBUSY));
+                    return Err(file.write_failed(io::Error::from_raw_os_error(libc::EBUSY)));
                 }
                 wait = self.waits_for(file, answer).map(|awaited| {
                     // Not twice at a time.
@@ -176,13 +177,11 @@ impl Engine {
 
     /// Waits for a request for durability and lets the device make its part of it.
     pub(crate) fn sync_file(&self, file: &FileInner, syncing: Syncing) -> Result<()> {
-        let small_fsync = self
-            .sync_end(file, syncing)?
-            .map_err(|e| self.write_refused(file, e.0))?;
-        if let Some(&errno) = file.sync_error.get()
+        let small_fsync = self.sync_end(file, syncing)?.map_err(|e| file.write_refused(e))?;
+        if let Some(error) = file.sync_error.get()
             && !mutation::is(Mutation::SyncErrorForgotten)
         {
-            return Err(sync_failed(file, errno));
+            return Err(sync_failed(file, again(error), false));
         }
         let poisons = self.poison_on_panic("device");
         let synced = match mutation::is(Mutation::SyncWithoutDevice) {
@@ -210,39 +209,20 @@ impl Engine {
             Ok(()) => Ok(()),
             Err(error) => {
                 if self.device.keeps_unsynced(&file.device()) {
-                    return Err(Error::Sync {
-                        path: file.path.clone(),
-                        source: error,
-                        is_kept: true,
-                    });
+                    return Err(sync_failed(file, error, true));
                 }
-                let errno = errno_of(&error);
-                Err(sync_failed(file, *file.sync_error.get_or_init(|| errno)))
+                let first = file.sync_error.get_or_init(|| error);
+                Err(sync_failed(file, again(first), false))
             }
         }
     }
 }
 
-impl Engine {
-    /// Why the file's pages are not written. A device that keeps what it has, and has another writer, says which when it is
-    /// asked to sync.
-    fn write_refused(&self, file: &FileInner, errno: i32) -> Error {
-        let device = file.device();
-        if errno == libc::ESTALE
-            && self.device.keeps_unsynced(&device)
-            && let Err(source) = self.device.sync(&device)
-        {
-            let path = file.path.clone();
-            return Error::Write { path, source };
-        }
-        file.write_failed(errno)
-    }
-}
-
-fn sync_failed(file: &FileInner, errno: i32) -> Error {
+fn sync_failed(file: &FileInner, source: io::Error, is_kept: bool) -> Error {
+    let path = file.path.clone();
     Error::Sync {
-        path: file.path.clone(),
-        source: std::io::Error::from_raw_os_error(errno),
-        is_kept: false,
+        path,
+        source,
+        is_kept,
     }
 }

@@ -218,7 +218,7 @@ impl Engine {
         file.failing.store(is_failing, Ordering::Relaxed);
         match core.manager.refuses(file.id) {
             None => Ok(()),
-            Some(error) => Err(file.write_failed(error.0)),
+            Some(error) => Err(file.write_refused(error)),
         }
     }
 
@@ -228,7 +228,7 @@ impl Engine {
         let core = self.core();
         core.files.iter().flatten().try_for_each(|file| {
             let failing = core.manager.failing(file.id);
-            failing.map_or(Ok(()), |(_, error)| Err(file.write_failed(error.0)))?;
+            failing.map_or(Ok(()), |(_, error)| Err(file.write_refused(error)))?;
             file.writeback_rules.check_log(&file.path, 0)
         })
     }

@@ -7,7 +7,7 @@ use super::swap_in::SwapRead;
 use super::writes::WritePin;
 use super::{AfterUnlock, Core, Engine};
 use crate::device::{Op, Request, Segments};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, again, errno_of};
 use crate::files::FileInner;
 use crate::frames::table::Load;
 use crate::host::hook;
@@ -210,17 +210,11 @@ impl Engine {
                 }
                 // Once until all of them are written: a full disk refuses thousands.
                 if !file.failing.load(Ordering::Relaxed) {
-                    let failed = (file.clone(), first, pages.len(), io_error(&error));
+                    let failed = (file.clone(), first, pages.len(), again(&error));
                     later.failed.push(failed);
                 }
-                self.step(
-                    core,
-                    Event::WriteDone {
-                        io,
-                        result: Err(io_error(&error)),
-                    },
-                    later,
-                );
+                let result = Err(file.refused(error));
+                self.step(core, Event::WriteDone { io, result }, later);
                 file.failing.store(true, Ordering::Relaxed);
                 self.failing.store(true, Ordering::Relaxed);
             }
@@ -248,7 +242,7 @@ impl Engine {
     }
 }
 
-/// The system's error number, or `EIO` for what has none.
+/// What the core is told of a failure: its number.
 pub(super) fn io_error(error: &io::Error) -> IoError {
-    IoError(error.raw_os_error().unwrap_or(libc::EIO))
+    IoError(errno_of(error))
 }

@@ -5,6 +5,7 @@
 //! asks again.
 
 use super::State;
+use crate::error::again;
 use crate::sys::threads;
 use std::cell::Cell;
 use std::io;
@@ -131,14 +132,6 @@ impl Asked {
             }
             self.tried = 0;
         }
-    }
-}
-
-/// The same error once more.
-fn again(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(errno) => io::Error::from_raw_os_error(errno),
-        None => io::Error::new(error.kind(), error.to_string()),
     }
 }
 
