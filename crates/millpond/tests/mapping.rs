@@ -6,7 +6,7 @@ mod support;
 
 use millpond::{Error, Faults, File, MapOptions, OpenOptions, PageCache};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -209,12 +209,14 @@ fn stores_and_syncs_until_it_is_killed(path: &str) {
         .unwrap();
     let file = cache.open(path, OpenOptions::new().write(true)).unwrap();
     let mapping = file.map(.., &MapOptions::new().writable(true)).unwrap();
+    // In one piece: it may be killed between two, and the line would end in the middle.
+    let tell = |line: &str| std::io::stderr().write_all(line.as_bytes()).unwrap();
     for n in 1_u64.. {
         for word in mapping.words().iter().step_by(WORDS) {
             word.store(n, Ordering::Relaxed);
         }
         mapping.sync(..).unwrap();
-        eprintln!("synced {n}");
+        tell(&format!("synced {n}\n"));
     }
 }
 
