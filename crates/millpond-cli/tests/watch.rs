@@ -7,12 +7,14 @@
 
 mod support;
 
-use millpond::{OpenOptions, PageCache};
+use millpond::units::Nanos;
+use millpond::{OpenOptions, Options, PageCache};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::browser;
 use support::caches::{self, CacheProcess};
 use support::terminal::{Terminal, of_folder};
@@ -24,9 +26,13 @@ fn a_process_that_is_watched() {
     let Some(count) = caches::wanted() else { return };
     let folder = scratch();
     let mut held = Vec::new();
+    // What is dirty is dirty still when the slowest test looks.
+    let mut options = Options::default();
+    options.flusher.expire = Nanos::from_secs(3600);
     for n in 0..count {
         let cache = PageCache::builder()
             .memory(16 << 20)
+            .options(options.clone())
             .control(true)
             .build()
             .unwrap();
@@ -66,19 +72,26 @@ fn a_process_whose_memory_is_too_small_for_one_file() {
         cache.open(path, OpenOptions::new()).unwrap()
     };
     let (looped, hot) = (open("looped", 24 << 20), open("hot", 1 << 20));
-    let ends = std::sync::atomic::AtomicBool::new(false);
+    const LAP: u64 = 24 << 8;
+    let (done, ends) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let looping = scope.spawn(|| {
             for n in 0.. {
-                if ends.load(std::sync::atomic::Ordering::Relaxed) {
+                if ends.load(Ordering::Relaxed) {
                     break;
                 }
-                drop(looped.page(n % (24 << 8)).unwrap());
+                drop(looped.page(n % LAP).unwrap());
                 drop(hot.page(n * 7 % 256).unwrap());
+                done.store(n + 1, Ordering::Relaxed);
             }
         });
+        // What comes back is known by then, however long the laps take.
+        while done.load(Ordering::Relaxed) < 3 * LAP {
+            assert!(!looping.is_finished(), "it has broken");
+            std::thread::yield_now();
+        }
         caches::serve([]);
-        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        ends.store(true, Ordering::Relaxed);
     });
 }
 
@@ -88,7 +101,6 @@ fn the_screen_and_stat_say_for_which_file_memory_is_too_small() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let caches = CacheProcess::start("a_process_whose_memory_is_too_small_for_one_file", folder, 1);
-    // An interval after the first laps: what comes back is known by then.
     let screen = says(folder, "top 1 --count 3 --json");
     let last: Value = serde_json::from_str(screen.lines().last().unwrap()).unwrap();
     let file = |name: &str| {
