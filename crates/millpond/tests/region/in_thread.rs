@@ -1,7 +1,7 @@
 //! Faults that the touching thread serves itself, and how a process with a region ends.
 
 use super::{MIB, cache_with, fill, folder};
-use crate::support::{Hooked, What, bounded, until};
+use crate::support::{Hooked, What, bounded, linger, until};
 use millpond::device::Threads;
 use millpond::{Faults, PageCache, RegionOptions};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
@@ -175,7 +175,8 @@ fn a_cache_that_breaks_while_it_has_a_region_ends_the_process_with_a_message() {
 fn that_a_page_is_lost_is_said_before_whoever_touches_it_gets_the_signal() {
     if let Ok(folder) = std::env::var(FOLDER) {
         let slowly = |warning: &millpond::Warning| {
-            (0..10_000).for_each(|_| std::thread::yield_now());
+            // Far less than the ten seconds that are waited for a hook, however busy the machine is.
+            linger(|| false);
             println!("{warning}");
         };
         let with = |builder: millpond::Builder| builder.on_warning(slowly);
