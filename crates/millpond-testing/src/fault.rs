@@ -3,9 +3,7 @@
 //! Rules are asked in order; the first that matches decides. What is left to chance comes from a seed, so the same
 //! calls in the same order meet the same faults.
 
-use millpond::device::{
-    Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
-};
+use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request};
 use millpond::units::Ratio;
 use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
@@ -451,16 +449,12 @@ impl Device for Faulty {
         self.keeps_unsynced.load(Ordering::SeqCst) || self.inner.keeps_unsynced(file)
     }
 
-    fn closed(&self, file: &DeviceFile) {
-        self.inner.closed(file);
-    }
-
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }
 
-    fn stores(&self) -> Vec<StoreFigures> {
-        self.inner.stores()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.inner)
     }
 
     fn name(&self) -> &str {

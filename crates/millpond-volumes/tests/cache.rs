@@ -298,6 +298,10 @@ fn a_takeover_is_an_error_of_the_next_sync_and_stays_one() {
         // The next one's pages are not taken.
         file.write_at(&[3; 1000], 0).unwrap();
     }
+    let fence = store.store().fence().unwrap().to_string();
+    for error in [file.write_out().unwrap_err(), file.failure().unwrap()] {
+        assert!(error.to_string().contains(&fence), "{error}");
+    }
     assert_eq!(store.store().fence().unwrap().epoch, 2);
     assert_eq!(&read(&other, "a")[..1000], [1; 1000]);
 }

@@ -22,8 +22,7 @@ mod image;
 pub use image::{AfterCrash, Fate, Happened, Survived};
 
 use millpond::device::{
-    Buffer, Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, Segments, StoreFigures,
-    Threads,
+    Buffer, Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, Segments, Threads,
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -351,24 +350,12 @@ impl Device for Crashing {
         Ok(())
     }
 
-    fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
-        self.inner.punch(file, offset, len)
-    }
-
-    fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
-        self.inner.keeps_unsynced(file)
-    }
-
-    fn closed(&self, file: &DeviceFile) {
-        self.inner.closed(file);
-    }
-
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }
 
-    fn stores(&self) -> Vec<StoreFigures> {
-        self.inner.stores()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.inner)
     }
 
     fn name(&self) -> &str {

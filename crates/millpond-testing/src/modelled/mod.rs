@@ -15,7 +15,7 @@ mod service;
 pub use service::{Lateness, ModelService};
 
 use layout::Layout;
-use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, Op, Request, StoreFigures};
+use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use millpond_sim::disk::{Model, ModelRequest, ModelStatistics};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -316,28 +316,12 @@ impl Device for Modelled {
         result
     }
 
-    fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
-        self.inner.set_len(file, len)
-    }
-
-    fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
-        self.inner.punch(file, offset, len)
-    }
-
-    fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
-        self.inner.keeps_unsynced(file)
-    }
-
-    fn closed(&self, file: &DeviceFile) {
-        self.inner.closed(file);
-    }
-
     fn facts(&self, _: &DeviceFile) -> DeviceFacts {
         self.service.facts()
     }
 
-    fn stores(&self) -> Vec<StoreFigures> {
-        self.inner.stores()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.inner)
     }
 
     fn name(&self) -> &str {

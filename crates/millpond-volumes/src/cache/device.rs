@@ -5,12 +5,10 @@ use super::pool::Pool;
 use super::share::{READERS, Share, WRITERS};
 use crate::layout::SyncError;
 use crate::store::{Error, Store, StoreFile, WeakStore};
-use millpond::PageCache;
 use millpond::device::{
     Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -85,36 +83,24 @@ pub struct Volumes {
     name: String,
 }
 
-thread_local! {
-    /// The device that [`Volumes::is_of`] looks for in this thread; null: none, or it was found.
-    static LOOKED_FOR: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As the errno that a cache's errors carry: `ESTALE` if another writer has the store, `ETIMEDOUT` if it does not answer.
-/// [`Store::fence`](crate::Store::fence) and the store's own errors say more.
-fn errno(error: &Error) -> io::Error {
-    let errno = match error {
-        error if error.is_fenced() => rustix::io::Errno::STALE,
-        Error::TimedOut(..) => rustix::io::Errno::TIMEDOUT,
-        Error::NoFile(_) => rustix::io::Errno::NOENT,
-        Error::Short { why, .. } => return errno(why),
-        _ => rustix::io::Errno::IO,
-    };
-    errno.into()
-}
-
-/// The same for a sync, whose error is handed on with the reason.
-fn reason(error: &Error) -> io::Error {
-    let text = match error {
+/// As a cache hands it on: the store's reason, and a kind that stands for an errno. `ESTALE` if another writer has the
+/// store, `ETIMEDOUT` if it does not answer, `ENOENT` if the file is gone, else `EIO`.
+fn io_error(error: &Error) -> io::Error {
+    let (kind, text) = match error {
+        // How much of it was taken is of no use: all of it is written again.
+        Error::Short { why, .. } => return io_error(why),
+        error if error.is_fenced() => (io::ErrorKind::StaleNetworkFileHandle, error.to_string()),
+        Error::TimedOut(..) => (io::ErrorKind::TimedOut, error.to_string()),
+        Error::NoFile(_) => (io::ErrorKind::NotFound, error.to_string()),
         // That it is kept is said of it in the words of a cache.
-        Error::Sync(SyncError::Store(why)) => why.clone(),
-        error => error.to_string(),
+        Error::Sync(SyncError::Store(why)) => (io::ErrorKind::Other, why.clone()),
+        error => (io::ErrorKind::Other, error.to_string()),
     };
-    io::Error::new(errno(error).kind(), text)
+    io::Error::new(kind, text)
 }
 
 impl Volumes {
@@ -147,13 +133,6 @@ impl Volumes {
             writes,
             name,
         }))
-    }
-
-    /// Whether the cache's transfers come to this device, be it by others that hand them on.
-    pub(super) fn is_of(&self, cache: &PageCache) -> bool {
-        LOOKED_FOR.set(Arc::as_ptr(&self.shared));
-        cache.stores();
-        LOOKED_FOR.replace(std::ptr::null()).is_null()
     }
 
     /// Has a store among those that it says figures of, as long as that lives.
@@ -232,7 +211,7 @@ impl Backing {
             Op::Read => self.read(request),
             Op::Write => self.write(request),
         };
-        done.map_err(|error| errno(&error))
+        done.map_err(|error| io_error(&error))
     }
 
     fn read(&self, request: &Request) -> Result<usize, Error> {
@@ -310,14 +289,14 @@ impl Device for Volumes {
 
     fn sync(&self, file: &DeviceFile) -> io::Result<()> {
         match self.shared.of(file) {
-            Some(backing) => backing.file.sync_data().map_err(|error| reason(&error)),
+            Some(backing) => backing.file.sync_data().map_err(|error| io_error(&error)),
             None => self.shared.below.sync(file),
         }
     }
 
     fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
         if let Some(backing) = self.shared.of(file) {
-            backing.file.set_len(len).map_err(|error| errno(&error))?;
+            backing.file.set_len(len).map_err(|error| io_error(&error))?;
         }
         self.shared.below.set_len(file, len)
     }
@@ -327,7 +306,7 @@ impl Device for Volumes {
             Some(backing) => backing
                 .file
                 .punch(offset..offset + len)
-                .map_err(|error| errno(&error)),
+                .map_err(|error| io_error(&error)),
             None => self.shared.below.punch(file, offset, len),
         }
     }
@@ -349,14 +328,15 @@ impl Device for Volumes {
     }
 
     fn stores(&self) -> Vec<StoreFigures> {
-        if LOOKED_FOR.get() == Arc::as_ptr(&self.shared) {
-            LOOKED_FOR.set(std::ptr::null());
-        }
         let stores = lock(&self.shared.stores).clone();
         let mut figures: Vec<_> = stores.iter().filter_map(WeakStore::figures).collect();
         lock(&self.shared.stores).retain(WeakStore::is_alive);
         figures.extend(self.shared.below.stores());
         figures
+    }
+
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.shared.below)
     }
 
     fn name(&self) -> &str {

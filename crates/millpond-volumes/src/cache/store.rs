@@ -54,7 +54,7 @@ impl Volumes {
         url: &str,
         options: StoreOptions,
     ) -> Result<CacheStore, CacheError> {
-        if !self.is_of(cache) {
+        if !cache.has_device(&**self) {
             return Err(CacheError::OtherDevice);
         }
         let memory = cache.memory();

@@ -14,7 +14,7 @@ use super::handle::Handle;
 use crate::control::calibration::Calibrating;
 #[cfg(feature = "control")]
 use crate::control::socket::Control;
-use crate::device::{Calibration, Device as _, DeviceFigures, GoalSource, StoreFigures};
+use crate::device::{self, Calibration, Device as _, DeviceFigures, GoalSource, StoreFigures};
 use crate::error::Result;
 use crate::frames::own::Waits;
 use crate::host::Notice;
@@ -120,6 +120,19 @@ impl PageCache {
     /// [`PageCache::stats`], without the core's lock.
     pub fn devices(&self) -> Vec<DeviceFigures> {
         self.handle.engine.device_figures()
+    }
+
+    /// Whether this is the device that the cache was built with, or one below that ([`Device::below`](device::Device::below)):
+    /// the very same, not one like it.
+    pub fn has_device(&self, device: &dyn device::Device) -> bool {
+        let mut at = self.handle.engine.device.below();
+        while let Some(one) = at {
+            if std::ptr::addr_eq(one, device) {
+                return true;
+            }
+            at = one.below();
+        }
+        false
     }
 
     /// The figures of stores that the device of the cache stands on. Costs what the device says of it

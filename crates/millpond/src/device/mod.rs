@@ -98,8 +98,9 @@ pub struct Request {
 pub struct Completion {
     /// As in the [`Request`].
     pub token: u64,
-    /// Bytes transferred: all, or for a read fewer if the file ends before. An error of the device carries its
-    /// errno (`raw_os_error`); then any part of the memory, or of the file, may have been written.
+    /// Bytes transferred: all, or for a read fewer if the file ends before. An error carries its errno (`raw_os_error`), or
+    /// says what it likes, and its kind stands for an errno: either way it is handed on as it is. Then any part of the memory,
+    /// or of the file, may have been written.
     pub result: io::Result<usize>,
 }
 
@@ -137,7 +138,8 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// the reaper.
     ///
     /// # Errors
-    /// As `fdatasync`: what was written since the last success may be lost, and no later call will say so.
+    /// As `fdatasync`: what was written since the last success may be lost, and no later call will say so. What an error
+    /// carries is as of [`Completion::result`].
     fn sync(&self, file: &DeviceFile) -> io::Result<()>;
 
     /// Makes the file `len` bytes long. The calling thread waits for that; it is durable after the next
@@ -147,7 +149,10 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`DeviceFile::set_len`].
     fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
-        file.set_len(len)
+        match self.below() {
+            Some(below) => below.set_len(file, len),
+            None => file.set_len(len),
+        }
     }
 
     /// Makes a range of the file zeros and gives its space back; the length stays. The calling thread waits for that.
@@ -155,19 +160,25 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`DeviceFile::punch`].
     fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
-        file.punch(offset, len)
+        match self.below() {
+            Some(below) => below.punch(file, offset, len),
+            None => file.punch(offset, len),
+        }
     }
 
     /// Whether the device keeps what a failed [`sync`](Device::sync) has not made durable, and the next one tries it again.
-    /// A disk may have dropped it, so that no sync of the file is believed after one has failed. The error of a device that
-    /// keeps it may say what it likes: it is handed on, and its kind stands for an errno if it has none.
-    fn keeps_unsynced(&self, _file: &DeviceFile) -> bool {
-        false
+    /// A disk may have dropped it, so that no sync of the file is believed after one has failed.
+    fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
+        self.below().is_some_and(|below| below.keeps_unsynced(file))
     }
 
     /// The last handle of the file was dropped and its pages are forgotten: a cache asks for nothing more of it before it is
     /// opened again. Called once for that, by the thread that drops the handle.
-    fn closed(&self, _file: &DeviceFile) {}
+    fn closed(&self, file: &DeviceFile) {
+        if let Some(below) = self.below() {
+            below.closed(file);
+        }
+    }
 
     /// What is known of the disk that holds `file`.
     fn facts(&self, file: &DeviceFile) -> DeviceFacts;
@@ -175,7 +186,13 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// The figures of stores that it stands on, for people and programs that watch a cache; of a device without any, none.
     /// It is asked when one of them looks, at most some times a second, and makes no request for it.
     fn stores(&self) -> Vec<StoreFigures> {
-        Vec::new()
+        self.below().map(Device::stores).unwrap_or_default()
+    }
+
+    /// The device that this one is around, if it is around another: what it has no method of its own for is that one's to
+    /// do, and [`PageCache::has_device`](crate::PageCache::has_device) finds that one too.
+    fn below(&self) -> Option<&dyn Device> {
+        None
     }
 
     /// What it is, for people: which way transfers take and why.

@@ -15,7 +15,7 @@
 use super::figures::{Counted, DeviceFigures, Figures};
 use super::waits::Waits;
 use super::warning::Warning;
-use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request, StoreFigures};
+use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use crate::host::hook::{Hook, Teller};
 use millpond_core::io::Reason;
 use millpond_core::units::{Nanos, PageSize};
@@ -363,20 +363,12 @@ impl Device for Watched {
         call.with(self.inner.punch(file, offset, len))
     }
 
-    fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
-        self.inner.keeps_unsynced(file)
-    }
-
-    fn closed(&self, file: &DeviceFile) {
-        self.inner.closed(file);
-    }
-
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
     }
 
-    fn stores(&self) -> Vec<StoreFigures> {
-        self.inner.stores()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.inner)
     }
 
     fn name(&self) -> &str {

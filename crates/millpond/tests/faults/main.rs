@@ -8,6 +8,7 @@ mod given_up;
 mod limit;
 mod poison;
 mod reads;
+mod reasons;
 #[path = "../support/mod.rs"]
 mod support;
 mod syncs;
