@@ -26,11 +26,13 @@ pub enum Mutation {
     CheckpointUnproven,
     /// A page that was changed while it was cleaned is as it was.
     CleanedOverWrite,
+    /// Cleaning ends after a batch, however much garbage there is.
+    CleaningCapped,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 11] = [
+    pub const ALL: [Mutation; 12] = [
         Mutation::SleeperBelieved,
         Mutation::OutcomeGuessed,
         Mutation::FenceIgnored,
@@ -42,6 +44,7 @@ impl Mutation {
         Mutation::CutForgotten,
         Mutation::CheckpointUnproven,
         Mutation::CleanedOverWrite,
+        Mutation::CleaningCapped,
     ];
 }
 

@@ -14,16 +14,17 @@ pub struct WriterOptions {
     pub chunk_bytes: u64,
     /// A sync of up to so many bytes carries its pages in the commit: one request, one round trip.
     pub inline_bytes: u64,
-    /// Chunks in transit at most.
+    /// Chunks of writes in transit at most; one of cleaning comes on top.
     pub in_transit: usize,
-    /// Bytes that are held until they are in the store. A write beyond waits.
+    /// Bytes that are held until they are in the store. A write beyond waits. Cleaning has three chunks of them, and half at
+    /// most, while it has work.
     pub held_bytes: u64,
     /// How long what was superseded stays, for readers and writers that do not know yet. A store keeps that of its first
     /// commit; `None`: whichever that is, and 15 minutes in a new one.
     pub grace: Option<Duration>,
     /// A checkpoint is made after so many commits, or later if the map is large.
     pub checkpoint_commits: u64,
-    /// Chunks are cleaned when more than this share, in percent, of the live bytes is stored.
+    /// Chunks are cleaned when those that have live pages hold more than this share, in percent, of these, and a chunk.
     pub stored_percent_max: u64,
     /// Drawn at random, once for each writer.
     pub nonce: u128,

@@ -6,8 +6,8 @@
 use crate::store::Store;
 use bytes::Bytes;
 use millpond_volumes::format::{Commit, Key, ObjectId, Op, checksum};
-use millpond_volumes::layout::{Place, Reader, Request, State, Writer};
-use std::collections::BTreeMap;
+use millpond_volumes::layout::{Place, Reader, Request, State, Writer, WriterOptions};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub(crate) const PAGE: u32 = 64;
@@ -31,6 +31,8 @@ pub(crate) struct Made {
 pub(crate) struct Checker {
     pub(crate) history: BTreeMap<u64, Made>,
     pub(crate) newest: u64,
+    /// All pages that were ever committed, by object and offset: what is superseded is deleted.
+    pages: BTreeMap<(ObjectId, u32), Bytes>,
     /// Commits that were created under a number that had been there.
     pub(crate) bogus: u64,
     pub(crate) broken: Option<String>,
@@ -82,13 +84,15 @@ impl Checker {
                     true => Some(bytes),
                     false => store.objects.get(&entry.object.key()),
                 };
-                if object
-                    .and_then(|o| o.get(from..to))
-                    .is_none_or(|page| checksum(page) != entry.checksum)
-                {
-                    self.fail(format!(
+                let page = object.filter(|object| to <= object.len());
+                let page = page.map(|object| object.slice(from..to));
+                match page.filter(|page| checksum(page) == entry.checksum) {
+                    Some(page) => {
+                        self.pages.insert((entry.object, entry.offset), page);
+                    }
+                    None => self.fail(format!(
                         "commit {number} names what is not in the store: {entry:?}"
-                    ));
+                    )),
                 }
             }
         }
@@ -132,7 +136,17 @@ impl Checker {
         }
     }
 
-    /// A writer was told that its changes are committed. `pages` and `names` say what may be there.
+    /// The bytes of a place of a commit: as they were, if a newer commit has another for the page.
+    fn committed(&self, store: &Store, file: u64, page: u64, place: Place) -> Option<Vec<u8>> {
+        if self.history[&self.newest].state.place(file, page) == Some(place) {
+            return Checker::bytes(store, place);
+        }
+        let bytes = self.pages.get(&(place.object, place.offset))?;
+        Some(bytes[..place.kept as usize].to_vec())
+    }
+
+    /// A writer was told that its changes are committed. `pages` and `names` say what may be there. It may have slept since
+    /// the store took the commit, and others have gone on from there and cleaned.
     pub(crate) fn promised(
         &mut self,
         store: &Store,
@@ -153,10 +167,10 @@ impl Checker {
             ));
         }
         for (&(file, page), allowed) in pages {
-            let there = made
-                .state
-                .place(file, page)
-                .map(|place| Checker::bytes(store, place).ok_or_else(|| format!("{place:?} is not there")));
+            let there = made.state.place(file, page).map(|place| {
+                let bytes = self.committed(store, file, page, place);
+                bytes.ok_or_else(|| format!("{place:?} is not there"))
+            });
             let there = match there.transpose() {
                 Ok(there) => there,
                 Err(error) => {
@@ -219,6 +233,36 @@ impl Checker {
                 "{place:?} is deleted while a reader of commit {} has its pin",
                 reader.number()
             ));
+        }
+    }
+
+    /// What has live pages, and is of no snapshot, holds little else.
+    pub(crate) fn is_bounded(&mut self, store: &Store, options: &WriterOptions) {
+        let state = &self.history[&self.newest].state;
+        let of_snapshots: BTreeSet<ObjectId> = state
+            .snapshots
+            .values()
+            .flat_map(|snapshot| self.history[&snapshot.number].state.live.keys().copied())
+            .collect();
+        let (mut live, mut stored) = (0, 0);
+        for (object, bytes) in state
+            .live
+            .iter()
+            .filter(|(object, _)| !of_snapshots.contains(object))
+        {
+            let key = object.key();
+            let object = &store.objects[&key];
+            let head = match key {
+                Key::Commit(_) => Commit::head_bytes(object).unwrap() as u64,
+                _ => 0,
+            };
+            live += bytes;
+            stored += object.len() as u64 - head;
+        }
+        let most = live * options.stored_percent_max / 100 + options.chunk_bytes;
+        if stored > most {
+            let said = format!("{stored} bytes are stored for {live} that are live, {most} at most");
+            self.fail(said);
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod actor;
 mod checker;
+mod cleaning;
 mod draw;
 mod faults;
 mod histories;

@@ -475,6 +475,7 @@ impl World {
         }
         if let Actor::Writer(actor) = &self.slots[who].actor {
             self.checker.is_clean(&self.store, &actor.writer);
+            self.checker.is_bounded(&self.store, &self.options);
         }
         self.seen.commits = self.checker.newest;
         self.seen.bogus = self.checker.bogus;

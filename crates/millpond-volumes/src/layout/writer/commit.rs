@@ -99,9 +99,9 @@ impl Writer {
         if self.frozen.is_some() {
             return;
         }
-        let Some(barrier) = self.syncs.iter().map(|sync| sync.barrier).min() else {
-            return;
-        };
+        let asked = self.syncs.iter().map(|sync| sync.barrier).min();
+        let moved = self.is_commit_for_moved_due(now).then_some(self.covered);
+        let Some(barrier) = asked.or(moved) else { return };
         let Writer {
             options,
             epoch,
@@ -145,6 +145,7 @@ impl Writer {
             offset += len;
         }
         let delta = std::mem::take(&mut self.delta);
+        self.cleaner.has_moved = false;
         for key in &delta {
             if let Some(place) = self.state.place(key.0, key.1) {
                 places.entry(*key).or_insert(place);

@@ -122,7 +122,7 @@ impl Garbage {
         }
     }
 
-    fn is_held(&self, key: &Key) -> bool {
+    pub(super) fn is_held(&self, key: &Key) -> bool {
         self.snapshots.values().any(|keys| keys.contains(key))
     }
 
@@ -261,6 +261,11 @@ impl Writer {
                 Key::Chunk { epoch, number } if epoch < self.epoch => {
                     let object = ObjectId::chunk(epoch, number);
                     self.stored.insert(object, bytes).is_none()
+                }
+                // With its head, which is small.
+                Key::Commit(number) if self.state.live.contains_key(&ObjectId::commit(number)) => {
+                    self.stored.insert(ObjectId::commit(number), bytes);
+                    false
                 }
                 Key::Commit(number) => number <= self.garbage.named.0 && !self.commits.contains(&number),
                 Key::Checkpoint { number, epoch } if epoch < self.epoch => {

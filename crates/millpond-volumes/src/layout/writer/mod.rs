@@ -99,10 +99,7 @@ pub struct Writer {
     /// Bytes of pages, live and dead, by object.
     stored: BTreeMap<ObjectId, u64>,
     garbage: garbage::Garbage,
-    cleaning: Option<clean::Cleaning>,
-    /// At this commit it is looked for what to clean.
-    clean_at: u64,
-    cleaned_bytes: u64,
+    cleaner: clean::Cleaner,
     /// Why the store could not be read or written last.
     trouble: Option<String>,
     is_full: bool,
@@ -139,9 +136,7 @@ impl Writer {
             empty_commits: BTreeSet::new(),
             stored: BTreeMap::new(),
             garbage: garbage::Garbage::new(now),
-            cleaning: None,
-            clean_at: 0,
-            cleaned_bytes: 0,
+            cleaner: clean::Cleaner::default(),
             trouble: None,
             is_full: false,
             options,
@@ -170,11 +165,7 @@ impl Writer {
                     self.chunk_answered(now, id, answer);
                 } else if self.checkpoint.is(id) {
                     self.checkpoint_answered(now, answer);
-                } else if self
-                    .cleaning
-                    .as_ref()
-                    .is_some_and(|cleaning| cleaning.request == id)
-                {
+                } else if self.cleaner.is(id) {
                     self.clean_answered(answer);
                 } else {
                     self.garbage_answered(now, id, answer);
@@ -198,6 +189,7 @@ impl Writer {
             self.frozen.as_ref().and_then(|frozen| frozen.next_tick()),
             self.staging.next_tick(),
             self.checkpoint.next_tick(),
+            self.clean_tick_at().filter(|_| matches!(self.phase, Phase::Open)),
         ];
         others.into_iter().flatten().min()
     }
@@ -352,7 +344,7 @@ impl Writer {
             commits_since_checkpoint: self.checkpoint.commits,
             checkpoint_failures: self.checkpoint.failures(),
             deletion_failures: self.garbage.failures(),
-            cleaned_bytes: self.cleaned_bytes,
+            cleaned_bytes: self.cleaner.moved_bytes,
             pages: self
                 .state
                 .files
@@ -372,7 +364,7 @@ impl Writer {
         if self.is_full {
             self.make_room(now);
         }
-        if self.is_full && self.staging.bytes() < self.options.held_bytes {
+        if self.is_full && self.staging.written_bytes() < self.writes_max() {
             self.is_full = false;
             self.told.push(Told::Room);
         }

@@ -63,7 +63,6 @@ impl Writer {
             .filter(|&&commit| !live.contains_key(&ObjectId::commit(commit)));
         self.empty_commits = empty.copied().collect();
         self.stored = live.clone();
-        self.clean_at = number + self.options.checkpoint_commits / 2;
         self.phase = Phase::Fencing;
         self.freeze(now, Vec::new());
     }

@@ -21,7 +21,8 @@ pub(super) struct Staged {
     pub(super) key: PageKey,
     /// The number of its write.
     pub(super) seq: u64,
-    /// The number of the oldest write that it has taken the place of: until it is in a commit, none of them is.
+    /// The number of the oldest write that it has taken the place of: until it is in a commit, none of them is. No write's
+    /// where it was moved.
     first: u64,
     pub(super) bytes: Bytes,
 }
@@ -33,6 +34,8 @@ struct Flight {
     request: Result<RequestId, Duration>,
     asked: Duration,
     failures: u32,
+    /// Its pages were not written: cleaning moves them.
+    is_moved: bool,
 }
 
 /// A file was cut, or pages were punched, while chunks were in transit.
@@ -55,6 +58,8 @@ pub(super) struct Staging {
     /// The newest bytes of what is staged, in transit, or in a commit of which no answer has come.
     held: BTreeMap<PageKey, (u64, Bytes)>,
     bytes: u64,
+    /// Those of them that are moved.
+    moving: u64,
     /// While chunks are in transit: which write is placed, and what was cut.
     placed: BTreeMap<PageKey, u64>,
     cuts: Vec<Cut>,
@@ -68,6 +73,16 @@ impl Staging {
     /// Held bytes, all copies of a page counted.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Held bytes of pages that cleaning moves.
+    pub(super) fn moving_bytes(&self) -> u64 {
+        self.moving
+    }
+
+    /// Held bytes of pages that were written.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.bytes - self.moving
     }
 
     pub(super) fn held(&self, file: FileNo, page: u64) -> Option<Bytes> {
@@ -209,7 +224,8 @@ impl Staging {
         now: Duration,
         outbox: &mut Outbox,
     ) -> bool {
-        if self.flights.len() >= options.in_transit {
+        let written = self.flights.values().filter(|flight| !flight.is_moved);
+        if written.count() >= options.in_transit {
             return false;
         }
         let mut bytes = 0;
@@ -224,6 +240,11 @@ impl Staging {
         if pages.is_empty() {
             return false;
         }
+        self.fly(pages, false, epoch, now, outbox);
+        true
+    }
+
+    fn fly(&mut self, pages: Vec<Staged>, is_moved: bool, epoch: u32, now: Duration, outbox: &mut Outbox) {
         let number = self.next_chunk;
         self.next_chunk += 1;
         let flight = Flight {
@@ -231,10 +252,32 @@ impl Staging {
             request: Err(now),
             asked: now,
             failures: 0,
+            is_moved,
         };
         self.flights.insert(number, flight);
         self.put(now, number, epoch, outbox);
-        true
+    }
+
+    /// Puts a chunk of pages that are where they were as of write `seq`.
+    pub(super) fn put_moved(
+        &mut self,
+        pages: Vec<(PageKey, Bytes)>,
+        seq: u64,
+        epoch: u32,
+        now: Duration,
+        outbox: &mut Outbox,
+    ) {
+        let first = u64::MAX;
+        let moved = pages.into_iter().map(|(key, bytes)| Staged {
+            key,
+            seq,
+            first,
+            bytes,
+        });
+        let pages: Vec<Staged> = moved.collect();
+        self.moving += bytes_of(&pages);
+        self.bytes += bytes_of(&pages);
+        self.fly(pages, true, epoch, now, outbox);
     }
 
     fn put(&mut self, now: Duration, number: u32, epoch: u32, outbox: &mut Outbox) {
@@ -288,7 +331,7 @@ impl Staging {
             .into_iter()
             .flatten()
             .min()
-            .map_or(seq, |oldest| oldest - 1)
+            .map_or(seq, |oldest| seq.min(oldest - 1))
     }
 
     /// The pages that a commit of all writes up to `barrier` carries; `None`: chunks have to be stored before.
@@ -352,7 +395,7 @@ impl Writer {
         if !self.state.files.contains_key(&file) {
             return Err(WriteError::Absent(format!("file {file}")));
         }
-        if self.staging.bytes() + bytes.len() as u64 > self.options.held_bytes {
+        if self.staging.written_bytes() + bytes.len() as u64 > self.writes_max() {
             self.is_full = true;
             // What is staged would wait for more.
             self.make_room(now);
@@ -407,6 +450,10 @@ impl Writer {
             return;
         };
         let object = ObjectId::chunk(self.epoch, number);
+        if flight.is_moved {
+            self.staging.moving -= bytes_of(&flight.pages);
+            self.cleaner.has_moved = true;
+        }
         self.stored.insert(object, bytes_of(&flight.pages));
         let mut offset = 0;
         for page in &flight.pages {
