@@ -1,10 +1,12 @@
-//! What is dead is cleaned away.
+//! What is dead is cleaned away, and what a reader has is not.
 
 use crate::checker::Checker;
 use crate::draw::Draw;
 use crate::histories::{GRACE, open, page, serve};
 use crate::store::Store;
-use millpond_volumes::layout::{Told, Uncommitted};
+use bytes::Bytes;
+use millpond_volumes::format::{Key, Pin};
+use millpond_volumes::layout::{Request, Told, Uncommitted};
 use std::time::Duration;
 
 /// Nothing is written any more when most chunks are half dead. A cleaner that took 16 objects in 32 commits, and only when
@@ -54,4 +56,66 @@ fn a_store_that_was_overwritten_at_random_comes_to_its_bound_while_nobody_writes
         };
         assert_eq!(Checker::bytes(&store, place).unwrap(), page(version), "page {n}");
     }
+}
+
+/// The writer sleeps while it has asked for the pin. What it then has is as the pin was before, and says nothing of how long
+/// that has stood still. Seed 1466 found what the reader has deleted.
+#[test]
+fn a_pin_that_was_read_before_the_writer_slept_is_not_taken_for_one_that_stands_still() {
+    let (mut store, mut now) = (Store::default(), Duration::ZERO);
+    let mut writer = open(&mut store, now, 1, false);
+    let file = writer.create("a").unwrap();
+    writer.write(now, file, 0, page(1)).unwrap();
+    writer.sync(now, 1);
+    serve(&mut writer, &mut store, now);
+    let number = writer.number();
+    let Uncommitted::At(read) = writer.page(file, 0) else {
+        panic!("the page is in a commit");
+    };
+    let pinned = |beat| {
+        let owner = String::from("a reader");
+        Bytes::from(Pin { number, beat, owner }.encode())
+    };
+    for round in 0..20 {
+        writer.write(now, file, 0, page(round)).unwrap();
+        writer.sync(now, 2);
+        serve(&mut writer, &mut store, now);
+    }
+    let key = Key::Pin(7);
+    store.objects.insert(key, pinned(1));
+    let mut asked = None;
+    for _ in 0..8 {
+        now += GRACE / 4;
+        writer.tick(now);
+        serve(&mut writer, &mut store, now);
+    }
+    // It asks once more, and the store answers.
+    while asked.is_none() {
+        now += GRACE / 16;
+        writer.tick(now);
+        let mut requests = writer.requests();
+        while let Some((id, request)) = requests.pop() {
+            let answer = store.answer(&request);
+            match request {
+                Request::Get { key: of, .. } if of == key => asked = Some((id, answer)),
+                _ => writer.answered(now, id, answer),
+            }
+            requests.extend(writer.requests());
+        }
+    }
+    // The reader goes on, the writer sleeps.
+    store.objects.insert(key, pinned(2));
+    now += GRACE * 2;
+    let (id, answer) = asked.unwrap();
+    writer.answered(now, id, answer);
+    serve(&mut writer, &mut store, now);
+    assert_eq!(Checker::bytes(&store, read).unwrap(), page(1));
+    assert!(store.objects.contains_key(&key), "its pin");
+    // And one that does stand still is given up.
+    for _ in 0..16 {
+        now += GRACE / 4;
+        writer.tick(now);
+        serve(&mut writer, &mut store, now);
+    }
+    assert!(!store.objects.contains_key(&key) && Checker::bytes(&store, read).is_none());
 }

@@ -39,10 +39,13 @@ enum Pass {
     ListingPins {
         request: RequestId,
         there: BTreeSet<Key>,
+        begun: Duration,
     },
     Pins {
         asked: BTreeMap<RequestId, Key>,
         oldest: u64,
+        /// What they say is as of then or later: a writer may sleep before it has the answers.
+        begun: Duration,
     },
     Deleting {
         request: RequestId,
@@ -317,8 +320,11 @@ impl Writer {
                 true => {
                     let (kind, after) = (Kind::Pin, None);
                     let request = self.outbox.ask(Request::List { kind, after });
-                    let there = BTreeSet::new();
-                    self.garbage.pass = Pass::ListingPins { request, there };
+                    self.garbage.pass = Pass::ListingPins {
+                        request,
+                        there: BTreeSet::new(),
+                        begun: now,
+                    };
                 }
                 false => self.garbage.pass_at = self.pass_due(now).max(now + self.grace / 64),
             }
@@ -365,11 +371,15 @@ impl Writer {
 
     fn pass_answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
         match &mut self.garbage.pass {
-            Pass::ListingPins { request, there } if *request == id => match answer {
+            Pass::ListingPins {
+                request,
+                there,
+                begun,
+            } if *request == id => match answer {
                 Answer::Part(listed) => there.extend(listed.iter().map(|listed| listed.key)),
                 Answer::Listed(listed) => {
                     there.extend(listed.iter().map(|listed| listed.key));
-                    let there = std::mem::take(there);
+                    let (there, begun) = (std::mem::take(there), *begun);
                     self.garbage.pins.retain(|key, _| there.contains(key));
                     let asked = there.into_iter().map(|key| {
                         let request = Request::Get { key, range: None };
@@ -379,12 +389,13 @@ impl Writer {
                     self.garbage.pass = Pass::Pins {
                         asked,
                         oldest: u64::MAX,
+                        begun,
                     };
                     self.delete_if_known(now);
                 }
                 other => self.pass_failed(now, other.why("list of pins")),
             },
-            Pass::Pins { asked, oldest } => {
+            Pass::Pins { asked, oldest, begun } => {
                 let Some(key) = asked.remove(&id) else { return };
                 match answer {
                     Answer::Bytes(bytes) => {
@@ -397,7 +408,7 @@ impl Writer {
                         if seen.0 != beat {
                             *seen = (beat, now);
                         }
-                        if seen.1 + self.grace * PIN_GRACES > now {
+                        if seen.1 + self.grace * PIN_GRACES > *begun {
                             *oldest = (*oldest).min(number);
                         } else {
                             self.garbage.die(key, 0, Duration::ZERO);
@@ -445,7 +456,7 @@ impl Writer {
     }
 
     fn delete_if_known(&mut self, now: Duration) {
-        let Pass::Pins { asked, oldest } = &self.garbage.pass else {
+        let Pass::Pins { asked, oldest, begun } = &self.garbage.pass else {
             return;
         };
         if !asked.is_empty() {
@@ -455,10 +466,10 @@ impl Writer {
             true => u64::MAX,
             false => *oldest,
         };
-        let newest = self.number;
+        let (newest, begun) = (self.number, *begun);
         let is_held = |key: &Key| self.garbage.is_held(key) && !mutation::is(Mutation::SnapshotsIgnored);
         let may_go = self.garbage.dead.iter().filter(|dead| {
-            let is_over = dead.since + grace(self.grace) <= now;
+            let is_over = dead.since + grace(self.grace) <= begun;
             let is_newest = number(dead.key).is_some_and(|number| number >= newest);
             is_over && dead.from <= oldest && !is_newest && !is_held(&dead.key)
         });
