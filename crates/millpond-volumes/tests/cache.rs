@@ -222,7 +222,8 @@ fn what_is_written_and_read_in_order_goes_in_requests_of_four_mib() {
 #[test]
 fn syncs_that_wait_for_one_another_share_a_commit() {
     let (cache, volumes) = cache(65_536);
-    let options = options().delay(std::time::Duration::from_millis(10));
+    // In which all threads come to run, on a busy machine as well.
+    let options = options().delay(std::time::Duration::from_millis(100));
     let store = volumes.store(&cache, "memory://group", options).unwrap();
     let files: Vec<_> = (0..8).map(|n| store.create(&n.to_string()).unwrap()).collect();
     let before = store.store().usage().layout.commit;
