@@ -31,7 +31,8 @@ pub(crate) const IOERR_LOCK: c_int = IOERR | 15 << 8;
 pub(crate) const IOERR_CLOSE: c_int = IOERR | 16 << 8;
 pub(crate) const IOERR_SHMLOCK: c_int = IOERR | 20 << 8;
 pub(crate) const IOERR_SHMMAP: c_int = IOERR | 21 << 8;
-pub(crate) const CANTOPEN_ISDIR: c_int = CANTOPEN | 2 << 8;
+/// A journal or WAL can't be made in the folder.
+pub(crate) const READONLY_DIRECTORY: c_int = READONLY | 6 << 8;
 
 /// What SQLite has to be told if this call of a file fails, of which `usual` is the number.
 pub(crate) fn of(error: &Error, usual: c_int) -> c_int {
@@ -46,11 +47,12 @@ pub(crate) fn of(error: &Error, usual: c_int) -> c_int {
     }
 }
 
-/// The same if a file can't be opened.
-pub(crate) fn of_opening(error: &Error) -> c_int {
+/// The same if a file can't be opened; `is_new_journal`: one of a database, or a WAL, that was to be made. As SQLite's own VFS,
+/// which gives a folder no number of its own.
+pub(crate) fn of_opening(error: &Error, is_new_journal: bool) -> c_int {
     match error.errno() {
         libc::EAGAIN | libc::EBUSY => BUSY,
-        libc::EISDIR => CANTOPEN_ISDIR,
+        libc::EACCES if is_new_journal => READONLY_DIRECTORY,
         libc::ENOMEM => NOMEM,
         libc::ENOSPC | libc::EDQUOT => FULL,
         _ => CANTOPEN,

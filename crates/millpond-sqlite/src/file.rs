@@ -7,7 +7,7 @@ use crate::locks::{Busy, Connection, Level};
 use crate::opening::{self, Asked, Found};
 use crate::process::{self, Process};
 use crate::shm::{Held, LOCKS};
-use crate::told;
+use crate::told::Log;
 use millpond::internal::Maker;
 use millpond::{Error, File, OwnedPageRef};
 use std::ffi::{c_int, c_void};
@@ -24,6 +24,8 @@ pub(crate) struct Opened {
     path: PathBuf,
     process: Process,
     maker: Maker,
+    /// Of the SQLite that has it.
+    log: &'static dyn Log,
     /// Whether the connection may write it.
     pub(crate) is_writable: bool,
     /// Whether the process may.
@@ -60,13 +62,15 @@ impl Opened {
         path: &Path,
         asked: Asked,
         setting: impl Fn(&str) -> Option<String>,
+        log: &'static dyn Log,
     ) -> Result<Opened, (c_int, String)> {
-        let failed = |error: Error| (code::of_opening(&error), error.told(SURFACE));
+        let is_new_journal = asked.creates && !asked.is_database;
+        let failed = |error: Error| (code::of_opening(&error, is_new_journal), error.told(SURFACE));
         // A journal and a WAL have their database's parameters, which were heard when that was opened.
         let setting = |name: &str| asked.is_database.then(|| setting(name)).flatten();
-        let process = process::with_settings(setting).map_err(failed)?;
+        let process = process::with_settings(setting).map_err(|why| (code::CANTOPEN, why))?;
         let found = opening::open(&process.cache, path, asked).map_err(failed)?;
-        Ok(Opened::found(process, path, asked, setting, found))
+        Ok(Opened::found(process, path, asked, found, log))
     }
 
     /// Opens `name` of a folder, which SQLite knows as `path`.
@@ -79,11 +83,11 @@ impl Opened {
         name: &str,
         asked: Asked,
         setting: impl Fn(&str) -> Option<String>,
+        log: &'static dyn Log,
     ) -> Result<Opened, (c_int, String)> {
         let cant = |why: String| (code::CANTOPEN, why);
-        let failed = |error: Error| (code::of_opening(&error), error.told(SURFACE));
         let setting = |name: &str| asked.is_database.then(|| setting(name)).flatten();
-        let process = process::of_folder(folder.cache(), setting).map_err(failed)?;
+        let process = process::of_folder(folder.cache(), setting).map_err(cant)?;
         let file = folder
             .open(name, asked.creates && asked.writes)
             .map_err(cant)?
@@ -96,18 +100,12 @@ impl Opened {
             is_name_new: false,
             identity: (found.st_dev, found.st_ino),
         };
-        let mut opened = Opened::found(process, path, asked, setting, found);
+        let mut opened = Opened::found(process, path, asked, found, log);
         opened.folder = Some(folder);
         Ok(opened)
     }
 
-    fn found(
-        process: Process,
-        path: &Path,
-        asked: Asked,
-        setting: impl Fn(&str) -> Option<String>,
-        found: Found,
-    ) -> Opened {
+    fn found(process: Process, path: &Path, asked: Asked, found: Found, log: &'static dyn Log) -> Opened {
         let main = asked.is_database.then(|| {
             let database = process::database(found.identity);
             Main {
@@ -122,11 +120,12 @@ impl Opened {
             path: path.to_owned(),
             process,
             maker: Maker::this(),
+            log,
             is_writable: found.is_writable && asked.writes,
             is_process_writable: found.is_writable,
             is_name_new: found.is_name_new,
             persists_wal: false,
-            powersafe_overwrite: !matches!(setting("psow").as_deref(), Some("0" | "off" | "no" | "false")),
+            powersafe_overwrite: asked.is_powersafe,
             errno: 0,
             fetch_bytes_max: 0,
             fetched: Vec::new(),
@@ -142,7 +141,7 @@ impl Opened {
         if let Some(trouble) = self.folder.as_ref().and_then(|folder| folder.trouble()) {
             why = format!("{why}; {trouble}");
         }
-        told::tell(code::of(error, usual), &why);
+        self.log.tell(code::of(error, usual), &why);
         code::of(error, usual)
     }
 
@@ -167,7 +166,7 @@ impl Opened {
 
     pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) -> c_int {
         if self.is_fetched(offset..offset + bytes.len() as u64) {
-            return lent(code::IOERR_WRITE);
+            return self.lent(code::IOERR_WRITE);
         }
         let written = self.file.write_at(bytes, offset);
         self.done(written, code::IOERR_WRITE)
@@ -175,7 +174,7 @@ impl Opened {
 
     pub(crate) fn truncate(&mut self, len: u64) -> c_int {
         if self.is_fetched(len..u64::MAX) {
-            return lent(code::IOERR_TRUNCATE);
+            return self.lent(code::IOERR_TRUNCATE);
         }
         let cut = self.file.set_len(len);
         self.done(cut, code::IOERR_TRUNCATE)
@@ -188,7 +187,7 @@ impl Opened {
             if let Err(source) = opening::sync_name(&self.path) {
                 self.errno = source.raw_os_error().unwrap_or(0);
                 let said = format!("can't make the name of {} durable: {source}", self.path.display());
-                told::tell(code::IOERR_DIR_FSYNC, &said);
+                self.log.tell(code::IOERR_DIR_FSYNC, &said);
                 return code::IOERR_DIR_FSYNC;
             }
             self.is_name_new = false;
@@ -242,6 +241,13 @@ impl Opened {
         let of = |&(offset, ref page): &(u64, OwnedPageRef)| offset..offset + page.len() as u64;
         let mut lent = self.fetched.iter().map(of);
         lent.any(|page| page.start < bytes.end && bytes.start < page.end)
+    }
+
+    /// It would wait for itself.
+    fn lent(&self, number: c_int) -> c_int {
+        let why = "SQLite changes a page that it has by xFetch, which it should not";
+        self.log.tell(number, why);
+        number
     }
 
     /// The VFS that it was opened by.
@@ -404,7 +410,7 @@ impl Opened {
             process::is_parents(&self.path);
         }
         let path = self.path.display();
-        told::tell(
+        self.log.tell(
             number,
             &format!("{path} was opened before fork(), and is the parent's: open it anew in the child"),
         );
@@ -427,6 +433,7 @@ impl Opened {
             main,
             process,
             folder,
+            log,
             ..
         } = self;
         let path = file.path().to_owned();
@@ -440,7 +447,7 @@ impl Opened {
         }
         for lost in process::take_lost(&process.cache, &path) {
             answer = code::IOERR_CLOSE;
-            told::tell(answer, &lost.told_lost(SURFACE));
+            log.tell(answer, &lost.told_lost(SURFACE));
         }
         answer
     }
@@ -450,15 +457,6 @@ impl Opened {
 const SURFACE: millpond::internal::Surface = millpond::internal::Surface::CommandLine;
 
 const NO_FAULTS: &str = "disks fail only for a process that was started with MILLPOND_SQLITE=faults=1";
-
-/// It would wait for itself.
-fn lent(number: c_int) -> c_int {
-    told::tell(
-        number,
-        "SQLite changes a page that it has by xFetch, which it should not",
-    );
-    number
-}
 
 #[cfg(test)]
 mod tests;

@@ -66,7 +66,15 @@ pub(crate) fn register(folders: Arc<dyn Folders>) {
 
 /// Says in SQLite's log why a folder does not do what it should.
 pub fn log(why: &str) {
-    crate::told::tell(crate::code::IOERR, why);
+    crate::told::tell_all(crate::code::IOERR, why);
+}
+
+/// Whether `parameter` of a URI says that `name` is on, as SQLite reads its own: `1`, `yes`, `True`. It is off if it says nothing.
+///
+/// # Errors
+/// What is allowed, for people.
+pub fn is_on(parameter: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<bool, String> {
+    parameter(name).map_or(Ok(false), |text| crate::words::named(name, &text))
 }
 
 /// The folder and the name that a database's name has.

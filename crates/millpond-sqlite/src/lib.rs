@@ -26,7 +26,7 @@
 //   2  shm                 the shared memory of the WAL
 //   1  locks               who may read and write
 //   1  folder              databases that are on no disk
-//   0  code  told          SQLite's numbers, and its log
+//   0  code  told  words   SQLite's numbers, its log, what is on or off
 //   0  opening             how a file is opened
 //   0  ffi/read_lock       a lock of a range of a file
 
@@ -40,5 +40,6 @@ mod opening;
 mod process;
 mod shm;
 mod told;
+mod words;
 
 pub use ffi::{Routines, Sqlite, load_with_folders, sqlite3_millpondsqlite_init};

@@ -19,6 +19,8 @@ pub(crate) struct Asked {
     pub(crate) creates: bool,
     pub(crate) is_new: bool,
     pub(crate) is_database: bool,
+    /// Whether a write that is cut off leaves bytes beside it as they were: `psow`.
+    pub(crate) is_powersafe: bool,
     /// Whether a link is followed.
     pub(crate) follows: bool,
 }
@@ -67,7 +69,13 @@ pub(crate) fn open(cache: &PageCache, path: &Path, asked: Asked) -> Result<Found
         .create_new(creates && asked.is_new);
     let was_missing = asked.creates && !path.exists();
     let (opened, is_writable) = match to_write.open(path) {
-        Err(error) if is_refused(&error) => (options.open(path), false),
+        Err(refused) if is_refused(&refused) => {
+            // What is not there could not be made, and that is why.
+            let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+            let to_read = options.open(path);
+            let why = |error| if is_missing(&error) { refused } else { error };
+            (to_read.map_err(why), false)
+        }
         opened => (opened, true),
     };
     let file = cache.open_file(opened.map_err(failed)?, OpenOptions::new().write(is_writable))?;
@@ -129,6 +137,7 @@ mod tests {
         creates: true,
         is_new: false,
         is_database: false,
+        is_powersafe: true,
         follows: false,
     };
 

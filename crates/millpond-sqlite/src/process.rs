@@ -5,6 +5,7 @@
 //! anew: the cache is its parent's.
 
 use crate::database::Database;
+use crate::words;
 use millpond::internal::OfProcess;
 use millpond::settings::SETTINGS;
 use millpond::{Error, PageCache, device};
@@ -61,17 +62,25 @@ pub(crate) fn variable() -> Vec<(String, String)> {
     words.map(pair).collect()
 }
 
-pub(crate) fn is_on(pairs: &[(String, String)], name: &str) -> bool {
-    pairs.iter().any(|(of, value)| of == name && value != "0")
+/// Whether one of this crate's own is on there; its name alone says so too.
+///
+/// # Errors
+/// What is allowed.
+pub(crate) fn is_on(pairs: &[(String, String)], name: &str) -> Result<bool, String> {
+    match pairs.iter().find(|(of, _)| of == name) {
+        None => Ok(false),
+        Some((_, value)) if value.is_empty() => Ok(true),
+        Some((_, value)) => words::named(name, value).map_err(|why| format!("{VARIABLE}: {why}")),
+    }
 }
 
-fn make() -> Result<Process, Error> {
+fn make() -> Result<Process, String> {
     let mut pairs = variable();
-    let faults = is_on(&pairs, FAULTS).then(|| Arc::new(Faulty::new(device::best(), 1)));
+    let faults = is_on(&pairs, FAULTS)?.then(|| Arc::new(Faulty::new(device::best(), 1)));
     let mut builder = PageCache::builder()
         .name("sqlite")
         .populate(false)
-        .control(is_on(&pairs, CONTROL));
+        .control(is_on(&pairs, CONTROL)?);
     pairs.retain(|(name, _)| ![FAULTS, DEFAULT, CONTROL].contains(&&**name));
     // Only so that no budget is taken which a smaller one was asked for instead of.
     let memory = pairs.iter().find(|(name, _)| name == "memory");
@@ -81,40 +90,48 @@ fn make() -> Result<Process, Error> {
     if let Some(faults) = &faults {
         builder = builder.device(faults.clone());
     }
-    let cache = builder.build()?;
+    let cache = builder.build().map_err(told)?;
     set(&cache, &pairs)?;
     Ok(Process { cache, faults })
 }
 
-fn set(cache: &PageCache, pairs: &[(String, String)]) -> Result<(), Error> {
+/// SQLite's users read messages where they read those of programs.
+fn told(error: Error) -> String {
+    error.told(millpond::internal::Surface::CommandLine)
+}
+
+fn set(cache: &PageCache, pairs: &[(String, String)]) -> Result<(), String> {
     let pairs: Vec<_> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
     match pairs.is_empty() {
         true => Ok(()),
-        false => cache.set(&pairs).map(drop),
+        false => cache.set(&pairs).map(drop).map_err(told),
     }
 }
 
 /// The process's cache, which is made if there is none, with what a URI says of each setting.
 ///
 /// # Errors
-/// As of a cache that can't be made, or a setting that can't be set.
-pub(crate) fn with_settings(of_uri: impl Fn(&str) -> Option<String>) -> Result<Process, Error> {
+/// Why the cache can't be made, or a setting can't be set, which standard error has got too.
+pub(crate) fn with_settings(of_uri: impl Fn(&str) -> Option<String>) -> Result<Process, String> {
     with(process(), of_uri)
 }
 
 /// A cache that is another's: no disk of it can be made to fail here.
 ///
 /// # Errors
-/// Of a setting that can't be set.
+/// Why a setting can't be set, which standard error has got too.
 pub(crate) fn of_folder(
     cache: &PageCache,
     of_uri: impl Fn(&str) -> Option<String>,
-) -> Result<Process, Error> {
+) -> Result<Process, String> {
     let cache = cache.clone();
     with(Ok(Process { cache, faults: None }), of_uri)
 }
 
-fn with(process: Result<Process, Error>, of_uri: impl Fn(&str) -> Option<String>) -> Result<Process, Error> {
+fn with(
+    process: Result<Process, String>,
+    of_uri: impl Fn(&str) -> Option<String>,
+) -> Result<Process, String> {
     let asked = SETTINGS
         .iter()
         .filter_map(|setting| Some((setting.name.to_owned(), of_uri(setting.name)?)));
@@ -124,16 +141,15 @@ fn with(process: Result<Process, Error>, of_uri: impl Fn(&str) -> Option<String>
         Ok(process)
     });
     // SQLite has but one number for it, and its log is rarely looked at.
-    process.inspect_err(|error| {
-        let said = error.told(millpond::internal::Surface::CommandLine);
+    process.inspect_err(|why| {
         let _ = writeln!(
             std::io::stderr(),
-            "millpond: no cache for SQLite as it was asked for: {said}"
+            "millpond: no cache for SQLite as it was asked for: {why}"
         );
     })
 }
 
-fn process() -> Result<Process, Error> {
+fn process() -> Result<Process, String> {
     let mut own = OWN.lock();
     match &own.process {
         Some(process) => Ok(process.clone()),

@@ -1,20 +1,38 @@
-//! What SQLite's users are told beside a number: SQLite's own log (`SQLITE_CONFIG_LOG`).
+//! What SQLite's users are told beside a number: SQLite's own log (`SQLITE_CONFIG_LOG`). A process may have several SQLites:
+//! each hears of its own files.
 
+use parking_lot::Mutex;
 use std::ffi::c_int;
-use std::sync::OnceLock;
 
-type Log = fn(c_int, &str);
-
-static LOG: OnceLock<Log> = OnceLock::new();
-
-/// SQLite is there from now on.
-pub(crate) fn to(log: Log) {
-    let _ = LOG.set(log);
+/// One SQLite, which has loaded this library.
+pub(crate) trait Log: Sync {
+    /// Says why a call returns this number.
+    fn tell(&self, number: c_int, why: &str);
 }
 
-/// Says why a call returns this number.
-pub(crate) fn tell(number: c_int, why: &str) {
-    if let Some(log) = LOG.get() {
-        log(number, why);
+static ALL: Mutex<Vec<&'static dyn Log>> = Mutex::new(Vec::new());
+
+/// This one is there from now on. Once more is no harm.
+pub(crate) fn add(log: &'static dyn Log) {
+    let mut all = ALL.lock();
+    if !all.iter().any(|known| std::ptr::addr_eq(*known, log)) {
+        all.push(log);
     }
+}
+
+/// Says to all of them what is no single one's.
+pub(crate) fn tell_all(number: c_int, why: &str) {
+    let all = ALL.lock().clone();
+    for log in all {
+        log.tell(number, why);
+    }
+}
+
+/// Of tests, where there is no SQLite.
+#[cfg(test)]
+pub(crate) struct Nobody;
+
+#[cfg(test)]
+impl Log for Nobody {
+    fn tell(&self, _number: c_int, _why: &str) {}
 }

@@ -1,47 +1,43 @@
-//! Functions of the SQLite that has loaded this.
+//! Functions of a SQLite that has loaded this. There may be several in a process, each a library of its own: what is theirs,
+//! the VFS and each file, knows which.
 
 use super::types::{Routines, Sqlite, Vfs};
-use crate::told;
+use crate::told::{self, Log};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::OnceLock;
 
 /// 3.8.7, of 2014: the oldest that has all that is used.
-pub(crate) const VERSION_MIN: c_int = 3_008_007;
+const VERSION_MIN: c_int = 3_008_007;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Api(&'static Routines);
-
-static API: OnceLock<Api> = OnceLock::new();
+pub(crate) struct Api(pub(super) &'static Routines);
 
 impl Api {
-    /// Of SQLite, which has given the address to the entry point.
-    ///
-    /// # Errors
-    /// Its version, if it is too old; 0 if it can't be extended, and so has none to show.
-    pub(crate) fn enter(routines: *const Routines) -> Result<Api, c_int> {
+    /// Of SQLite, which has given the address to the entry point or to what it calls for each new connection. `None`: it is
+    /// too old, or can't be extended, and so has none to show.
+    pub(crate) fn enter(routines: *const Routines) -> Option<Api> {
         if routines.is_null() {
-            return Err(0);
+            return None;
         }
         // SAFETY: SQLite's own table, which is there as long as the process. Only its first part is looked at before the
         // version says that it has all of this form.
         let version = unsafe { (*routines).libversion_number }();
         if version < VERSION_MIN {
-            return Err(version);
+            return None;
         }
         // SAFETY: the same, and it is long enough.
-        let api = *API.get_or_init(|| Api(unsafe { &*routines }));
-        told::to(log);
-        Ok(api)
-    }
-
-    /// Once the entry point was called: nothing of this crate is called before.
-    pub(crate) fn get() -> Option<Api> {
-        API.get().copied()
+        let routines = unsafe { &*routines };
+        told::add(routines);
+        Some(Api(routines))
     }
 
     /// As `SQLITE_VERSION_NUMBER`.
     pub(crate) fn version(self) -> c_int {
         (self.0.libversion_number)()
+    }
+
+    /// Its log.
+    pub(crate) fn log(self) -> &'static dyn Log {
+        self.0
     }
 
     pub(crate) fn vfs_find(self, name: Option<&CStr>) -> *mut Vfs {
@@ -78,15 +74,20 @@ impl Api {
     }
 
     /// A parameter of the URI that a file of SQLite's was opened by.
-    pub(crate) fn uri_parameter(self, path: *const c_char, name: &str) -> Option<String> {
+    pub(crate) fn uri_parameter(self, path: &CStr, name: &str) -> Option<String> {
         let name = CString::new(name).ok()?;
-        let value = (self.0.uri_parameter)(path, name.as_ptr());
+        let value = (self.0.uri_parameter)(path.as_ptr(), name.as_ptr());
         if value.is_null() {
             return None;
         }
         // SAFETY: not NULL, so it is a text of SQLite's that lives as long as the file's name.
         let value = unsafe { CStr::from_ptr(value) };
         Some(value.to_string_lossy().into_owned())
+    }
+
+    /// One of SQLite's own that is on or off, as SQLite reads it: `yes`, `FALSE`, `00`.
+    pub(crate) fn uri_boolean(self, path: &CStr, name: &CStr, default: bool) -> bool {
+        (self.0.uri_boolean)(path.as_ptr(), name.as_ptr(), default.into()) != 0
     }
 
     /// A text that SQLite frees. NULL if there is no memory.
@@ -97,9 +98,10 @@ impl Api {
     }
 }
 
-fn log(number: c_int, why: &str) {
-    let Some(api) = Api::get() else { return };
-    let why = CString::new(format!("millpond: {why}").replace('\0', "?")).unwrap_or_default();
-    // SAFETY: the form has one place, for a text.
-    unsafe { (api.0.log)(number, c"%s".as_ptr(), why.as_ptr()) };
+impl Log for Routines {
+    fn tell(&self, number: c_int, why: &str) {
+        let why = CString::new(format!("millpond: {why}").replace('\0', "?")).unwrap_or_default();
+        // SAFETY: the form has one place, for a text.
+        unsafe { (self.log)(number, c"%s".as_ptr(), why.as_ptr()) };
+    }
 }

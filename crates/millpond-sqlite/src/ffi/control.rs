@@ -1,7 +1,7 @@
 //! What SQLite asks or tells of a file beside its bytes: `xFileControl`.
 
 use super::api::Api;
-use super::methods::with;
+use super::methods::{api_of, with};
 use super::types::OsFile;
 use crate::code;
 use crate::file::Opened;
@@ -19,6 +19,7 @@ const MMAP_SIZE: c_int = 18;
 const HAS_MOVED: c_int = 20;
 
 pub(super) extern "C" fn file_control(file: *mut OsFile, op: c_int, argument: *mut c_void) -> c_int {
+    let api = api_of(file);
     with(file, code::NOTFOUND, |file| match op {
         LOCK_STATE => set(argument, file.level() as c_int),
         LAST_ERRNO => set(argument, file.errno),
@@ -26,10 +27,7 @@ pub(super) extern "C" fn file_control(file: *mut OsFile, op: c_int, argument: *m
         SIZE_HINT => code::OK,
         PERSIST_WAL => flag(argument, &mut file.persists_wal),
         POWERSAFE_OVERWRITE => flag(argument, &mut file.powersafe_overwrite),
-        VFS_NAME => match Api::get() {
-            Some(api) => set(argument, api.text(file.vfs())),
-            None => code::NOTFOUND,
-        },
+        VFS_NAME => set(argument, api.text(file.vfs())),
         MMAP_SIZE => {
             let wanted: i64 = get(argument);
             let before = file.fetch_bytes_max as i64;
@@ -39,7 +37,7 @@ pub(super) extern "C" fn file_control(file: *mut OsFile, op: c_int, argument: *m
             set(argument, before)
         }
         HAS_MOVED => set(argument, c_int::from(file.has_moved())),
-        PRAGMA => pragma(file, argument.cast()),
+        PRAGMA => pragma(api, file, argument.cast()),
         _ => code::NOTFOUND,
     })
 }
@@ -65,7 +63,7 @@ fn flag(argument: *mut c_void, own: &mut bool) -> c_int {
 }
 
 /// `PRAGMA millpond`, with or without `=argument`. Three texts: what SQLite gets, the name, the argument or NULL.
-fn pragma(file: &mut Opened, texts: *mut *mut c_char) -> c_int {
+fn pragma(api: Api, file: &mut Opened, texts: *mut *mut c_char) -> c_int {
     let text = |n: usize| {
         // SAFETY: SQLite gives three.
         let place = unsafe { texts.add(n) };
@@ -77,9 +75,6 @@ fn pragma(file: &mut Opened, texts: *mut *mut c_char) -> c_int {
     if text(1).is_none_or(|name| !name.eq_ignore_ascii_case("millpond")) {
         return code::NOTFOUND;
     }
-    let Some(api) = Api::get() else {
-        return code::NOTFOUND;
-    };
     let (answer, number) = match file.pragma(text(2).as_deref()) {
         Ok(answer) => (answer, code::OK),
         Err(why) => (why, code::ERROR),

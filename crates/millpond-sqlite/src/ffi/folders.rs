@@ -7,7 +7,6 @@ use super::vfs::open::{MAIN_DB, MAIN_JOURNAL, SUPER_JOURNAL, WAL};
 use crate::code;
 use crate::file::Opened;
 use crate::folder::{self, Folders};
-use crate::told;
 use std::ffi::{CStr, c_char, c_int};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,7 +47,8 @@ extern "C" fn open(
     }
     // SAFETY: not NULL, so it is a text that lives as long as the file.
     let name = unsafe { CStr::from_ptr(name) };
-    vfs::open_by(name, file, flags, flags_out, |path, asked, parameter| {
+    let api = vfs::api_of(own);
+    vfs::open_by(api, name, file, flags, flags_out, |path, asked, parameter| {
         let cant = |why: String| (code::CANTOPEN, why);
         if flags & SUPER_JOURNAL != 0 {
             let why = "a transaction that changes several databases of a store needs a WAL in each, or \
@@ -66,12 +66,12 @@ extern "C" fn open(
             let _ = writeln!(std::io::stderr(), "millpond: {path_text} can't be opened: {why}");
             cant(why)
         })?;
-        Opened::in_folder(folder, path, name, asked, parameter)
+        Opened::in_folder(folder, path, name, asked, parameter, api.log())
     })
 }
 
 /// Cuts it to nothing, and syncs that: a transaction whose journal comes again was none.
-extern "C" fn delete(_own: *mut Vfs, name: *const c_char, _sync_dir: c_int) -> c_int {
+extern "C" fn delete(own: *mut Vfs, name: *const c_char, _sync_dir: c_int) -> c_int {
     let delete = || {
         let Some((folder, name)) = text(name).and_then(folder::find) else {
             return code::IOERR_DELETE;
@@ -90,7 +90,7 @@ extern "C" fn delete(_own: *mut Vfs, name: *const c_char, _sync_dir: c_int) -> c
         match cut {
             Ok(()) => code::OK,
             Err(why) => {
-                told::tell(code::IOERR_DELETE, &why);
+                vfs::api_of(own).log().tell(code::IOERR_DELETE, &why);
                 code::IOERR_DELETE
             }
         }

@@ -6,7 +6,6 @@ use super::{folders, methods, vfs};
 use crate::code;
 use crate::folder::Folders;
 use crate::process;
-use crate::told;
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{UnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -20,38 +19,51 @@ const FILE_POINTER: c_int = 7;
 const SETTINGS: [&std::ffi::CStr; 2] = [c"PRAGMA cache_size=-512", c"PRAGMA mmap_size=1099511627776"];
 
 /// Registers the VFS `millpond`. SQLite finds it by the library's name, `libmillpond_sqlite.so`; a program that is linked with
-/// `libmillpond_sqlite.a` gives it to sqlite3_auto_extension. The library stays when the connection is closed.
+/// `libmillpond_sqlite.a` gives it to sqlite3_auto_extension. The library stays when the connection is closed. Each SQLite of
+/// a process that loads it has it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sqlite3_millpondsqlite_init(
     _connection: *mut Sqlite,
     error: Option<NonNull<*mut c_char>>,
     routines: *const Routines,
 ) -> c_int {
+    load(error, routines, |_| Ok(()))
+}
+
+/// Registers what this library has in the SQLite that has called its entry point, then what `more` adds.
+fn load(
+    error: Option<NonNull<*mut c_char>>,
+    routines: *const Routines,
+    more: impl FnOnce(Api) -> Result<(), String> + UnwindSafe,
+) -> c_int {
     catch_unwind(|| {
-        let api = match Api::enter(routines) {
-            Ok(api) => api,
-            Err(_too_old) => return code::ERROR,
+        let Some(api) = Api::enter(routines) else {
+            return code::ERROR;
         };
-        let fail = |why: &str| {
-            if let Some(error) = error {
-                // SAFETY: SQLite's place for the text.
-                unsafe { error.write(api.text(why)) };
-            }
-            code::ERROR
-        };
-        let is_default = process::is_on(&process::variable(), process::DEFAULT);
-        match vfs::register(api, is_default) {
-            code::OK => {}
-            number => return fail(&format!("millpond: SQLite has refused the VFS: {number}")),
+        let registered = register(api).and_then(|()| more(api));
+        match (registered, error) {
+            (Ok(()), _) => return code::OK_LOAD_PERMANENTLY,
+            // SAFETY: SQLite's place for the text.
+            (Err(why), Some(error)) => unsafe { error.write(api.text(&format!("millpond: {why}"))) },
+            (Err(_), None) => {}
         }
-        match api.auto_extension(opened as *const c_void) {
-            code::OK => code::OK_LOAD_PERMANENTLY,
-            number => fail(&format!(
-                "millpond: SQLite has refused a function for new connections: {number}"
-            )),
-        }
+        code::ERROR
     })
     .unwrap_or(code::ERROR)
+}
+
+fn register(api: Api) -> Result<(), String> {
+    let is_default = process::is_on(&process::variable(), process::DEFAULT)?;
+    match vfs::register(api, is_default) {
+        code::OK => {}
+        number => return Err(format!("SQLite has refused the VFS: {number}")),
+    }
+    match api.auto_extension(opened as *const c_void) {
+        code::OK => Ok(()),
+        number => Err(format!(
+            "SQLite has refused a function for new connections: {number}"
+        )),
+    }
 }
 
 /// Defines the entry point of a library that has folders besides: its name is `$init`, and `$folders` gives them. SQLite
@@ -73,28 +85,20 @@ macro_rules! entry_point {
 
 /// What [`entry_point`](crate::entry_point) does: registers the VFS of this library, and that of folders.
 pub fn load_with_folders(
-    connection: *mut Sqlite,
+    _connection: *mut Sqlite,
     error: Option<NonNull<*mut c_char>>,
     routines: *const Routines,
     of: impl FnOnce() -> Arc<dyn Folders> + UnwindSafe,
 ) -> c_int {
-    let loaded = sqlite3_millpondsqlite_init(connection, error, routines);
-    let Some(api) = Api::get().filter(|_| loaded == code::OK_LOAD_PERMANENTLY) else {
-        return loaded;
-    };
-    match catch_unwind(|| folders::register(api, of())) {
-        Ok(code::OK) => loaded,
-        Ok(number) => {
-            told::tell(number, "SQLite has refused the VFS of stores");
-            code::ERROR
-        }
-        Err(_panic) => code::ERROR,
-    }
+    load(error, routines, |api| match folders::register(api, of()) {
+        code::OK => Ok(()),
+        number => Err(format!("SQLite has refused the VFS of stores: {number}")),
+    })
 }
 
 /// Called by SQLite for each connection that is opened from then on.
-extern "C" fn opened(connection: *mut Sqlite, _error: *mut *mut c_char, _routines: *const c_void) -> c_int {
-    let Some(api) = Api::get() else {
+extern "C" fn opened(connection: *mut Sqlite, _error: *mut *mut c_char, routines: *const Routines) -> c_int {
+    let Some(api) = Api::enter(routines) else {
         return code::OK;
     };
     let mut file: *mut OsFile = std::ptr::null_mut();

@@ -1,5 +1,6 @@
 //! Methods of files.
 
+use super::api::Api;
 use super::control;
 use super::types::{IoMethods, OsFile};
 use crate::code;
@@ -52,15 +53,22 @@ pub(super) fn leave_closed(file: *mut OsFile) {
 }
 
 /// Gives SQLite an open file.
-pub(super) fn leave(file: *mut OsFile, opened: Opened) {
+pub(super) fn leave(file: *mut OsFile, opened: Opened, api: Api) {
     let opened = Box::into_raw(Box::new(opened));
     // SAFETY: SQLite's memory for a file, of the size that the VFS asks for.
     unsafe {
         file.write(OsFile {
             methods: &raw const METHODS,
             opened,
+            routines: api.0,
         })
     };
+}
+
+/// The SQLite that has this file.
+pub(super) fn api_of(file: *mut OsFile) -> Api {
+    // SAFETY: SQLite gives a file that `leave` has left.
+    Api(unsafe { (*file).routines })
 }
 
 /// Whether a file of SQLite's is one of the cache's.

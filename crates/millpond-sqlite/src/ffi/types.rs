@@ -18,6 +18,8 @@ pub(crate) struct OsFile {
     pub(crate) methods: *const IoMethods,
     /// Of a box.
     pub(crate) opened: *mut crate::file::Opened,
+    /// Of the SQLite that has it.
+    pub(crate) routines: &'static Routines,
 }
 
 /// `sqlite3_io_methods`, version 3.
@@ -90,7 +92,9 @@ pub struct Routines {
     pub(crate) vfs_register: extern "C" fn(*mut Vfs, c_int) -> c_int,
     _143: Unused<24>,
     pub(crate) log: unsafe extern "C" fn(c_int, *const c_char, ...),
-    _168: Unused<21>,
+    _168: Unused<19>,
+    pub(crate) uri_boolean: extern "C" fn(*const c_char, *const c_char, c_int) -> c_int,
+    _188: Unused<1>,
     pub(crate) uri_parameter: extern "C" fn(*const c_char, *const c_char) -> *const c_char,
     _190: Unused<2>,
     pub(crate) auto_extension: extern "C" fn(*const c_void) -> c_int,
@@ -98,7 +102,7 @@ pub struct Routines {
 
 /// By the names of `sqlite3ext.h`, where the test `layout` looks for them in the same order.
 #[cfg(test)]
-const PLACES: [(&str, usize); 8] = [
+const PLACES: [(&str, usize); 9] = [
     ("exec", std::mem::offset_of!(Routines, exec)),
     (
         "libversion_number",
@@ -108,6 +112,7 @@ const PLACES: [(&str, usize); 8] = [
     ("file_control", std::mem::offset_of!(Routines, file_control)),
     ("vfs_find", std::mem::offset_of!(Routines, vfs_find)),
     ("log", std::mem::offset_of!(Routines, log)),
+    ("uri_boolean", std::mem::offset_of!(Routines, uri_boolean)),
     ("uri_parameter", std::mem::offset_of!(Routines, uri_parameter)),
     ("auto_extension", std::mem::offset_of!(Routines, auto_extension)),
 ];

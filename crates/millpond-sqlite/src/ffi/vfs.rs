@@ -8,13 +8,20 @@ use crate::code;
 use crate::file::Opened;
 use crate::opening::Asked;
 use crate::process;
-use crate::told;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 const NAME: &CStr = c"millpond";
+
+/// What each VFS of this library has with it.
+struct Own {
+    /// The SQLite that has it.
+    api: Api,
+    /// What was the default there.
+    below: *mut Vfs,
+}
 
 /// SQLite 3.10 and newer gives names of databases in which no link is left.
 const RESOLVES_LINKS: c_int = 3_010_000;
@@ -50,13 +57,15 @@ pub(super) fn add(api: Api, name: &'static CStr, is_default: bool, change: impl 
         return code::ERROR;
     };
     let version = facts.version.min(2);
+    // For ever, as SQLite has it from now on; so is the VFS.
+    let own = Box::into_raw(Box::new(Own { api, below }));
     let vfs = Vfs {
         version,
         file_bytes: facts.file_bytes.max(size_of::<OsFile>() as c_int),
         path_bytes_max: facts.path_bytes_max,
         next: std::ptr::null_mut(),
         name: name.as_ptr(),
-        own: below.cast(),
+        own: own.cast(),
         open,
         delete,
         access,
@@ -74,7 +83,6 @@ pub(super) fn add(api: Api, name: &'static CStr, is_default: bool, change: impl 
             .and_then(|facts| facts.current_time_ms)
             .map(|_| current_time_ms as _),
     };
-    // For ever, as SQLite has it from now on.
     api.vfs_register(Box::into_raw(Box::new(change(vfs))), is_default)
 }
 
@@ -82,12 +90,23 @@ fn path_of(name: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
+fn own(vfs: *mut Vfs) -> &'static Own {
+    // SAFETY: SQLite gives the one that `add` has made.
+    let own = unsafe { (*vfs).own }.cast::<Own>();
+    // SAFETY: `add` has made it with that, for ever.
+    unsafe { &*own }
+}
+
 /// The VFS below, which is given itself.
 pub(super) fn below(vfs: *mut Vfs) -> (&'static Vfs, *mut Vfs) {
-    // SAFETY: SQLite gives the one that `register` has made.
-    let below = unsafe { (*vfs).own }.cast::<Vfs>();
-    // SAFETY: `register` has looked at it, and registered ones stay.
+    let below = own(vfs).below;
+    // SAFETY: `add` has looked at it, and registered ones stay.
     (unsafe { &*below }, below)
+}
+
+/// The SQLite that has this VFS.
+pub(super) fn api_of(vfs: *mut Vfs) -> Api {
+    own(vfs).api
 }
 
 extern "C" fn open(
@@ -103,13 +122,15 @@ extern "C" fn open(
     }
     // SAFETY: not NULL, so it is a text that lives as long as the file.
     let name = unsafe { CStr::from_ptr(name) };
-    open_by(name, file, flags, flags_out, |path, asked, parameter| {
-        Opened::new(path, asked, parameter)
+    let api = api_of(vfs);
+    open_by(api, name, file, flags, flags_out, |path, asked, parameter| {
+        Opened::new(path, asked, parameter, api.log())
     })
 }
 
 /// Opens a file by its name, flags and parameters.
 pub(super) fn open_by(
+    api: Api,
     name: &CStr,
     file: *mut OsFile,
     flags: c_int,
@@ -119,21 +140,22 @@ pub(super) fn open_by(
     methods::leave_closed(file);
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let path = path_of(name);
+        // Another name may have nothing behind it to look at.
+        let has_parameters = flags & open::URI != 0;
         let asked = Asked {
             writes: flags & open::READ_WRITE != 0,
             creates: flags & open::CREATE != 0,
             is_new: flags & open::EXCLUSIVE != 0,
             is_database: flags & open::MAIN_DB != 0,
-            follows: Api::get().is_none_or(|api| api.version() < RESOLVES_LINKS),
+            is_powersafe: !has_parameters || api.uri_boolean(name, c"psow", true),
+            follows: api.version() < RESOLVES_LINKS,
         };
-        // Another name may have nothing behind it to look at.
-        let has_parameters = flags & open::URI != 0;
         let parameter = |parameter: &str| match has_parameters {
-            true => Api::get()?.uri_parameter(name.as_ptr(), parameter),
+            true => api.uri_parameter(name, parameter),
             false => None,
         };
         let opened = how(path, asked, &parameter);
-        opened.inspect_err(|(number, why)| told::tell(*number, why))
+        opened.inspect_err(|(number, why)| api.log().tell(*number, why))
     }));
     let opened = match opened {
         Ok(Ok(opened)) => opened,
@@ -147,7 +169,7 @@ pub(super) fn open_by(
             false => flags & !(open::READ_WRITE | open::CREATE) | open::READ_ONLY,
         };
     }
-    methods::leave(file, opened);
+    methods::leave(file, opened, api);
     code::OK
 }
 
@@ -156,7 +178,7 @@ extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_dir: c_int) -> c_i
     let path = path_of(unsafe { CStr::from_ptr(name) });
     if catch_unwind(|| process::may_be_in_use(path)).unwrap_or(false) {
         let said = format!("{} is the parent's, and stays", path.display());
-        told::tell(code::IOERR_DELETE, &said);
+        api_of(vfs).log().tell(code::IOERR_DELETE, &said);
         return code::IOERR_DELETE;
     }
     let (facts, below) = below(vfs);

@@ -1,15 +1,17 @@
 use super::*;
+use crate::told::Nobody;
 
 const DATABASE: Asked = Asked {
     writes: true,
     creates: true,
     is_new: false,
     is_database: true,
+    is_powersafe: true,
     follows: false,
 };
 
 fn open(path: &Path) -> Opened {
-    Opened::new(path, DATABASE, |_| None).ok().unwrap()
+    Opened::new(path, DATABASE, |_| None, &Nobody).ok().unwrap()
 }
 
 #[test]
@@ -64,21 +66,6 @@ fn what_is_kept_from_writers_only_is_not_written_before_its_readers_are_done() {
     assert!(writes.shm_region(0, 32768, true).is_ok());
     for file in [reads, writes] {
         assert_eq!(file.close(), code::OK);
-    }
-}
-
-#[test]
-fn a_write_is_powersafe_unless_the_uri_says_that_it_is_not() {
-    let folder = tempfile::tempdir().unwrap();
-    for (said, is) in [
-        (None, true),
-        (Some("1"), true),
-        (Some("0"), false),
-        (Some("off"), false),
-    ] {
-        let setting = |name: &str| said.filter(|_| name == "psow").map(String::from);
-        let file = Opened::new(&folder.path().join("data.db"), DATABASE, setting);
-        assert_eq!(file.ok().unwrap().powersafe_overwrite, is, "{said:?}");
     }
 }
 

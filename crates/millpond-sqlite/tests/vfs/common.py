@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -102,3 +103,47 @@ def reader_of(path, code):
     """Makes a database that the process may only read which runs this piece of Python, with a `connection` to it."""
     read_only(path).close()
     return other("load_and_give_up_writing()\nconnection = ours(sys.argv[2])\n" + code, path)
+
+
+class Sqlite:
+    """Another SQLite of this process: a library of its own, by its functions in C."""
+
+    @staticmethod
+    def copied_to(folder):
+        """One that is a copy of the library of `sqlite3`; None if that has none."""
+        import _sqlite3  # noqa: F401, loads it
+
+        with open("/proc/self/maps") as maps:
+            lines = [line.split(maxsplit=5)[-1].strip() for line in maps]
+        libraries = [path for path in lines if "libsqlite3.so" in path and os.path.exists(path)]
+        if not libraries:
+            return None
+        return Sqlite(shutil.copy(libraries[0], f"{folder}/libanother_sqlite3.so"))
+
+    def __init__(self, library):
+        self._own = ctypes.CDLL(library)
+        self._own.sqlite3_errmsg.restype = ctypes.c_char_p
+        for function in (self._own.sqlite3_errmsg, self._own.sqlite3_enable_load_extension):
+            function.argtypes = [ctypes.c_void_p] + [ctypes.c_int] * (function is not self._own.sqlite3_errmsg)
+
+    def open(self, uri):
+        """A connection; None if there can be none."""
+        connection, read_write_create_uri = ctypes.c_void_p(), 0x2 | 0x4 | 0x40
+        number = self._own.sqlite3_open_v2(uri.encode(), ctypes.byref(connection), read_write_create_uri, None)
+        return connection if number == 0 else None
+
+    def load_extension(self, connection, library):
+        self._own.sqlite3_enable_load_extension(connection, 1)
+        why = ctypes.c_char_p()
+        number = self._own.sqlite3_load_extension(connection, library.encode(), None, ctypes.byref(why))
+        assert number == 0, why.value
+
+    def ask(self, connection, sql):
+        """The first value of the last row, or the error."""
+        found = []
+        callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, *[ctypes.POINTER(ctypes.c_char_p)] * 2)
+        row = callback(lambda _, count, values, names: found.append(values[0]) or 0)
+        number = self._own.sqlite3_exec(connection, sql.encode(), row, None, None)
+        if number != 0:
+            return self._own.sqlite3_errmsg(connection).decode()
+        return found[-1].decode() if found else ""

@@ -1,9 +1,11 @@
 """What programs do with databases, their files and settings."""
 
+import contextlib
+import itertools
 import os
 import sqlite3
 
-from common import MODES, ask, check, fails, is_root, load, ours, plain
+from common import LIBRARY, MODES, Sqlite, ask, check, fails, is_root, load, load_and_give_up_writing, ours, plain
 
 
 def the_usual_things_work(folder):
@@ -161,3 +163,129 @@ def it_can_be_the_vfs_of_every_database(folder):
     connection.close()
     memory = sqlite3.connect(":memory:")
     memory.execute("create table t(a)")
+
+
+def a_parameter_that_is_off_is_off_in_each_form_that_sqlite_knows(folder):
+    load()
+
+    numbers = itertools.count()
+
+    def frames(vfs, parameter):
+        path = f"{folder}/{next(numbers)}.db"
+        connection = sqlite3.connect(f"file:{path}?vfs={vfs}&{parameter}", uri=True, isolation_level=None)
+        connection.execute("pragma journal_mode=wal")
+        connection.execute("pragma synchronous=full")
+        connection.execute("create table t(a)")
+        for n in range(3):
+            connection.execute("insert into t values(1)")
+        # Padded if a write may change bytes beside it; the last may be synced in part.
+        return -(-(os.path.getsize(path + "-wal") - 32) // (24 + 4096))
+
+    assert frames("millpond", "psow=0") > frames("millpond", "psow=1")
+    for text in ("0", "00", "off", "OFF", "No", "FALSE", "256", "1", "2", "yes", "True", "maybe", "", "truely"):
+        same = frames("unix", f"psow={text}"), frames("millpond", f"psow={text}")
+        assert same[0] == same[1], (text, same)
+    # What SQLite does without the VFS is done for this one too.
+    connection = ours(f"{folder}/locked.db")
+    connection.execute("create table t(a)")
+    connection.close()
+    holder = plain(f"{folder}/locked.db")
+    holder.execute("begin exclusive")
+    for parameter in ("nolock=TRUE", "immutable=Yes", "immutable=01"):
+        reader = ours(f"{folder}/locked.db", "&mode=ro&" + parameter)
+        assert ask(reader, "select count(*) from t") == 0
+        reader.close()
+    fails("locked", lambda: ours(f"{folder}/locked.db", "&immutable=NO&nolock=off", timeout=0).execute("select * from t"))
+
+
+def what_is_refused_has_the_number_of_sqlites_own_vfs(folder):
+    load()
+    os.symlink(f"{folder}/round", f"{folder}/round")
+    open(f"{folder}/text.db", "w").write("no database" * 1000)
+    paths = [folder, f"{folder}/none.db?mode=rw", f"{folder}/none/data.db", f"{folder}/round", f"{folder}/text.db"]
+    paths += [f"{folder}/{'n' * 300}.db", f"{folder}/text.db/below.db"]
+
+    def number(vfs, path):
+        with_parameters = path + ("&" if "?" in path else "?") + f"vfs={vfs}"
+        try:
+            with contextlib.closing(sqlite3.connect(f"file:{with_parameters}", uri=True)) as connection:
+                connection.execute("select * from sqlite_master").fetchall()
+        except sqlite3.Error as error:
+            return getattr(error, "sqlite_errorname", ""), str(error)
+
+    for path in paths:
+        assert number("millpond", path) == number("unix", path), (path, number("millpond", path))
+    # A budget that can't be is no lack of memory.
+    for memory in ("1000000G", "1", "many"):
+        fails("unable to open", lambda: ours(f"{folder}/data.db", f"&memory={memory}"))
+
+
+def a_journal_that_may_not_be_made_is_a_folder_that_may_only_be_read(folder):
+    if not is_root("a folder that may not be written"):
+        return
+    os.mkdir(f"{folder}/closed")
+    connection = plain(f"{folder}/closed/data.db")
+    connection.execute("create table t(a)")
+    connection.close()
+    os.chmod(f"{folder}/closed/data.db", 0o666)
+    os.chmod(f"{folder}/closed", 0o555)
+    os.chown(f"{folder}/closed", 1, 1)
+    os.chown(f"{folder}/closed/data.db", 1, 1)
+    load_and_give_up_writing()
+    said = []
+    for vfs in ("unix", "millpond"):
+        connection = sqlite3.connect(f"file:{folder}/closed/data.db?vfs={vfs}", uri=True, isolation_level=None)
+        try:
+            connection.execute("insert into t values(1)")
+        except sqlite3.Error as error:
+            said.append((str(error), getattr(error, "sqlite_errorname", "")))
+        connection.close()
+    assert len(said) == 2 and said[0] == said[1], said
+
+
+def each_sqlite_of_a_process_that_loads_it_has_it(folder):
+    """A copy of SQLite's library is another SQLite for the process, with a list of VFSes of its own."""
+    second = Sqlite.copied_to(folder)
+    if second is None:
+        print("skipped: two SQLites: no library of SQLite to copy")
+        return
+    load()
+    first = ours(f"{folder}/data.db")
+    first.execute("create table t(a)")
+    # The first is told of its own, and not the second, which has not loaded it.
+    assert second.open(f"file:{folder}/data.db?vfs=millpond") is None
+    loader = second.open(":memory:")
+    second.load_extension(loader, LIBRARY)
+    connection = second.open(f"file:{folder}/data.db?vfs=millpond")
+    assert connection is not None
+    # Texts are from the right one's memory, and so are answers of errors.
+    assert second.ask(connection, "pragma millpond=memory") == "8M"
+    assert "no.such" in second.ask(connection, "pragma millpond='no.such=1'")
+    # They have one cache, and keep each other out as connections of one do.
+    first.execute("insert into t values(1)")
+    assert second.ask(connection, "select count(*) from t") == "1"
+    first.execute("begin immediate")
+    assert "locked" in second.ask(connection, "insert into t values(2)")
+    first.execute("commit")
+    assert second.ask(connection, "insert into t values(2)") == ""
+    assert ask(first, "select count(*) from t") == 2
+    assert second.ask(connection, "pragma cache_size") == "-512"
+    # And loaded once more in each.
+    load()
+    second.load_extension(loader, LIBRARY)
+    assert second.ask(second.open(f"file:{folder}/data.db?vfs=millpond"), "select count(*) from t") == "2"
+
+
+def a_named_database_in_memory_is_one_if_it_was_opened_after_the_library_was_loaded(folder):
+    named = "file:named?mode=memory&cache=shared"
+    early = sqlite3.connect(named, uri=True)
+    early.execute("create table t(a)")
+    early.commit()
+    load()  # with MILLPOND_SQLITE=default=1
+    # SQLite shares it among connections with the same VFS, and asks none of them.
+    fails("no such table", lambda: sqlite3.connect(named, uri=True).execute("select * from t"))
+    assert ask(sqlite3.connect(named + "&vfs=unix", uri=True), "select count(*) from t") == 0
+    late = sqlite3.connect("file:late?mode=memory&cache=shared", uri=True)
+    late.execute("create table t(a)")
+    late.commit()
+    assert ask(sqlite3.connect("file:late?mode=memory&cache=shared", uri=True), "select count(*) from t") == 0

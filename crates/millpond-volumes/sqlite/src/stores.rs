@@ -1,6 +1,7 @@
 //! Stores that have databases which are open: each is opened with the first of its files and closed with the last, so that
 //! the next process need not take over.
 
+use millpond::internal::quantity;
 use millpond::{File, PageCache, device};
 use millpond_sqlite::folder::{self, Folder, Folders};
 use millpond_volumes::layout::OpenError;
@@ -100,6 +101,20 @@ impl Folders for Stores {
     }
 }
 
+/// The size of a page as a URI has it.
+///
+/// # Errors
+/// What is allowed.
+fn page_bytes_of(text: &str) -> Result<u32, String> {
+    let bytes = quantity::parse_size(text)
+        .map_err(|why| format!("page_bytes: {why}"))?
+        .0;
+    match u32::try_from(bytes) {
+        Ok(bytes) if bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("page_bytes: {text} is no power of two from 4K to 1M")),
+    }
+}
+
 /// Opens a store with a cache of its own.
 fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<CacheStore, String> {
     let number = |name: &str| {
@@ -109,16 +124,13 @@ fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<C
                 .map_err(|_| format!("{name}={text} is no number")),
         )
     };
-    let wanted = number("page_bytes").transpose()?;
-    if let Some(bytes) =
-        wanted.filter(|bytes| !bytes.is_power_of_two() || !(4 << 10..=1 << 20).contains(bytes))
-    {
-        return Err(format!("page_bytes={bytes}: a power of two from 4096 to 1048576"));
-    }
-    let is_on = |name: &str| parameter(name).is_some_and(|value| value != "0");
+    let wanted = parameter("page_bytes")
+        .map(|text| page_bytes_of(&text))
+        .transpose()?;
+    let is_on = |name: &str| folder::is_on(parameter, name);
     let delay = number("delay_ms").transpose()?.unwrap_or(0);
     let options = StoreOptions::new()
-        .take_over(is_on("take_over"))
+        .take_over(is_on("take_over")?)
         .delay(Duration::from_millis(delay.into()));
     let mut page_bytes = wanted.unwrap_or(PAGE_BYTES);
     loop {
@@ -128,7 +140,7 @@ fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<C
             .memory(MEMORY_BYTES)
             .page_size(page_bytes.min(CACHE_PAGE_BYTES_MAX).into())
             .populate(false)
-            .control(is_on("control"))
+            .control(is_on("control")?)
             .device(volumes.clone())
             .build()
             .map_err(|error| error.to_string())?;
@@ -220,6 +232,40 @@ mod tests {
         // Closed: it need not be taken over.
         let again = stores.open(url, &nothing).ok().unwrap();
         assert_eq!(again.len("data.db"), Some(4));
+    }
+
+    #[test]
+    fn a_parameter_that_is_off_takes_nothing_over() {
+        let url = "memory://held";
+        let held = open_store(url, &nothing).unwrap();
+        let open = |said: &str| {
+            let parameter = |name: &str| (name == "take_over").then(|| said.to_owned());
+            open_store(url, &parameter).map(drop)
+        };
+        for said in ["0", "00", "no", "FALSE"] {
+            let why = open(said).unwrap_err();
+            assert!(why.contains("say take_over=1"), "{said}: {why}");
+        }
+        let why = open("perhaps").unwrap_err();
+        assert!(
+            why.starts_with("take_over=perhaps is neither on nor off"),
+            "{why}"
+        );
+        held.close().unwrap();
+    }
+
+    #[test]
+    fn a_page_has_a_size_as_all_sizes_are_typed() {
+        let sized = |said: &'static str| {
+            let parameter = move |name: &str| (name == "page_bytes").then(|| said.to_owned());
+            open_store("memory://sized", &parameter).map(|store| store.close().unwrap())
+        };
+        for wrong in ["16Q", "3000", "2M", "-4096", ""] {
+            let why = sized(wrong).unwrap_err();
+            assert!(why.starts_with("page_bytes: "), "{why}");
+        }
+        sized("64K").unwrap();
+        sized("65536").unwrap();
     }
 
     /// One that is closed while another thread opens it would be refused as another's.
