@@ -1,7 +1,7 @@
 //! The tests of the tests: every deliberate mistake of `millpond_core::mutation` must be noticed.
 //!
 //! ```text
-//!   cargo test -p millpond-lab --features mutations --test mutations -- --nocapture
+//!   cargo test --workspace --features millpond-lab/mutations --test mutations -- --nocapture
 //!        │
 //!        ├─ builds the suites once, with all the mistakes in them
 //!        ├─ no mistake switched on: each test that is named here must pass
@@ -34,35 +34,41 @@ const SLOW_DAY: Duration = Duration::from_secs(900);
 /// A suite and one of its tests.
 type Test = (&'static str, &'static str);
 
-const SWARM: Test = ("swarm", "no_world_of_the_swarm_loses_a_write_or_stops");
+const SWARM: Test = (
+    "millpond-sim/all",
+    "swarm::no_world_of_the_swarm_loses_a_write_or_stops",
+);
 const DEVICES: Test = (
-    "devices",
-    "readers_of_two_disks_of_different_kinds_have_each_the_goal_of_its_disk",
+    "millpond-sim/all",
+    "devices::readers_of_two_disks_of_different_kinds_have_each_the_goal_of_its_disk",
 );
 const LATCHED: Test = (
-    "faults",
-    "syncs::a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_is_opened_anew",
+    "millpond/all",
+    "faults::syncs::a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_is_opened_anew",
 );
 const UNWRITTEN: Test = (
-    "faults",
-    "writes::what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is",
+    "millpond/all",
+    "faults::writes::what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is",
 );
 const KILLED: Test = (
-    "kill",
-    "what_a_sync_has_promised_is_there_when_the_process_is_killed",
+    "millpond/all",
+    "kill::what_a_sync_has_promised_is_there_when_the_process_is_killed",
 );
 const CRASHED: Test = (
-    "crash",
-    "what_a_sync_has_promised_is_there_after_a_crash_at_any_moment",
+    "millpond/all",
+    "crash::what_a_sync_has_promised_is_there_after_a_crash_at_any_moment",
 );
 const WRITTEN: Test = (
-    "basic",
-    "what_is_written_is_read_back_and_is_in_the_file_after_a_sync",
+    "millpond/all",
+    "basic::what_is_written_is_read_back_and_is_in_the_file_after_a_sync",
 );
-const LAST_FRAMES: Test = ("contention", "threads_take_turns_with_the_last_frames");
+const LAST_FRAMES: Test = (
+    "millpond/all",
+    "contention::threads_take_turns_with_the_last_frames",
+);
 const CUT_BESIDE: Test = (
-    "truncation",
-    "a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it",
+    "millpond/all",
+    "truncation::a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it",
 );
 
 /// The tests that must notice. Only those that notice each time: more tests do by chance.
@@ -77,24 +83,27 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::SyncErrorForgotten => &[LATCHED],
         M::SkipTail => &[WRITTEN, CUT_BESIDE, KILLED],
         M::ShortWriteIsWhole => &[
-            ("conformance", "threads_keep_what_every_device_promises"),
+            (
+                "millpond/all",
+                "conformance::threads_keep_what_every_device_promises",
+            ),
             WRITTEN,
         ],
         M::ForgetRedirtied => &[SWARM],
         M::EvictDirty => &[
             (
-                "shuttle",
+                "millpond/shuttle",
                 "writes::every_dirty_edge_is_reported_once_and_no_change_is_lost",
             ),
             LAST_FRAMES,
         ],
         M::EvictPinned => &[
             (
-                "shuttle",
+                "millpond/shuttle",
                 "evict::pinned_page_is_not_evicted_and_its_frame_not_given_away",
             ),
             (
-                "millpond",
+                "millpond/millpond",
                 "sys::arena::tests::owned_pins_keep_the_table_and_may_be_dropped_elsewhere",
             ),
         ],
@@ -104,87 +113,76 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::TransitLeaks => &[SWARM],
         M::OneControllerForAll => &[DEVICES],
         M::DeviceLimitIsTheForms => &[(
-            "millpond_core",
+            "millpond-core/millpond_core",
             "manager::tests::devices::clusters_are_as_large_as_the_device_says_and_as_many_in_transit",
         )],
         M::ThrottleForever => &[SWARM],
-        M::LoseWakeup => &[("shuttle", "waits::end_of_a_load_wakes_who_waits_for_it")],
+        M::LoseWakeup => &[("millpond/shuttle", "waits::end_of_a_load_wakes_who_waits_for_it")],
         M::SyncNotEndedByCut => &[(
-            "millpond_core",
+            "millpond-core/millpond_core",
             "manager::tests::write::a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off",
         )],
         M::PassNotResumed => &[(
-            "millpond_core",
+            "millpond-core/millpond_core",
             "manager::tests::write::a_page_in_other_hands_holds_up_a_sync_until_a_tick",
         )],
         M::OldBytesBehindCut => &[
-            ("basic", "truncation_drops_pages_and_growth_reads_zeros"),
+            (
+                "millpond/all",
+                "basic::truncation_drops_pages_and_growth_reads_zeros",
+            ),
             CUT_BESIDE,
         ],
         M::CutBeforeWrites => &[(
-            "truncation",
-            "a_write_on_its_way_does_not_make_a_file_longer_again_that_was_cut_meanwhile",
+            "millpond/all",
+            "truncation::a_write_on_its_way_does_not_make_a_file_longer_again_that_was_cut_meanwhile",
         )],
-        M::PoisonWakesNobody => &[("contention", "who_waits_for_a_page_is_told_that_its_reader_broke")],
-        M::OldTwinIsKept => &[("region", "words::what_is_written_after_it_was_read_is_kept")],
+        M::PoisonWakesNobody => &[(
+            "millpond/all",
+            "contention::who_waits_for_a_page_is_told_that_its_reader_broke",
+        )],
+        M::OldTwinIsKept => &[(
+            "millpond/all",
+            "region::words::what_is_written_after_it_was_read_is_kept",
+        )],
         M::BimodalShareIsFixed => &[(
-            "millpond_core",
+            "millpond-core/millpond_core",
             "lru::tests::bimodal::the_share_falls_where_nothing_is_used_again_and_recovers",
         )],
         M::TargetOnlyRises => &[(
-            "millpond_core",
+            "millpond-core/millpond_core",
             "lru::tests::millpond::the_target_stays_within_memory",
         )],
         M::MappedCopyIsKept => &[(
-            "millpond",
+            "millpond/millpond",
             "sys::mapped_tests::what_a_call_changes_is_touched_at_once",
         )],
         M::OpenedPageIsUnknown => &[(
-            "millpond",
+            "millpond/millpond",
             "sys::mapped_tests::written::what_is_stored_is_read_by_calls_at_once_and_on_the_device_after_a_sync",
         )],
         M::OpenedWhilePinned => &[(
-            "shuttle",
+            "millpond/shuttle",
             "mapped::a_page_that_is_written_in_a_mapping_is_read_and_written_when_it_is_shut_and_stays_until_then",
         )],
         M::MappedTailIsKept => &[(
-            "millpond",
+            "millpond/millpond",
             "sys::mapped_tests::written::what_is_stored_behind_the_end_of_a_file_is_never_the_file_s",
         )],
         M::TailIsOpened => &[(
-            "mapping",
-            "a_store_behind_the_end_of_a_file_that_is_becoming_longer_waits_until_it_is",
+            "millpond/all",
+            "mapping::a_store_behind_the_end_of_a_file_that_is_becoming_longer_waits_until_it_is",
         )],
     }
 }
 
-/// What is built: of which package, and which targets.
-const BUILDS: [(&str, &[&str]); 3] = [
-    ("millpond-core", &["--lib"]),
-    ("millpond", &["--lib", "--tests"]),
-    ("millpond-sim", &["--test", "swarm", "--test", "devices"]),
-];
-
 /// What `MILLPOND_MUTATIONS=all` runs.
-const SUITES: [&str; 18] = [
-    "devices",
-    "region",
-    "millpond_core",
-    "millpond",
-    "conformance",
-    "basic",
-    "guards",
-    "opening",
-    "faults",
-    "truncation",
-    "shuttle",
-    "swarm",
-    "model",
-    "concurrency",
-    "contention",
-    "mapping",
-    "kill",
-    "crash",
+const SUITES: [&str; 5] = [
+    "millpond-core/millpond_core",
+    "millpond/millpond",
+    "millpond/shuttle",
+    "millpond/all",
+    "millpond-sim/all",
 ];
 
 /// A program full of tests, and the folder in which cargo would run it.
@@ -193,31 +191,33 @@ struct Suite {
     folder: PathBuf,
 }
 
-/// Builds the suites, with all mistakes in them.
+/// Builds the suites, with all mistakes in them: all tests of the workspace with this feature, which are there already where
+/// they were run so (as `.ci/run` does). By package and target.
 fn build() -> BTreeMap<String, Suite> {
     let mut suites = BTreeMap::new();
-    for (package, targets) in BUILDS {
-        let built = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-            .args(["test", "--no-run", "--quiet", "--message-format=json"])
-            .args(["--features", "mutations", "-p", package])
-            .args(targets)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .stderr(Stdio::inherit())
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "the tests of {package} can't be built");
-        for line in String::from_utf8(built.stdout).unwrap().lines() {
-            let message: serde_json::Value = serde_json::from_str(line).unwrap();
-            let text = |at: &str| message.pointer(at)?.as_str().map(str::to_owned);
-            if let Some(program) = text("/executable") {
-                let manifest = PathBuf::from(text("/manifest_path").unwrap());
-                let suite = Suite {
-                    program: program.into(),
-                    folder: manifest.parent().unwrap().into(),
-                };
-                suites.insert(text("/target/name").unwrap(), suite);
-            }
-        }
+    let built = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+        .args(["test", "--workspace", "--features", "millpond-lab/mutations"])
+        .args(["--no-run", "--quiet", "--message-format=json"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "the tests can't be built");
+    for line in String::from_utf8(built.stdout).unwrap().lines() {
+        let message: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = |at: &str| message.pointer(at)?.as_str().map(str::to_owned);
+        let is_test = message.pointer("/profile/test") == Some(&serde_json::Value::Bool(true));
+        let Some(program) = text("/executable").filter(|_| is_test) else {
+            continue;
+        };
+        let manifest = PathBuf::from(text("/manifest_path").unwrap());
+        let folder = manifest.parent().unwrap();
+        let package = folder.file_name().unwrap().to_string_lossy();
+        let suite = Suite {
+            program: program.into(),
+            folder: folder.into(),
+        };
+        suites.insert(format!("{package}/{}", text("/target/name").unwrap()), suite);
     }
     suites
 }

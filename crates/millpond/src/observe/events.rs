@@ -13,7 +13,7 @@
 //!
 //! Without a subscriber each of them is a look at one variable, on paths that take a lock or wait anyhow. They come from
 //! the thread that met them, without the core lock; some with a lock of the file they are about, so a subscriber must not use
-//! the cache. `crates/millpond/tests/events.rs` collects them.
+//! the cache. `crates/millpond/tests/all/events.rs` collects them.
 
 use crate::device::Warning;
 use crate::error::Error;

@@ -1,0 +1,227 @@
+//! What the disk refuses, as programs at the mount are told.
+
+use super::{TestMount, folders, skip};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A small file system in memory, until it is dropped.
+pub(crate) struct Small {
+    pub(crate) at: PathBuf,
+    #[expect(dead_code, reason = "removed when dropped")]
+    folder: tempfile::TempDir,
+}
+
+impl Small {
+    pub(crate) fn new() -> Option<Small> {
+        Small::of("8m")
+    }
+
+    /// `size`: as tmpfs takes it. `None`, and says why, where nothing can be mounted.
+    pub(crate) fn of(size: &str) -> Option<Small> {
+        let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+        let at = folder.path().join("small");
+        fs::create_dir(&at).unwrap();
+        let size = std::ffi::CString::new(format!("size={size}")).unwrap();
+        match rustix::mount::mount("small", &at, "tmpfs", MountFlags::empty(), Some(size.as_c_str())) {
+            Ok(()) => Some(Small { at, folder }),
+            Err(error) => {
+                skip(&format!("a small file system can't be mounted: {error}"));
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.at, UnmountFlags::DETACH);
+    }
+}
+
+fn is_full(result: io::Result<()>) {
+    assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+}
+
+/// More than the small file system has room for. If some of it has been written by then, the write is told.
+fn write_too_much(file: &mut File) {
+    let written = file.write_all(&vec![7; 12 << 20]);
+    if written.is_err() {
+        is_full(written);
+    }
+}
+
+#[test]
+fn what_the_disk_has_no_room_for_is_an_error_of_sync_and_close_until_there_is_some() {
+    let Some(small) = Small::new() else { return };
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
+        return;
+    };
+    fs::write(mounted.at().join("other"), vec![1; 3 << 20]).unwrap();
+    File::open(mounted.at().join("other"))
+        .unwrap()
+        .sync_all()
+        .unwrap();
+    let mut file = File::create_new(mounted.at().join("file")).unwrap();
+    file.write_all(&vec![7; 6 << 20]).unwrap();
+    is_full(file.sync_all());
+    // It is still there, and every sync says so.
+    let mut bytes = vec![0; 6 << 20];
+    File::open(mounted.at().join("file"))
+        .unwrap()
+        .read_exact_at(&mut bytes, 0)
+        .unwrap();
+    assert!(bytes.iter().all(|&byte| byte == 7));
+    is_full(file.sync_data());
+    // Who closes is told as well.
+    let again = File::options()
+        .write(true)
+        .open(mounted.at().join("file"))
+        .unwrap();
+    if let Some(closed) = close(again) {
+        is_full(closed);
+    }
+    // Umount does not lose it.
+    let (code, said) = crate::mount::millpond(&["umount", &mounted.at().display().to_string()]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("it stays mounted"), "{said}");
+    fs::remove_file(mounted.at().join("other")).unwrap();
+    // The kernel says a moment later that it has forgotten the file whose room it is.
+    let began = Instant::now();
+    while file.sync_all().is_err() {
+        assert!(began.elapsed() < crate::mount::BOUND, "there is room");
+    }
+    drop(file);
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(fs::read(mounted.source().join("file")).unwrap() == bytes);
+}
+
+#[test]
+fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
+    let Some(small) = Small::new() else { return };
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
+        return;
+    };
+    let mut file = File::create_new(mounted.at().join("file")).unwrap();
+    write_too_much(&mut file);
+    drop(file);
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("/src/file") && said.contains("No space left"),
+        "{said}"
+    );
+    assert!(said.contains("not everything is on the disk"), "{said}");
+}
+
+/// The process that serves ended by SIGXFSZ, and with it went what all others had written.
+#[test]
+fn a_mount_with_a_limit_on_files_refuses_what_is_longer_and_keeps_the_rest() {
+    // In blocks of 512 bytes or of 1024, as the shell has it.
+    let limited = ["sh", "-c", "ulimit -f 4096; exec \"$@\"", "sh"];
+    let Some(mut mounted) = TestMount::start_by(&limited, None, &folders()[0], &["--memory", "32M"]) else {
+        return;
+    };
+    let is_too_long = |error: Option<i32>| assert_eq!(error, Some(libc::EFBIG));
+    fs::write(mounted.at().join("other"), vec![1; 1 << 20]).unwrap();
+    let file = File::create_new(mounted.at().join("file")).unwrap();
+    file.write_all_at(&[2; 2 << 20], 0).unwrap();
+    is_too_long(file.write_all_at(b"x", 4 << 20).unwrap_err().raw_os_error());
+    is_too_long(file.set_len(5 << 20).unwrap_err().raw_os_error());
+    let allocated = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 5 << 20);
+    is_too_long(allocated.err().map(|error| error.raw_os_error()));
+    file.sync_all().unwrap();
+    drop(file);
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    let bytes = |name: &str| fs::read(mounted.source().join(name)).unwrap();
+    assert!(bytes("file") == [2; 2 << 20] && bytes("other") == [1; 1 << 20]);
+}
+
+#[test]
+fn umount_by_force_says_that_not_everything_is_on_the_disk() {
+    let Some(small) = Small::new() else { return };
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
+        return;
+    };
+    let mut file = File::create_new(mounted.at().join("file")).unwrap();
+    write_too_much(&mut file);
+    drop(file);
+    let at = mounted.at().display().to_string();
+    let (code, said) = crate::mount::millpond(&["umount", "--force", &at]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("what could not be written is lost"), "{said}");
+    assert!(!said.contains("everything is on the disk"), "{said}");
+    assert_eq!(mounted.wait().code(), Some(1));
+}
+
+/// Opens it once more and closes that, in a program that is told what `drop` is not; `None`, and says why, where there
+/// is no such program.
+fn close(file: File) -> Option<io::Result<()>> {
+    use std::os::fd::AsRawFd;
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let script = "import os, sys\nf = os.open(sys.argv[1], os.O_WRONLY)\ntry: os.close(f)\nexcept OSError as e: print(e.errno)";
+    let output = std::process::Command::new("python3")
+        .args(["-c", script, &path])
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => {
+            skip(&format!("what close says: python3: {error}"));
+            return None;
+        }
+    };
+    Some(match String::from_utf8_lossy(&output.stdout).trim().parse() {
+        Ok(errno) => Err(io::Error::from_raw_os_error(errno)),
+        Err(_) => Ok(()),
+    })
+}
+
+/// Whoever made a file without `O_EXCL`, while somebody made and removed it in the source, was told ESTALE a quarter of the
+/// times: the kernel looks once more and no more.
+#[test]
+fn a_name_that_comes_and_goes_behind_the_mount_makes_no_open_fail() {
+    let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "16M", "--no-control"]) else {
+        return;
+    };
+    let (there, here) = (mounted.source().join("name"), mounted.at().join("name"));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let failed: Vec<io::Error> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = File::create(&there);
+                let _ = fs::remove_file(&there);
+            }
+        });
+        let open = || {
+            // Not truncated, so that nothing but the name is at stake.
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false);
+            options
+                .open(&here)
+                .and_then(|mut file| file.write_all(b"x"))
+                .err()
+        };
+        let failed = (0..3000).filter_map(|_| {
+            let failed = open();
+            let _ = fs::remove_file(&here);
+            failed
+        });
+        let failed = failed.collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        failed
+    });
+    assert!(
+        failed.is_empty(),
+        "{} of 3000, as {:?}",
+        failed.len(),
+        failed.first()
+    );
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+}

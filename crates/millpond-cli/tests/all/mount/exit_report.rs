@@ -1,0 +1,228 @@
+//! Whether everything is on the disk is said by the process that serves, in its exit report.
+
+use super::{TestMount, folders, millpond, mount_program, skip};
+use millpond_fuse::{ExitReport, MountServer, ServerProcess};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn start(arguments: &[&str]) -> Option<TestMount> {
+    TestMount::start(&folders()[0], arguments)
+}
+
+pub(crate) fn serving(point: &Path) -> ServerProcess {
+    match ServerProcess::find(point).unwrap() {
+        MountServer::Running(serving) => serving,
+        MountServer::Gone => panic!("it lives"),
+    }
+}
+
+#[test]
+fn umount_gets_the_report_of_the_process_and_none_of_one_that_was_killed() {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    let watched = serving(&mounted.at());
+    mounted.end(Signal::TERM);
+    assert_eq!(watched.wait().unwrap(), ExitReport::Saved);
+    mounted.again();
+    let watched = serving(&mounted.at());
+    fs::write(mounted.at().join("file"), "text").unwrap();
+    mounted.kill();
+    assert_eq!(watched.wait().unwrap(), ExitReport::Missing);
+    assert!(matches!(
+        ServerProcess::find(&mounted.at()).unwrap(),
+        MountServer::Gone
+    ));
+    let (code, said) = millpond(&["umount", &mounted.at().display().to_string()]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("what was not is lost"), "{said}");
+}
+
+#[test]
+fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_report() {
+    let Some(small) = crate::mount::errors::Small::new() else {
+        return;
+    };
+    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
+        return;
+    };
+    let watched = serving(&mounted.at());
+    assert!(watched.sync().unwrap());
+    let mut file = File::create_new(mounted.at().join("file")).unwrap();
+    // More than there is room for.
+    let _ = file.write_all(&vec![7; 12 << 20]);
+    drop(file);
+    mounted.end(Signal::TERM);
+    let report = watched.wait().unwrap();
+    let ExitReport::Lost(lost) = &report else {
+        panic!("{report:?}");
+    };
+    assert!(lost.iter().any(|line| line.contains("No space left")), "{lost:?}");
+}
+
+/// The process of the lower mount is killed: what the upper one answers was taken for the kernel's word that its own is gone.
+#[test]
+fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
+    let Some(mut low) = start(&["--no-cache"]) else {
+        return;
+    };
+    let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+    std::os::unix::fs::symlink(low.at(), folder.path().join("src")).unwrap();
+    fs::create_dir(folder.path().join("mnt")).unwrap();
+    let arguments = vec![
+        "--memory".to_owned(),
+        "16M".to_owned(),
+        "--attribute-timeout=0".to_owned(),
+    ];
+    let mut high = TestMount {
+        program: mount_program(&[], folder.path(), &arguments),
+        runner: Vec::new(),
+        arguments,
+        folder,
+    };
+    assert!(high.is_ready());
+    fs::write(high.at().join("file"), vec![7; 1 << 20]).unwrap();
+    low.kill();
+    let at = high.at().display().to_string();
+    let (code, said) = millpond(&["umount", &at]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("it stays mounted"), "{said}");
+    // Nor is it cleared away by who mounts there.
+    let another = tempfile::tempdir_in(&folders()[0]).unwrap();
+    let (code, said) = millpond(&["mount", another.path().to_str().unwrap(), &at]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("a millpond mount is there already"), "{said}");
+    let (code, said) = millpond(&["umount", "--force", &at]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("what could not be written is lost"), "{said}");
+    assert_eq!(high.wait().code(), Some(1));
+}
+
+#[test]
+fn a_mount_is_unmounted_by_whatever_path_it_is_named() {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    let folder = mounted.folder.path().to_owned();
+    std::os::unix::fs::symlink("mnt", folder.join("link")).unwrap();
+    let umount = |path: &str, expected| {
+        let (code, said) = millpond(&["umount", &folder.join(path).display().to_string()]);
+        assert_eq!(code, Some(expected), "{path}: {said}");
+        assert!(said.contains("is unmounted"), "{path}: {said}");
+    };
+    for path in ["link", "src/../mnt", "link/"] {
+        umount(path, 0);
+        mounted.wait();
+        mounted.again();
+    }
+    mounted.kill();
+    umount("link", 1);
+}
+
+/// It waited for the end of a process that goes on.
+#[test]
+fn who_unmounts_one_place_of_two_is_told_of_the_other() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("a bind mount needs root");
+    }
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    let bound = mounted.folder.path().join("bound");
+    fs::create_dir(&bound).unwrap();
+    rustix::mount::mount_bind(mounted.at(), &bound).unwrap();
+    fs::write(bound.join("file"), "text").unwrap();
+    let umount = |place: &Path| millpond(&["umount", &place.display().to_string()]);
+    let (code, said) = umount(&bound);
+    assert_eq!(code, Some(0), "{said}");
+    let still = format!("still at {}", mounted.at().display());
+    assert!(said.contains(&still), "{said}");
+    assert_eq!(fs::read(mounted.source().join("file")).unwrap(), b"text");
+    let (code, said) = umount(&mounted.at());
+    assert!(
+        code == Some(0) && said.contains("everything is on the disk"),
+        "{said}"
+    );
+    mounted.wait();
+}
+
+/// An ext4 on a loop device, mounted until it is dropped.
+struct Ext4 {
+    folder: tempfile::TempDir,
+}
+
+impl Ext4 {
+    /// `None`, and says why, where there can be none.
+    fn new() -> Option<Ext4> {
+        let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+        let image = folder.path().join("image");
+        fs::create_dir(folder.path().join("below")).unwrap();
+        File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        let disk = Ext4 { folder };
+        if run(Command::new("mkfs.ext4").arg("-q").arg(&image)) && disk.mount() {
+            return Some(disk);
+        }
+        skip("no ext4 on a loop device: root, mkfs.ext4 and loop devices are needed");
+        None
+    }
+
+    fn at(&self) -> PathBuf {
+        self.folder.path().join("below")
+    }
+
+    fn mount(&self) -> bool {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", "loop,errors=remount-ro"]);
+        run(mount.arg(self.folder.path().join("image")).arg(self.at()))
+    }
+
+    /// Has it find an error, whereupon it goes read-only.
+    fn fail(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let line = mounts
+            .lines()
+            .find(|line| line.split(' ').nth(1) == self.at().to_str());
+        let device = line.and_then(|line| line.split(' ').next()?.rsplit('/').next());
+        device.is_some_and(|device| fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "1").is_ok())
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.at(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn run(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+/// What the file system below says (`EROFS`) was taken for the answer of a mount for reading only, which has nothing to
+/// write.
+#[test]
+fn a_file_system_below_that_has_gone_read_only_is_no_success() {
+    for arguments in [&["--memory", "16M"][..], &["--no-cache"]] {
+        let Some(disk) = Ext4::new() else { return };
+        let Some(mut mounted) = TestMount::start(&disk.at(), arguments) else {
+            return;
+        };
+        fs::write(mounted.at().join("file"), "not synced").unwrap();
+        if !disk.fail() {
+            return skip("this kernel breaks no ext4 on demand");
+        }
+        let place = mounted.at().display().to_string();
+        let (code, said) = millpond(&["umount", &place]);
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("it stays mounted"), "{arguments:?}: {said}");
+        let (code, said) = millpond(&["umount", "--force", &place]);
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(
+            !said.contains("everything is on the disk"),
+            "{arguments:?}: {said}"
+        );
+        assert_eq!(mounted.wait().code(), Some(1));
+    }
+}

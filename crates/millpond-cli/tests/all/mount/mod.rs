@@ -1,0 +1,194 @@
+//! `millpond mount` as programs meet it: mounted, used, unmounted, killed.
+//!
+//! Needs FUSE: a test that may not mount says "skipped" and why. What is mounted or started is let go of when the test
+//! ends, however it ends.
+//!
+//! `MILLPOND_FOLDERS=a:b cargo test -p millpond-cli --test all mount::` has the source in each of these folders, one after the
+//! other: on other file systems.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says why it was skipped"
+)]
+
+mod conformance;
+mod daemon;
+mod durable;
+mod errors;
+mod exit_report;
+mod fsx;
+mod kill;
+mod maps;
+mod privileges;
+mod programs;
+mod removed;
+mod source;
+mod times;
+mod users;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_millpond");
+
+/// Longer than anything here takes on a bad day.
+const BOUND: Duration = Duration::from_secs(120);
+
+/// Where sources lie: on whatever holds the checkout, or in the folders that somebody has named.
+fn folders() -> Vec<PathBuf> {
+    match std::env::var("MILLPOND_FOLDERS") {
+        Ok(folders) => folders.split(':').map(PathBuf::from).collect(),
+        Err(_) => vec![env!("CARGO_TARGET_TMPDIR").into()],
+    }
+}
+
+fn skip(why: &str) {
+    println!("skipped: {why}");
+}
+
+/// A directory that is mounted, until it is dropped.
+struct TestMount {
+    program: Child,
+    /// What runs the program, if not we.
+    runner: Vec<String>,
+    arguments: Vec<String>,
+    folder: tempfile::TempDir,
+}
+
+impl TestMount {
+    /// `None`, and says why, where nothing can be mounted.
+    fn start(folder: &Path, arguments: &[&str]) -> Option<TestMount> {
+        TestMount::start_by(&[], None, folder, arguments)
+    }
+
+    /// By a command that runs others, in directories of that user.
+    fn start_by(runner: &[&str], user: Option<u32>, folder: &Path, arguments: &[&str]) -> Option<TestMount> {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let folder = tempfile::tempdir_in(folder).unwrap();
+        // Other users go through it, too.
+        let open = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+        fs::set_permissions(folder.path(), open).unwrap();
+        for name in ["src", "mnt"] {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            std::os::unix::fs::chown(&path, user, user).unwrap();
+        }
+        let (runner, arguments) = (words(runner), words(arguments));
+        let program = mount_program(&runner, folder.path(), &arguments);
+        let mut mounted = TestMount {
+            program,
+            runner,
+            arguments,
+            folder,
+        };
+        mounted.is_ready().then_some(mounted)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        let mut line = String::new();
+        BufReader::new(self.program.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        if !line.is_empty() {
+            return true;
+        }
+        let code = self.wait().code();
+        let mut said = String::new();
+        self.program
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert_eq!(code, Some(3), "{said}");
+        skip(&said);
+        false
+    }
+
+    fn at(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    fn source(&self) -> PathBuf {
+        self.folder.path().join("src")
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.program)
+    }
+
+    fn kill(&mut self) {
+        kill_process(self.pid(), Signal::KILL).unwrap();
+        self.wait();
+    }
+
+    /// Mounts once more.
+    fn again(&mut self) {
+        self.program = mount_program(&self.runner, self.folder.path(), &self.arguments);
+        assert!(self.is_ready());
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.program.try_wait().unwrap() {
+                return status;
+            }
+            assert!(began.elapsed() < BOUND, "the program does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends it by a signal; what it has said, and its exit code.
+    fn end(&mut self, signal: Signal) -> (String, Option<i32>) {
+        kill_process(self.pid(), signal).unwrap();
+        let code = self.wait().code();
+        let mut said = String::new();
+        self.program
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        (said, code)
+    }
+}
+
+fn mount_program(runner: &[String], folder: &Path, arguments: &[String]) -> Child {
+    let mut command = match runner {
+        [] => Command::new(PROGRAM),
+        [first, others @ ..] => {
+            let mut command = Command::new(first);
+            command.args(others).arg(PROGRAM);
+            command
+        }
+    };
+    command
+        .arg("mount")
+        .args([folder.join("src"), folder.join("mnt")])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+impl Drop for TestMount {
+    fn drop(&mut self) {
+        if self.program.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = kill_process(self.pid(), Signal::KILL);
+            let _ = self.program.wait();
+        }
+        let _ = rustix::mount::unmount(self.at(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn millpond(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}

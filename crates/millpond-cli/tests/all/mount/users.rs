@@ -1,0 +1,185 @@
+//! A mount of somebody who is not root, by the helper fusermount3.
+
+use super::{PROGRAM, TestMount, folders, skip};
+use rustix::process::{Gid, Uid};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::Command;
+
+/// Nobody: fusermount3 wants users who have a name.
+pub(crate) const USER: u32 = 65_534;
+
+/// As that user, with so many descriptors.
+fn start(descriptors: &str) -> Option<TestMount> {
+    let can_open = File::options().write(true).open("/dev/fuse").is_ok()
+        && fs::metadata("/dev/fuse").is_ok_and(|device| device.mode() & 0o6 == 0o6);
+    if !rustix::process::geteuid().is_root() || !can_open {
+        skip("a mount by another user needs root for the test, and /dev/fuse for everybody");
+        return None;
+    }
+    let limit = format!("--nofile={descriptors}:{descriptors}");
+    let user = [format!("--reuid={USER}"), format!("--regid={USER}")];
+    let runner = ["prlimit", &limit, "setpriv", &user[0], &user[1], "--clear-groups"];
+    let runs = Command::new(runner[0])
+        .args(&runner[1..])
+        .arg(PROGRAM)
+        .arg("--version")
+        .output();
+    if !runs.is_ok_and(|output| output.status.success()) {
+        skip("the other user can't run the program, or there is no prlimit or setpriv");
+        return None;
+    }
+    // The checkout may lie below a folder that only its owner may search.
+    let mut folders = folders().into_iter().chain(["/var/tmp".into()]);
+    let Some(folder) = folders.find(|folder| as_user(|| fs::read_dir(folder).is_ok())) else {
+        skip("the other user can reach neither the checkout nor /var/tmp");
+        return None;
+    };
+    TestMount::start_by(&runner, Some(USER), &folder, &["--memory", "16M"])
+}
+
+/// Does something as that user and nobody else: whoever is more does not get in.
+pub(crate) fn as_user<T: Send>(does: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let (user, group) = (Uid::from_raw(USER), Gid::from_raw(USER));
+            rustix::thread::set_thread_groups(&[]).unwrap();
+            rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            does()
+        });
+        thread.join().unwrap()
+    })
+}
+
+fn new_for_reading_only(path: &Path) -> File {
+    File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o444)
+        .open(path)
+        .unwrap()
+}
+
+#[test]
+fn who_is_not_root_mounts_for_themselves_and_nobody_else_gets_in() {
+    let Some(mounted) = start("2000") else { return };
+    let (at, source) = (mounted.at(), mounted.source());
+    as_user(|| {
+        let mut file = new_for_reading_only(&at.join("file"));
+        file.write_all(b"text").unwrap();
+        file.sync_all().unwrap();
+        assert!(File::options().write(true).open(at.join("file")).is_err());
+        assert_eq!(fs::read(at.join("file")).unwrap(), b"text");
+    });
+    let metadata = fs::metadata(source.join("file")).unwrap();
+    assert_eq!((metadata.uid(), metadata.mode() & 0o777), (USER, 0o444));
+    // Not even root.
+    assert!(fs::read(at.join("file")).is_err());
+    // Whoever may not write to it may end it.
+    let closed = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o555);
+    fs::set_permissions(&source, closed).unwrap();
+    let mut umount = Command::new("setpriv");
+    umount.args([
+        format!("--reuid={USER}"),
+        format!("--regid={USER}"),
+        "--clear-groups".into(),
+    ]);
+    let output = umount.arg(PROGRAM).arg("umount").arg(&at).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(fs::read(source.join("file")).unwrap(), b"text");
+}
+
+#[test]
+fn a_tree_with_more_files_than_descriptors_is_walked() {
+    const FILES: usize = 3000;
+    let Some(mounted) = start("400") else { return };
+    let source = mounted.source();
+    for n in 0..FILES {
+        let folder = source.join(format!("{}", n / 100));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(format!("file-{n}")), n.to_string()).unwrap();
+    }
+    as_user(|| {
+        for _ in 0..2 {
+            for n in 0..FILES {
+                let path = mounted.at().join(format!("{}/file-{n}", n / 100));
+                assert_eq!(fs::read(path).unwrap(), n.to_string().as_bytes());
+            }
+        }
+    });
+}
+
+#[test]
+fn more_files_than_descriptors_are_made_and_renamed() {
+    const FILES: usize = 3000;
+    let Some(mounted) = start("400") else { return };
+    let path = |name: &str, n: usize| mounted.at().join(format!("{}/{name}-{n}", n / 100));
+    as_user(|| {
+        for n in 0..FILES {
+            if n % 100 == 0 {
+                fs::create_dir(mounted.at().join(format!("{}", n / 100))).unwrap();
+            }
+            fs::write(path("file", n), n.to_string()).unwrap();
+        }
+        // In pieces that alone are too many.
+        for from in (0..FILES).step_by(1000) {
+            for n in from..from + 1000 {
+                fs::rename(path("file", n), path("renamed", n)).unwrap();
+            }
+        }
+        for n in 0..FILES {
+            assert_eq!(fs::read(path("renamed", n)).unwrap(), n.to_string().as_bytes());
+        }
+    });
+}
+
+#[test]
+fn a_file_that_appears_while_another_is_made_is_opened_only_by_who_may() {
+    const ROUNDS: usize = 3000;
+    let arguments = ["--memory", "16M", "--allow-other", "--attribute-timeout", "0"];
+    let Some(mounted) = TestMount::start(&folders()[0], &arguments) else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        return skip("two users need root");
+    }
+    let (at, below) = (mounted.at().join("file"), mounted.source().join("file"));
+    let open_to_all = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o777);
+    fs::set_permissions(mounted.source(), open_to_all).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let (is_over, at, below) = (&is_over, &at, &below);
+    std::thread::scope(|scope| {
+        // Root's, and of no use for anybody else, behind the mount's back.
+        scope.spawn(move || {
+            while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                let secret = File::options()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(below);
+                let _ = secret.and_then(|mut file| file.write_all(b"secret"));
+                let _ = fs::remove_file(below);
+            }
+        });
+        as_user(|| {
+            let mut owners = [0, 0];
+            for _ in 0..ROUNDS {
+                let file = File::options().write(true).create(true).truncate(true).open(at);
+                if let Ok(file) = file {
+                    owners[usize::from(file.metadata().unwrap().uid() == USER)] += 1;
+                    let _ = fs::remove_file(at);
+                }
+            }
+            is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+            println!("{} files were made in {ROUNDS} rounds", owners[1]);
+            assert_eq!(owners[0], 0, "root's files were opened");
+        });
+    });
+}

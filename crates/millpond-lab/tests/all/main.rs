@@ -1,0 +1,15 @@
+//! The tests of this crate that go by its public calls, as one program: a module for each subject.
+
+mod arrows;
+mod bound;
+mod kim2020;
+mod libcachesim;
+mod memory_auto;
+mod memory_limit;
+mod moving;
+mod packages;
+mod release;
+mod replay;
+mod support;
+mod tidy;
+mod twin;

@@ -1,0 +1,229 @@
+//! Ranges that are given back to the file system, and what the device has not got yet.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use crate::support::{Draw, Kind, Place, bounded, seeds};
+use millpond::{File, OpenOptions, PageCache};
+use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+
+const PAGE: u64 = 4096;
+
+fn open(path: &Path) -> (PageCache, File) {
+    let cache = PageCache::builder().memory(4 << 20).build().unwrap();
+    let file = cache.open(path, OpenOptions::new().create(true)).unwrap();
+    (cache, file)
+}
+
+fn all(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.len() as usize];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    bytes
+}
+
+#[test]
+fn any_range_that_is_punched_is_zeros_in_memory_and_on_the_device() {
+    for place in [Place::Disk, Place::Memory] {
+        for seed in seeds("MILLPOND_HOLES", 20) {
+            let folder = place.folder();
+            let path = folder.path().join("data");
+            let mut draw = Draw(seed);
+            let (_cache, file) = open(&path);
+            let len = draw.below(20 * PAGE);
+            let mut model: Vec<u8> = (0..len).map(|n| n as u8 | 1).collect();
+            file.write_at(&model, 0).unwrap();
+            for _ in 0..8 {
+                if draw.below(2) == 0 {
+                    file.sync_data().unwrap();
+                }
+                let (at, wanted) = (draw.below(22 * PAGE), draw.below(8 * PAGE));
+                file.punch(at, wanted).unwrap();
+                let end = (at + wanted).min(len);
+                if at < end {
+                    model[at as usize..end as usize].fill(0);
+                }
+                assert_eq!(all(&file), model, "seed {seed}");
+                assert_eq!(file.len(), len);
+            }
+            drop(file);
+            assert_eq!(std::fs::read(&path).unwrap(), model, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn whole_pages_that_are_punched_take_no_blocks_whether_they_were_written_or_not() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    let (cache, file) = open(&path);
+    file.write_at(&vec![7; 256 * PAGE as usize], 0).unwrap();
+    file.sync_data().unwrap();
+    let before = std::fs::metadata(&path).unwrap().blocks();
+    file.write_at(&vec![8; 128 * PAGE as usize], 0).unwrap();
+    file.punch(0, 200 * PAGE).unwrap();
+    file.sync_data().unwrap();
+    let after = std::fs::metadata(&path).unwrap().blocks();
+    assert!(after * 4 <= before, "{after} of {before} blocks are left");
+    assert_eq!(cache.stats().occupancy.dirty.0, 0);
+}
+
+#[test]
+fn a_hole_at_the_end_of_what_was_appended_keeps_the_length_on_the_device() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    let (_cache, file) = open(&path);
+    file.write_at(&[7; 5 * PAGE as usize - 100], 0).unwrap();
+    file.punch(PAGE, 100 * PAGE).unwrap();
+    file.sync_data().unwrap();
+    let mut expected = vec![0; 5 * PAGE as usize - 100];
+    expected[..PAGE as usize].fill(7);
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+}
+
+#[test]
+fn who_reads_beside_a_punch_does_not_bring_back_what_was_there() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        let (_cache, file) = open(&path);
+        for _ in 0..50 {
+            file.write_at(&[7; 64 * PAGE as usize], 0).unwrap();
+            file.sync_data().unwrap();
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut page = [0; PAGE as usize];
+                    let mut n = 0;
+                    while !over.load(Ordering::SeqCst) {
+                        file.read_at(&mut page, n % 64 * PAGE).unwrap();
+                        n += 1;
+                    }
+                });
+                file.punch(0, 64 * PAGE).unwrap();
+                let zeros = all(&file).iter().all(|&byte| byte == 0);
+                over.store(true, Ordering::SeqCst);
+                assert!(zeros);
+            });
+            file.invalidate(..).unwrap();
+            assert!(all(&file).iter().all(|&byte| byte == 0));
+        }
+    });
+}
+
+/// Both at the same time, so that each is now the first and now the second.
+fn beside(one: impl FnOnce() + Send, other: impl FnOnce()) {
+    let together = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            together.wait();
+            one();
+        });
+        together.wait();
+        other();
+    });
+}
+
+#[test]
+fn what_is_appended_beside_a_punch_is_kept() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let (_cache, file) = open(&folder.path().join("data"));
+        for round in 0..500 {
+            let len = 2 * PAGE + 100;
+            file.set_len(0).unwrap();
+            file.write_at(&vec![7; len as usize], 0).unwrap();
+            beside(
+                || (0..10).for_each(|_| assert!(file.append(&[9; 10]).unwrap() >= len)),
+                || file.punch(0, len).unwrap(),
+            );
+            let bytes = all(&file);
+            let (punched, appended) = bytes.split_at(len as usize);
+            assert!(punched.iter().all(|&byte| byte == 0));
+            assert_eq!(appended, [9; 100], "round {round}");
+        }
+    });
+}
+
+#[test]
+fn a_write_beside_a_punch_does_not_carry_over_what_was_there() {
+    bounded(|| {
+        // Where none of the 300 syncs takes long.
+        let folder = Place::Memory.folder();
+        let (_cache, file) = open(&folder.path().join("data"));
+        for round in 0..300 {
+            file.write_at(&[7; 8 * PAGE as usize], 0).unwrap();
+            file.sync_data().unwrap();
+            beside(
+                || {
+                    for page in (0..8).rev() {
+                        file.write_at(&[9; 10], page * PAGE + 100).unwrap();
+                        file.page_mut(page).unwrap()[200] = 9;
+                    }
+                },
+                || file.punch(0, 8 * PAGE).unwrap(),
+            );
+            let is_old = |&byte: &u8| byte == 7;
+            assert_eq!(all(&file).iter().position(is_old), None, "round {round}");
+        }
+    });
+}
+
+#[test]
+fn what_is_written_out_is_on_the_device_and_not_before() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    let (_cache, file) = open(&path);
+    assert!(!file.is_unwritten().unwrap());
+    file.write_at(&[7; 5000], 0).unwrap();
+    assert!(file.is_unwritten().unwrap());
+    file.write_out().unwrap();
+    assert!(!file.is_unwritten().unwrap());
+    assert_eq!(std::fs::read(&path).unwrap(), [7; 5000]);
+}
+
+#[test]
+fn which_bytes_are_not_on_the_device_is_said_by_whole_pages_up_to_the_end() {
+    let folder = Place::Disk.folder();
+    let (_cache, file) = open(&folder.path().join("data"));
+    file.set_len(20 * PAGE + 100).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(file.unwritten().unwrap(), []);
+    for (offset, bytes) in [
+        (4 * PAGE + 10, 1),
+        (2 * PAGE, 2 * PAGE),
+        (20 * PAGE, 50),
+        (9 * PAGE, 1),
+    ] {
+        file.write_at(&vec![7; bytes as usize], offset).unwrap();
+    }
+    let of_pages = [
+        2 * PAGE..5 * PAGE,
+        9 * PAGE..10 * PAGE,
+        20 * PAGE..20 * PAGE + 100,
+    ];
+    assert_eq!(file.unwritten().unwrap(), of_pages);
+    file.write_out().unwrap();
+    assert_eq!(file.unwritten().unwrap(), []);
+}
+
+#[test]
+fn what_cannot_be_written_out_is_an_error_and_known_until_it_is_written() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
+    let builder = PageCache::builder().memory(4 << 20);
+    let cache = builder.device(device.clone()).build().unwrap();
+    let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
+    file.write_at(&[7; 5000], 0).unwrap();
+    assert!(file.failure().is_none());
+    device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::EIO)));
+    assert_eq!(file.write_out().unwrap_err().errno(), libc::EIO);
+    assert_eq!(file.failure().unwrap().errno(), libc::EIO);
+    assert!(file.is_unwritten().unwrap());
+    device.clear();
+    file.write_out().unwrap();
+    assert!(file.failure().is_none());
+}
