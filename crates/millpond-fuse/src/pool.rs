@@ -1,8 +1,9 @@
 //! Threads for what takes long, so that those that answer the kernel are there for reads that take microseconds.
 //!
-//! A thread is made when there is work and none is free, and ends when it had nothing to do for a while. For the calls of
-//! programs there is no limit: each of them waits for its answer. Deferred work, such as the eviction of files that the
-//! kernel has forgotten, many at a time, has a queue of its own and few threads.
+//! A thread is made when there is work and none is free, and ends when it had nothing to do for a while. Each kind of work
+//! has a queue and threads of its own: writes, which pause; other calls of programs that wait for the disk; and what is
+//! deferred, such as the eviction of files that the kernel has forgotten, many at a time. No call waits for another that
+//! may be behind it in its queue.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -13,6 +14,10 @@ use std::time::Duration;
 /// A thread without work ends after this.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Threads for calls, and as many for writes: a thread that waits costs some 16 KiB of its stack, and of so many calls that
+/// wait for a disk at a time one more does not make it faster.
+const CALL_THREADS_MAX: usize = 64;
+
 /// Threads for deferred work: more than one, since one may be waiting for the kernel, another for the disk.
 const DEFERRED_THREADS_MAX: usize = 4;
 
@@ -21,6 +26,7 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Clone)]
 pub(crate) struct Pool {
     calls: Arc<Workers>,
+    writes: Arc<Workers>,
     deferred: Arc<Workers>,
 }
 
@@ -48,7 +54,8 @@ impl Default for Pool {
             })
         };
         Pool {
-            calls: workers(usize::MAX),
+            calls: workers(CALL_THREADS_MAX),
+            writes: workers(CALL_THREADS_MAX),
             deferred: workers(DEFERRED_THREADS_MAX),
         }
     }
@@ -57,10 +64,12 @@ impl Default for Pool {
 impl Pool {
     /// Does `work`, for which a program waits, on some thread, or on this one if the system gives none.
     pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
-        if !self.calls.push(Box::new(work)) {
-            let work = self.calls.queue.lock().work.pop_front();
-            work.into_iter().for_each(|work| work());
-        }
+        self.calls.push_or_do(Box::new(work));
+    }
+
+    /// The same for a write.
+    pub(crate) fn run_write(&self, work: impl FnOnce() + Send + 'static) {
+        self.writes.push_or_do(Box::new(work));
     }
 
     /// Does `work` on some other thread, soon. If the system gives no thread it waits until there is one.
@@ -70,6 +79,14 @@ impl Pool {
 }
 
 impl Workers {
+    /// Has some thread do it, or does what is first in the queue if there is none.
+    fn push_or_do(self: &Arc<Workers>, work: Work) {
+        if !self.push(work) {
+            let work = self.queue.lock().work.pop_front();
+            work.into_iter().for_each(|work| work());
+        }
+    }
+
     /// Whether some thread will do it.
     fn push(self: &Arc<Workers>, work: Work) -> bool {
         let mut queue = self.queue.lock();
@@ -85,9 +102,12 @@ impl Workers {
             .name("millpond-slow".into())
             .spawn(move || workers.serve());
         if made.is_err() {
-            self.queue.lock().threads -= 1;
+            let mut queue = self.queue.lock();
+            queue.threads -= 1;
+            // Those that are there come to it.
+            return queue.threads > 0;
         }
-        made.is_ok()
+        true
     }
 
     fn serve(&self) {
@@ -125,6 +145,32 @@ mod tests {
             });
         }
         together.wait();
+    }
+
+    #[test]
+    fn of_many_calls_no_more_are_done_at_a_time_than_there_are_threads_for() {
+        let (pool, done) = (Pool::default(), Arc::new((Mutex::new(0), Condvar::new())));
+        let go_on = Arc::new(Barrier::new(CALL_THREADS_MAX + 1));
+        for n in 0..3 * CALL_THREADS_MAX {
+            let (done, go_on) = (done.clone(), go_on.clone());
+            pool.run_write(move || {
+                if n < CALL_THREADS_MAX {
+                    go_on.wait();
+                }
+                *done.0.lock() += 1;
+                done.1.notify_all();
+            });
+        }
+        assert_eq!(pool.writes.queue.lock().threads, CALL_THREADS_MAX);
+        // Writes that wait keep no other call from being done.
+        let (told, come) = std::sync::mpsc::channel();
+        pool.run(move || told.send(()).unwrap());
+        come.recv().unwrap();
+        go_on.wait();
+        let mut count = done.0.lock();
+        while *count < 3 * CALL_THREADS_MAX {
+            done.1.wait(&mut count);
+        }
     }
 
     #[test]

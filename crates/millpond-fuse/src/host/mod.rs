@@ -4,6 +4,8 @@ pub(crate) mod mountinfo;
 
 use crate::error::{MountError, Result};
 use crate::options::Options;
+use millpond::internal::quantity::{size, size_typed};
+use millpond::units::Bytes;
 use mountinfo::is_ours;
 use procfs::Lock;
 use rustix::fs::Stat;
@@ -147,6 +149,33 @@ pub(crate) fn unmount(point: &Path, lazily: bool) -> io::Result<()> {
         }
         other => Ok(other?),
     }
+}
+
+/// What this process needs besides the cache's budget, with some thousand files known: its program (10 MB, shared by all that
+/// run it), stacks, tables, and what the kernel counts for it. 7 to 12 MB were measured; docs/MOUNT.md says with what.
+const BESIDES_BUDGET_BYTES: u64 = 16 << 20;
+
+/// If a control group can't hold the process with this budget: what to do about it, in a sentence.
+pub(crate) fn memory_notice(options: &Options) -> Option<String> {
+    let is_fixed = options.cached && options.memory_auto.is_none();
+    let limit = millpond::host::memory_limit().filter(|_| is_fixed)?;
+    let left = limit.bytes.saturating_sub(options.memory);
+    let fits = limit.bytes.saturating_sub(BESIDES_BUDGET_BYTES) >> 20 << 20;
+    (left < BESIDES_BUDGET_BYTES).then(|| {
+        format!(
+            "the control group {} may have {} of memory, which leaves {} besides the budget; the mount needs {}, and 3 KiB \
+             for each file that it knows. The kernel may kill it, and what is not synced is lost then: {}raise {}",
+            limit.group.display(),
+            size(Bytes(limit.bytes)),
+            size(Bytes(left)),
+            size(Bytes(BESIDES_BUDGET_BYTES)),
+            match fits {
+                0 => String::new(),
+                fits => format!("give --memory {}, or ", size_typed(Bytes(fits))),
+            },
+            limit.file.display()
+        )
+    })
 }
 
 /// Raises the limit of open files of this process as far as it may. The limit then.

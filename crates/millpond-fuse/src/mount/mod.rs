@@ -7,6 +7,7 @@ use crate::error::{MountError, Result, system};
 use crate::exit_report::ReportPipe;
 use crate::host::{self, mountinfo};
 use crate::options::Options;
+use crate::request_memory::RequestMemory;
 use crate::requests::FuseServer;
 use crate::source::{self, Source};
 use crate::state::{MountState, PAGE_BYTES, Parts};
@@ -14,6 +15,7 @@ use closed_files::ClosedFilesThread;
 use connect::connect;
 use fuser::Session;
 use millpond::PageCache;
+use millpond::internal::give_large_buffers_back;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::io::{self, Write};
@@ -50,7 +52,8 @@ pub struct Ended {
 }
 
 impl Mount {
-    /// Mounts. This changes the process: it may have more files open, and its umask is 0.
+    /// Mounts. This changes the process: it may have more files open, its umask is 0, and its allocator gives large buffers
+    /// back to the system as soon as they are freed.
     ///
     /// # Errors
     /// [`MountError::Directory`] if one of the directories can't be used, [`MountError::Unavailable`] without FUSE,
@@ -67,6 +70,7 @@ impl Mount {
         let mut mount = Mount {
             notices: cleared
                 .into_iter()
+                .chain(host::memory_notice(options))
                 .chain(source.notice)
                 .chain(unsupported)
                 .collect(),
@@ -211,17 +215,24 @@ impl Drop for Mount {
 /// What a mount needs before the kernel knows of it.
 fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountState> {
     let descriptors = host::raise_descriptors();
+    give_large_buffers_back();
     let root = source::root(source)?;
     rustix::process::umask(Mode::empty());
     // The kernel must not wait for this process when it wants memory for it. Root may ask for that; for others it is as for
     // any program.
     let _ = rustix::process::configure_io_flusher_behavior(true);
+    let budget = options.memory_auto.map_or(options.memory, |range| range.min.0);
+    let request_memory = RequestMemory::of(budget, options.threads);
     let cache = options.cached.then(|| build_cache(options, point)).transpose()?;
+    let set_aside = cache.as_ref().map(|cache| cache.set_aside(request_memory.bytes));
     let parts = Parts {
         root,
         source: source.directory.clone(),
+        set_aside: set_aside.transpose()?,
         cache,
+        request_memory,
         descriptors,
+        budget,
         report_pipe: ReportPipe::new().map_err(system("can't make a pipe"))?,
     };
     Ok(MountState::new(parts, options))

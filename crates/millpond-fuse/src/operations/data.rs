@@ -230,7 +230,8 @@ impl MountState {
         let store = || {
             if let Some(notifier) = self.notifier.get() {
                 // It fails for a file that the kernel does not know any more, which has no pages.
-                let _ = notifier.store(INodeNo(file.inode.id), offset, bytes);
+                let store = || notifier.store(INodeNo(file.inode.id), offset, bytes);
+                let _ = self.held_writes.wait_for_kernel(store);
             }
         };
         file.inode

@@ -1,7 +1,8 @@
-//! Descriptor pressure: each file that the kernel knows costs a descriptor, and a process may have so many and no more.
+//! Descriptor pressure: each file that the kernel knows costs a descriptor and some memory besides the budget, and a process
+//! may have so many and no more.
 //!
 //! The kernel keeps dentries for as long as it has memory for them, and does not know that a descriptor is dearer. So when
-//! half of the descriptors are taken, dentries of closed files are invalidated, for a quarter of the files, whichever they
+//! half of the files are known that may be, dentries of closed files are invalidated, for a quarter of the files, whichever they
 //! are; the kernel then forgets the files, and looks them up again when a program wants them.
 //!
 //! A file that others remove in the source keeps its blocks as long as there is a descriptor of it. The kernel does not know,
@@ -28,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 impl MountState {
     /// To be called before one more file becomes known. Returns at once: another thread invalidates.
     pub(crate) fn relieve_descriptors(self: &Arc<MountState>) {
-        let is_enough = (self.inodes.count() as u64) < self.descriptors / 2;
+        let is_enough = (self.inodes.count() as u64) < self.files_max / 2;
         if is_enough || self.invalidating.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -46,7 +47,7 @@ impl MountState {
         let files = inodes.iter().filter(|inode| !inode.is_directory);
         let done = self.invalidate_some(files, wanted);
         // Nearly no descriptors are left: then better a directory than no more files.
-        if inodes.len() as u64 >= self.descriptors / 4 * 3 {
+        if inodes.len() as u64 >= self.files_max / 4 * 3 {
             let directories = inodes.iter().filter(|inode| inode.is_directory);
             self.invalidate_some(directories, wanted - done);
         }

@@ -93,7 +93,9 @@ impl MountState {
             return Err(Errno::OPNOTSUPP);
         }
         self.drop_privileges(&target.inode, caller, None)?;
-        let mut buffer = vec![0; COPY_STEP.min(len as usize)];
+        let step = COPY_STEP.min(len as usize);
+        let _held = self.held_writes.hold(step as u64);
+        let mut buffer = vec![0; step];
         let mut done = 0;
         while done < len {
             let step = buffer.len().min((len - done) as usize);

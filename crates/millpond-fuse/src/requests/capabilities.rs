@@ -4,14 +4,6 @@ use crate::state::MountState;
 use fuser::{InitFlags, KernelConfig};
 use std::sync::atomic::Ordering;
 
-/// The most that a request carries: 256 pages, which is all that Linux allows unless told otherwise
-/// (`fs.fuse.max_pages_limit`).
-const REQUEST_BYTES_MAX: u32 = 1 << 20;
-
-/// Asynchronous requests that the kernel sends before it waits for answers; 12 by default, with which a deep queue of
-/// reads would never reach the disk.
-const BACKGROUND_MAX: u16 = 256;
-
 /// Asks for what makes the mount what it is. What the kernel does not have is noted in `MountState::unsupported`.
 pub(crate) fn ask(state: &MountState, config: &mut KernelConfig) {
     let mut unsupported = state.unsupported.lock();
@@ -54,7 +46,8 @@ pub(crate) fn ask(state: &MountState, config: &mut KernelConfig) {
         Err(_) => unsupported.push("this kernel's FUSE has no ACLs: they are kept but not obeyed".into()),
     }
     // All of these only make it slower where they are refused.
-    let _ = config.set_max_write(REQUEST_BYTES_MAX);
-    let _ = config.set_max_background(BACKGROUND_MAX);
-    let _ = config.set_congestion_threshold(BACKGROUND_MAX);
+    let memory = &state.request_memory;
+    let _ = config.set_max_write(memory.request_bytes);
+    let _ = config.set_max_background(memory.background);
+    let _ = config.set_congestion_threshold(memory.background);
 }

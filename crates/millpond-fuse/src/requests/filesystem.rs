@@ -294,8 +294,13 @@ impl Filesystem for FuseServer {
         if !self.is_full_of_writes() {
             return write(&self.state, &file, bytes, &how, reply);
         }
+        let held = self.state.held_writes.hold(bytes.len() as u64);
         let bytes = bytes.to_vec();
-        self.in_pool(move |state| write(state, &file, &bytes, &how, reply));
+        self.in_write_pool(move |state| {
+            write(state, &file, &bytes, &how, reply);
+            drop(bytes);
+            drop(held);
+        });
     }
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {

@@ -3,7 +3,7 @@
 //! Reads, writes and names are answered by the thread that has the request: a hit takes less time than handing it to
 //! another. What waits for the disk by its nature (sync, truncation, holes, copies) goes to a pool. A write may pause, so
 //! when half of the threads are in one the next is done by the pool as well, with a copy of its bytes: some thread is
-//! always there for a read.
+//! there for a read, for as long as there is room for copies (`request_memory`).
 
 mod capabilities;
 mod filesystem;
@@ -26,6 +26,12 @@ impl FuseServer {
     fn in_pool(&self, work: impl FnOnce(&Arc<MountState>) + Send + 'static) {
         let state = self.state.clone();
         self.state.pool.run(move || work(&state));
+    }
+
+    /// Does a write, which may pause, on another thread.
+    fn in_write_pool(&self, work: impl FnOnce(&Arc<MountState>) + Send + 'static) {
+        let state = self.state.clone();
+        self.state.pool.run_write(move || work(&state));
     }
 
     /// Whether so many threads are in a write already that the next could leave none for reads.

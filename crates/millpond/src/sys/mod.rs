@@ -4,6 +4,7 @@
 //! as they do, and what the kernel may still touch is owned by the ring until it says it is done.
 
 pub(crate) mod addresses;
+pub(crate) mod allocator;
 pub(crate) mod arena;
 pub(crate) mod buffer;
 pub(crate) mod clock;

@@ -19,6 +19,7 @@ mod exit_report;
 mod fsx;
 mod kill;
 mod maps;
+mod memory;
 mod privileges;
 mod programs;
 mod removed;
