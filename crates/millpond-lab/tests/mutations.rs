@@ -23,6 +23,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -300,15 +302,43 @@ fn seconds(since: Instant) -> String {
     format!("{:.1}", since.elapsed().as_secs_f64())
 }
 
+/// What `job` makes of each item, in their order; as many at a time as there are processors, for most tests wait more than they
+/// compute.
+fn side_by_side<T: Sync, R: Send>(items: &[T], job: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((n, item)) = items.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let one = job(item);
+                    made.lock().unwrap().push((n, one));
+                }
+            });
+        }
+    });
+    let mut made = made.into_inner().unwrap();
+    made.sort_by_key(|&(n, _)| n);
+    made.into_iter().map(|(_, one)| one).collect()
+}
+
+/// What came of the tests of a mistake.
+#[derive(Default)]
+struct Tried {
+    rows: Vec<String>,
+    unnoticed: Vec<String>,
+}
+
 /// A row for each test: it is to notice.
-fn try_named(suites: &BTreeMap<String, Suite>, mutation: Mutation) -> Vec<String> {
-    let mut unnoticed = Vec::new();
+fn try_named(suites: &BTreeMap<String, Suite>, mutation: Mutation) -> Tried {
+    let mut tried = Tried::default();
     for (n, &(suite, test)) in named_for(mutation).iter().enumerate() {
         let began = Instant::now();
         let (end, said) = run(&suites[suite], Some(test), Some(mutation), HANGS);
         let how = match end {
             End::Passed => {
-                unnoticed.push(format!("{} by {suite}::{test}", mutation.name()));
+                let unnoticed = format!("{} by {suite}::{test}", mutation.name());
+                tried.unnoticed.push(unnoticed);
                 "not noticed".to_owned()
             }
             End::Skipped => "skipped here".to_owned(),
@@ -320,12 +350,12 @@ fn try_named(suites: &BTreeMap<String, Suite>, mutation: Mutation) -> Vec<String
         } else {
             ("", "")
         };
-        println!(
+        tried.rows.push(format!(
             "| {name} | {what} | `{suite}::{test}` | {} s | {how} |",
             seconds(began)
-        );
+        ));
     }
-    unnoticed
+    tried
 }
 
 /// A row for each suite that notices.
@@ -373,21 +403,23 @@ fn every_deliberate_mistake_is_noticed() {
         }
     } else {
         let tests: BTreeSet<_> = mutations.iter().flat_map(|&m| named_for(m)).collect();
-        for &&(suite, test) in &tests {
+        let tests: Vec<_> = tests.into_iter().collect();
+        side_by_side(&tests, |&&(suite, test)| {
             let (end, said) = run(&suites[suite], Some(test), None, SLOW_DAY);
             assert!(
                 matches!(end, End::Passed | End::Skipped),
                 "with no mistake {suite}::{test} has {end:?}: {said}"
             );
-        }
+        });
         println!(
             "with no mistake {} tests pass in {} s\n",
             tests.len(),
             seconds(began)
         );
         println!("| mistake | what is wrong | noticed by | after | how |\n|---|---|---|---|---|");
-        for &mutation in &mutations {
-            unnoticed.extend(try_named(&suites, mutation));
+        for tried in side_by_side(&mutations, |&mutation| try_named(&suites, mutation)) {
+            tried.rows.iter().for_each(|row| println!("{row}"));
+            unnoticed.extend(tried.unnoticed);
         }
     }
     println!(

@@ -37,7 +37,8 @@ fn free_port() -> u16 {
 /// A program of `PATH`, or what a variable names.
 fn program(name: &str, variable: &str) -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(variable) {
-        return Some(PathBuf::from(named));
+        // `none`, say, where they are not wanted.
+        return Some(PathBuf::from(named)).filter(|path| path.is_file());
     }
     let paths = std::env::var_os("PATH")?;
     std::env::split_paths(&paths)
