@@ -44,7 +44,8 @@ pub(crate) struct MountArgs {
     /// Where they are to be: an empty directory.
     #[arg(value_name = "MNT", value_hint = clap::ValueHint::DirPath)]
     point: PathBuf,
-    /// The cache's budget, or auto:256M..4G for what the host has between these; `millpond set memory=` changes it later.
+    /// The cache's budget; 10% of what the process may have; or auto:256M..4G for what the host has between these. `millpond
+    /// set memory=` changes it later.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = memory)]
     memory: Value,
     /// Serve in the background.

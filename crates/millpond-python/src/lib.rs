@@ -8,8 +8,8 @@
 //! ```
 //!
 //! NumPy learns of memory by `__array_interface__`, a dictionary, so nothing here is unsafe and one build serves
-//! every Python from 3.10 on. Shapes, element types and sizes in words ("512M") are checked in Python
-//! (`python/millpond/_arguments.py`); what is out of a cache's range becomes `ValueError`, what the system refuses
+//! every Python from 3.10 on. Shapes and element types are checked in Python (`python/millpond/_arguments.py`), sizes in
+//! words ("1.5G", "10%") are read as by the command line; what is out of a cache's range becomes `ValueError`, what the system refuses
 //! `OSError`, both with the engine's message.
 //!
 //! No thread of a cache ever asks for Python's lock: a thread that holds it waits for them when it touches a page.
@@ -33,7 +33,7 @@ mod _millpond {
     #[pymodule_export]
     use super::{
         file::File,
-        pond::{Block, Pond},
+        pond::{Block, Pond, beside, memory_of, size_of},
     };
 
     #[pymodule_export]

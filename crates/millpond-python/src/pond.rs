@@ -1,7 +1,9 @@
 //! A cache with its budget, and memory for arrays in it.
 
-use millpond::host::Notice;
-use millpond::internal::Surface;
+use millpond::host::{Notice, memory_allowed};
+use millpond::internal::{Surface, mapping_budget, quantity, region_budget};
+use millpond::settings::{self, SettingError, Value};
+use millpond::units::Bytes;
 use millpond::{Error, PageCache, Region, SwapFile};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -12,6 +14,9 @@ use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Of a page of these caches.
+const PAGE_BYTES: u64 = 4096;
 
 pub(crate) fn raise(error: Error) -> PyErr {
     let message = error.told(Surface::Python);
@@ -110,20 +115,42 @@ pub(crate) struct Pond {
 
 #[pymethods]
 impl Pond {
-    /// `memory` in bytes. `swap`: the path of the swap file, its size in bytes, and whether its name goes at once.
+    /// `memory`: the least and the most in bytes, between which the host decides if they differ. `swap`: the path of the swap
+    /// file, its size in bytes, and whether its name goes at once. `beside`: what the array that it is made for takes of the
+    /// budget beside its pages, for the message that says how much is enough.
     #[new]
-    fn new(py: Python<'_>, memory: u64, swap: Option<(PathBuf, u64, bool)>) -> PyResult<Pond> {
+    fn new(
+        py: Python<'_>,
+        memory: (u64, u64),
+        swap: Option<(PathBuf, u64, bool)>,
+        beside: u64,
+    ) -> PyResult<Pond> {
         // Getting memory and blocks of the file takes a while.
         let cache = py
             .detach(|| {
-                let mut builder = PageCache::builder().memory(memory).mappings(true);
+                let builder = PageCache::builder().mappings(true);
+                let mut builder = match memory {
+                    (least, most) if least == most => builder.memory(most),
+                    (least, most) => builder.memory_auto(least, most),
+                };
                 if let Some((path, size, unlinked)) = swap {
                     builder = builder.swap(SwapFile::new(path, size).unlinked(unlinked));
                 }
                 // They become warnings of Python's (`new_notices`).
                 builder.on_notice(|_| {}).build()
             })
-            .map_err(raise)?;
+            .map_err(|error| match error {
+                Error::BudgetTooSmall {
+                    given,
+                    min,
+                    page_size,
+                } => raise(Error::BudgetTooSmall {
+                    given,
+                    min: min + beside,
+                    page_size,
+                }),
+                other => raise(other),
+            })?;
         Ok(Pond {
             cache: Mutex::new(Some(Own::new(cache))),
             arrays: AtomicUsize::new(0),
@@ -143,10 +170,16 @@ impl Pond {
         self.cache.lock().as_ref().is_some_and(|own| own.here().is_ok())
     }
 
-    /// The budget in bytes from now on.
-    fn set_memory(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+    /// The budget from now on: the least and the most in bytes, as of a new one.
+    fn set_memory(&self, py: Python<'_>, memory: (u64, u64)) -> PyResult<()> {
         let cache = self.cache()?;
-        py.detach(|| cache.set_memory(bytes)).map_err(raise)
+        let set = py.detach(|| match memory {
+            (least, most) if least == most => cache.set_memory(most),
+            (least, most) => cache
+                .set(&[("memory", &format!("auto:{least}B..{most}B"))])
+                .map(drop),
+        });
+        set.map_err(raise)
     }
 
     /// The least budget that is possible, from now on.
@@ -179,6 +212,45 @@ impl Pond {
         dict.set_item("swap_total_bytes", stats.swap_total.0 * page)?;
         dict.set_item("warnings", stats.warnings)?;
         Ok(dict)
+    }
+}
+
+/// A budget as all of Millpond reads it: the least and the most in bytes, which are the same unless the host decides.
+///
+/// # Errors
+/// What is allowed.
+#[pyfunction]
+pub(crate) fn memory_of(text: &str) -> PyResult<(u64, u64)> {
+    // What "auto" alone is up to, as there is no budget yet.
+    let half = Bytes(memory_allowed() / 2);
+    match settings::memory(text.trim(), half) {
+        Ok(Value::Size(bytes)) => Ok((bytes.0, bytes.0)),
+        Ok(Value::Auto(range)) => Ok((range.min.0, range.max.0)),
+        Ok(other) => Err(PyValueError::new_err(format!("memory can't be {other}"))),
+        Err(SettingError::NotOfItsKind { allowed, .. }) => Err(PyValueError::new_err(format!(
+            "memory can't be '{text}': it is {allowed}"
+        ))),
+        Err(why) => Err(PyValueError::new_err(why.to_string())),
+    }
+}
+
+/// A size in bytes, as all of Millpond reads it.
+///
+/// # Errors
+/// What is allowed, without the name of the argument.
+#[pyfunction]
+pub(crate) fn size_of(text: &str) -> PyResult<u64> {
+    let size = quantity::parse_size(text).map_err(PyValueError::new_err)?;
+    Ok(size.0)
+}
+
+/// What an array of so many bytes takes of a budget beside its pages: in a swap file, or from byte `start` of a file on.
+#[pyfunction]
+#[pyo3(signature = (bytes, start=None))]
+pub(crate) fn beside(bytes: u64, start: Option<u64>) -> u64 {
+    match start {
+        None => region_budget(bytes, PAGE_BYTES),
+        Some(start) => mapping_budget(start..start.saturating_add(bytes), PAGE_BYTES),
     }
 }
 

@@ -6,6 +6,7 @@ import gc
 import os
 import pathlib
 import pickle
+import re
 import resource
 import tempfile
 import threading
@@ -411,3 +412,76 @@ def test_several_threads_store_into_one_file(path):
     there = np.fromfile(path, "u4").reshape(8, MIB)
     for n in range(8):
         assert np.array_equal(there[n], 3 * (np.arange(MIB, dtype="u4") + n))
+
+
+def test_a_shape_may_be_an_array_as_numpys_may(path):
+    for shape in (np.array([3, 4]), np.asarray((3, 4), "u1"), [np.int8(3), 4]):
+        assert millpond.open_array(path, "f4", "w+", shape=shape, memory="8M").shape == (3, 4)
+        assert millpond.empty(shape, "f4", memory="8M").shape == (3, 4)
+    for shape in (np.array(5), np.array([5]), np.int64(5)):
+        assert millpond.open_array(path, "f4", "w+", shape=shape, memory="8M").shape == (5,)
+    for shape in (np.array([3.0]), np.array([[3, 4]]), [[3]], "34", object()):
+        with pytest.raises(TypeError, match="shape must be an integer or a sequence of integers"):
+            millpond.open_array(path, "f4", "w+", shape=shape, memory="8M")
+    for wrong in (np.array([8 << 20]), 8.5e6, [8]):
+        with pytest.raises(TypeError, match="memory must be a number of bytes"):
+            millpond.open_array(path, "f4", memory=wrong)
+        with pytest.raises(TypeError, match="offset must be a number of bytes"):
+            millpond.open_array(path, "f4", offset=wrong, memory="8M")
+
+
+def test_an_array_without_elements_has_the_offset_that_it_was_given(path):
+    with millpond.open_array(path, "u1", "w+", shape=(0,), offset=4096, memory="8M") as array:
+        assert (array.offset, array[:].offset, array.T.offset, array.filename) == (4096, 4096, 4096, path)
+    with millpond.open_array(path, "u1", "w+", shape=(8,), offset=4096, memory="8M") as array:
+        assert (array.offset, array[2:].offset, array[2:][1:].offset, array[3:3].offset) == (4096, 4098, 4099, 4096)
+        assert array.copy().offset is None
+    with millpond.open_array(path, "u1", "r+", offset=4104, memory="8M") as array:
+        assert (array.shape, array.offset) == ((0,), 4104)
+
+
+def test_the_least_budget_that_a_refusal_names_is_enough(path, folder):
+    def least(make):
+        with pytest.raises(ValueError, match="at least") as refused:
+            make(1)
+        named = re.search(r"at least (\S+) are needed", str(refused.value))[1]
+        assert make(named) is not None
+        return named
+
+    named = set()
+    for size in (1, 4 * MIB, 5 * MIB, 64 << 30):
+        with open(path, "wb") as file:
+            file.truncate(size)
+        named.add(least(lambda memory: millpond.open_array(path, "u1", memory=memory)))
+        named.add(least(lambda memory: millpond.open_array(path, "u1", "r", size // 2, (1,), memory=memory)))
+    assert len(named) >= 3
+    for size in (4096, 3_000_000):
+        least(lambda memory: millpond.empty(size, "u1", memory=memory, swap=folder))
+
+
+def test_a_budget_is_read_as_on_the_command_line(path):
+    np.zeros(MIB, "u1").tofile(path)
+
+    def budget_of(memory):
+        with millpond.Pond(memory) as pond:
+            return pond.stats()["memory_bytes"]
+
+    assert budget_of("1.5M") == 3 * MIB // 2
+    assert budget_of("16MB") == 16_000_000
+    assert budget_of(" 16 MiB ") == budget_of("16777216") == budget_of(np.int64(16 * MIB)) == 16 * MIB
+    assert budget_of("auto:2M..4M") == 2 * MIB, "the least, as long as nothing is in it"
+    assert budget_of("0.1%") >= MIB
+    for memory in ("auto", "1%", "1/100", "auto:1M..50%"):
+        array = millpond.open_array(path, "u1", memory=memory)
+        assert array.sum() == 0
+        # No more than it can use.
+        assert array._file.pond.counters()["memory_bytes"] <= 40 * MIB
+        assert millpond.open_array(path, "u1", memory="auto")._file.pond is array._file.pond
+    pond = millpond.Pond("8M")
+    pond.set_memory("auto:1M..2M")
+    assert pond.stats()["memory_bytes"] <= 2 * MIB
+    for wrong in ("12Q", "-1M", "", "auto:4M..2M", "ten%"):
+        with pytest.raises(ValueError, match=f"memory can't be '{wrong}': it is a size such as .*10%.*auto"):
+            millpond.Pond(wrong)
+    with pytest.raises(ValueError, match="size: `10%` is not a size: give a number with K, M, G or T"):
+        millpond.Pond("8M", "10%")

@@ -308,6 +308,45 @@ def test_an_executor_of_forked_workers_breaks_and_does_not_hang(folder, run):
     assert "a forked child has touched memory" in ended.stderr
 
 
+def test_a_child_that_only_runs_a_program_is_no_cause_for_a_warning(folder, run):
+    ended = run(
+        """
+        import millpond, multiprocessing, os, pty, subprocess, sys, warnings
+        array = millpond.empty(3, memory="16M", swap=sys.argv[1])
+        def shell():
+            child = os.fork()
+            if child == 0:
+                os.execv("/bin/true", ["true"])
+            os.waitpid(child, 0)
+        def works():
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+        def worker():
+            process = multiprocessing.get_context("fork").Process(target=abs, args=(1,))
+            process.start()
+            process.join()
+        for run in (
+            shell,
+            lambda: subprocess.run(["true"], preexec_fn=lambda: None),
+            lambda: subprocess.run(["true"]),
+            lambda: os.spawnl(os.P_WAIT, "/bin/true", "true"),
+            lambda: pty.spawn(["true"]),
+            lambda: os.system("true"),
+            works,
+            worker,
+        ):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                run()
+            print(len([w for w in caught if "arrays of millpond and forks" in str(w.message)]))
+        """,
+        folder,
+    )
+    assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, list("00000011"), "")
+
+
 def test_a_process_that_has_arrays_is_warned_when_it_forks(folder, run):
     ended = run(
         """

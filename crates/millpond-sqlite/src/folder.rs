@@ -10,7 +10,7 @@
 //! transaction is as durable as its beginning, and no name comes and goes with each.
 
 use millpond::internal::Maker;
-use millpond::{File, PageCache};
+use millpond::{Builder, File, PageCache};
 use std::ffi::CStr;
 use std::sync::{Arc, OnceLock};
 
@@ -75,6 +75,15 @@ pub fn log(why: &str) {
 /// What is allowed, for people.
 pub fn is_on(parameter: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<bool, String> {
     parameter(name).map_or(Ok(false), |text| crate::words::named(name, &text))
+}
+
+/// A cache's builder, with the budget that a URI says: `64M`, `10%`, `auto:64M..1G`. It is made so, as there may be no room for
+/// more.
+///
+/// # Errors
+/// What is allowed, for people.
+pub fn with_memory(builder: Builder, memory: &str) -> Result<Builder, String> {
+    crate::words::with_memory(builder, memory)
 }
 
 /// The folder and the name that a database's name has.

@@ -74,7 +74,8 @@ pub(crate) fn is_on(pairs: &[(String, String)], name: &str) -> Result<bool, Stri
     }
 }
 
-fn make() -> Result<Process, String> {
+/// `memory`: what the URI of the first database says.
+fn make(memory: Option<&str>) -> Result<Process, String> {
     let mut pairs = variable();
     let faults = is_on(&pairs, FAULTS)?.then(|| Arc::new(Faulty::new(device::best(), 1)));
     let mut builder = PageCache::builder()
@@ -82,10 +83,12 @@ fn make() -> Result<Process, String> {
         .populate(false)
         .control(is_on(&pairs, CONTROL)?);
     pairs.retain(|(name, _)| ![FAULTS, DEFAULT, CONTROL].contains(&&**name));
-    // Only so that no budget is taken which a smaller one was asked for instead of.
-    let memory = pairs.iter().find(|(name, _)| name == "memory");
-    if let Some(bytes) = memory.and_then(|(_, text)| millpond::internal::quantity::parse_size(text).ok()) {
-        builder = builder.memory(bytes.0);
+    if memory.is_some() {
+        pairs.retain(|(name, _)| name != "memory");
+    }
+    let of_variable = pairs.iter().find(|(name, _)| name == "memory");
+    if let Some(memory) = memory.or(of_variable.map(|(_, memory)| memory.as_str())) {
+        builder = words::with_memory(builder, memory)?;
     }
     if let Some(faults) = &faults {
         builder = builder.device(faults.clone());
@@ -113,7 +116,7 @@ fn set(cache: &PageCache, pairs: &[(String, String)]) -> Result<(), String> {
 /// # Errors
 /// Why the cache can't be made, or a setting can't be set, which standard error has got too.
 pub(crate) fn with_settings(of_uri: impl Fn(&str) -> Option<String>) -> Result<Process, String> {
-    with(process(), of_uri)
+    with(process(of_uri("memory").as_deref()), of_uri)
 }
 
 /// A cache that is another's: no disk of it can be made to fail here.
@@ -149,11 +152,11 @@ fn with(
     })
 }
 
-fn process() -> Result<Process, String> {
+fn process(memory: Option<&str>) -> Result<Process, String> {
     let mut own = OWN.lock();
     match &own.process {
         Some(process) => Ok(process.clone()),
-        None => Ok(own.process.insert(make()?).clone()),
+        None => Ok(own.process.insert(make(memory)?).clone()),
     }
 }
 
@@ -244,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_of_a_file_is_told_where_that_one_is_closed() {
-        let cache = process().ok().unwrap().cache;
+        let cache = process(None).ok().unwrap().cache;
         let lost = |path: &str| Error::Write {
             path: path.into(),
             source: std::io::Error::from_raw_os_error(libc::EIO),

@@ -19,9 +19,13 @@ pub(crate) fn apart(bytes: u64, other: u64) -> String {
 }
 
 impl Size {
-    /// The next size that can be written in KiB: one that is enough where `bytes` are needed.
+    /// The next size that is written to the last digit: one that is enough, as it is read, where `bytes` are needed.
     pub(crate) fn enough(bytes: u64) -> Size {
-        Size(bytes.checked_next_multiple_of(1 << 10).unwrap_or(bytes))
+        let unit = UNITS
+            .iter()
+            .find(|(_, shift)| bytes.div_ceil(1 << shift) < 10_000);
+        let shift = unit.map_or(0, |(_, shift)| *shift);
+        Size(bytes.checked_next_multiple_of(1 << shift).unwrap_or(bytes))
     }
 }
 
@@ -75,5 +79,11 @@ mod tests {
             assert_eq!(Size(bytes).to_string(), text);
         }
         assert_eq!(Size::enough(790_464).to_string(), "772K");
+        // Not 12.3M, which is less.
+        assert_eq!(Size::enough(12_936_000).to_string(), "13M");
+        for bytes in [1, 5000, 10_239_001, (9999 << 20) + 1, 1 << 44, u64::MAX] {
+            let enough = Size::enough(bytes);
+            assert!(enough.0 >= bytes && !enough.to_string().contains('.'), "{enough}");
+        }
     }
 }

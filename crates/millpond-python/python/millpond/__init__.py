@@ -17,7 +17,7 @@ A forked child does not have the memory: give `multiprocessing` the start method
 
 import numpy as _np
 
-from . import _arguments, _budgets, _mapped
+from . import _arguments, _budgets, _mapped, _millpond
 from ._mapped import MappedArray
 from ._millpond import Block as _Block
 from ._millpond import __version__
@@ -45,7 +45,8 @@ class Pond:
     """One budget of memory for several arrays, on files and in a swap file.
 
     `memory` is the budget, and `size` that of the swap file: the most that all arrays have together which are on no file of
-    their own; without it there are none. Both are bytes, or text as "512M" (K, M, G, T: powers of 1024). `swap` is a folder
+    their own; without it there are none. Both are bytes, or text as "512M" or "1.5G"; `memory` may be "10%", "auto:1G..4G" or
+    "auto" as well. `swap` is a folder
     (/var/tmp by default), where a file without a name is made, or a path for a file that is kept and may be used again.
 
         >>> with millpond.Pond("16M", "64M") as pond:
@@ -61,15 +62,26 @@ class Pond:
     __slots__ = ("__weakref__", "_native", "_swap")
 
     def __init__(self, memory, size=None, swap=None):
-        self._native = self._swap = behind = None
-        memory = _arguments.size_of("memory", memory)
+        self._native = self._swap = None
+        self._make(_arguments.memory_of(memory), size, swap)
+
+    @classmethod
+    def _of(cls, memory, size, swap, beside):
+        """One for an array that takes so many bytes of the budget beside its pages."""
+        pond = cls.__new__(cls)
+        pond._native = pond._swap = None
+        pond._make(memory, size, swap, beside)
+        return pond
+
+    def _make(self, memory, size, swap, beside=0):
+        behind = None
         if size is not None:
             size = _arguments.size_of("size", size)
             self._swap, is_temporary = _arguments.swap_path(swap)
             behind = (self._swap, size, is_temporary)
         elif swap is not None:
             raise ValueError("size must be given with swap: the bytes of the swap file")
-        self._native = _budgets.make(memory, behind)
+        self._native = _budgets.make(memory, behind, beside)
         _budgets.tell(self._native)
 
     def _open(self):
@@ -128,7 +140,7 @@ class Pond:
         Raises ValueError, and changes nothing, if it is too small or more than the machine or its memory group allows.
         """
         native = self._open()
-        native.set_memory(_arguments.size_of("memory", memory))
+        native.set_memory(_arguments.memory_of(memory))
         _budgets.tell(native)
 
     def stats(self):
@@ -168,7 +180,7 @@ class Pond:
 def empty(shape, dtype=float, *, memory, swap=None):
     """An array of any size, of which at most `memory` bytes are in memory; the rest is in a file. Its elements are zeros.
 
-    `memory` (bytes, or text as "512M") is this array's own budget, with tables and buffers: at least about 1 MiB; no more
+    `memory` (bytes, or text as "512M", "10%", "auto") is this array's own budget, with tables and buffers: at least about 1 MiB; no more
     of it is taken than the array can use. Several arrays in one budget: `Pond`. `swap` is a folder for the file (/var/tmp
     by default), which has no name there and as much room as the array, or a path for a file that is kept.
 
@@ -180,11 +192,11 @@ def empty(shape, dtype=float, *, memory, swap=None):
     or userfaultfd.
     """
     shape, dtype, size = _arguments.layout_of(shape, dtype)
-    memory = _arguments.size_of("memory", memory)
+    memory = _arguments.memory_of(memory)
     if size == 0:
         return _np.zeros(shape, dtype)
     most = size + size // 8 + _budgets.BESIDE
-    return Pond(min(memory, most), -(-size // _PAGE) * _PAGE, swap).empty(shape, dtype)
+    return Pond._of(memory.up_to(most), -(-size // _PAGE) * _PAGE, swap, _millpond.beside(size)).empty(shape, dtype)
 
 
 def zeros(shape, dtype=float, *, memory, swap=None):
@@ -227,7 +239,7 @@ def open_array(path, dtype, mode="r", offset=0, shape=None, order="C", *, memory
     be written is an OSError there. A read that fails is SIGBUS for the program, as with `numpy.memmap`, and a line on stderr
     says why.
 
-    `memory` (bytes, or text as "512M") is this array's own budget, at least about 1 MiB; no more of it is taken than the
+    `memory` (bytes, or text as "512M", "10%", "auto") is this array's own budget, at least about 1 MiB; no more of it is taken than the
     array can use. Arrays of one file share one, the larger of theirs. Several files in one budget: `Pond.open_array`.
 
         >>> import tempfile
@@ -243,7 +255,7 @@ def open_array(path, dtype, mode="r", offset=0, shape=None, order="C", *, memory
     userfaultfd.
     """
     asked = _arguments.file_array(path, dtype, mode, offset, shape, order)
-    memory = _arguments.size_of("memory", memory)
+    memory = _arguments.memory_of(memory)
     return _in(_mapped.pond_for(asked, _mapped.size_of(asked), memory), asked)
 
 
@@ -254,7 +266,7 @@ def load(path, mode="r", *, memory):
     of no such kind, and for one with Python objects.
     """
     asked = _arguments.npy_array(path, mode)
-    memory = _arguments.size_of("memory", memory)
+    memory = _arguments.memory_of(memory)
     return _in(_mapped.pond_for(asked, _mapped.size_of(asked), memory), asked)
 
 
@@ -271,7 +283,7 @@ def save(path, array, *, memory):
                      [7, 7, 7]])
     """
     array = _np.asarray(array)
-    asked, memory = _arguments.new_npy(path, array), _arguments.size_of("memory", memory)
+    asked, memory = _arguments.new_npy(path, array), _arguments.memory_of(memory)
     native = _mapped.pond_for(asked, array.nbytes, memory)
     _mapped.save_in(native, asked, array)
     _budgets.tell(native)

@@ -12,7 +12,7 @@ from ._millpond import __version__ as __version__
 __all__ = ["MappedArray", "Pond", "empty", "full", "load", "ones", "open_array", "save", "stats", "zeros"]
 
 _T = TypeVar("_T", bound=np.generic)
-_Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+_Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | NDArray[np.integer[Any]]
 _Bytes: TypeAlias = SupportsIndex | str
 _Swap: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes] | None
 _Type: TypeAlias = type[_T] | np.dtype[_T]

@@ -1,11 +1,13 @@
 """What users give, checked: sizes, shapes, element types and paths for swap."""
 
 import math
+import operator
 import os
-import re
 from typing import NamedTuple
 
 import numpy as np
+
+from . import _millpond
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SWAP_FOLDER = "/var/tmp"
@@ -43,19 +45,47 @@ class FileArray(NamedTuple):
             return None
 
 
+class Memory(NamedTuple):
+    """A budget in bytes. The host decides between the two if they differ."""
+
+    least: int
+    most: int
+
+    def up_to(self, most):
+        """The same, but no more."""
+        return Memory(min(self.least, most), min(self.most, most))
+
+
+def memory_of(value):
+    """A budget: a number of bytes, or text as the command line takes it: "512M", "1.5G", "10%", "auto", "auto:1G..4G"."""
+    if isinstance(value, str):
+        return Memory(*_millpond.memory_of(value))
+    size = size_of("memory", value)
+    return Memory(size, size)
+
+
 def size_of(what, value):
     """A number of bytes: an int, or text as "512M". `what`: the argument's name."""
     if isinstance(value, str):
-        match = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:i?B)?", value.strip(), re.IGNORECASE)
-        if match is None:
-            raise ValueError(f"{what} can't be {value!r}: allowed is a number of bytes, or one with K, M, G or T as '512M'")
-        value = int(match[1]) * UNITS[match[2].upper()]
-    elif isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{what} must be a number of bytes or text as '512M', not {type(value).__name__}")
-    value = value.__index__()
+        try:
+            value = _millpond.size_of(value)
+        except ValueError as why:
+            raise ValueError(f"{what}: {why}") from None
+    else:
+        value = _integer(what, value, "a number of bytes or text as '512M'")
     if not 0 < value < 1 << 63:
         raise ValueError(f"{what} can't be {value} bytes: allowed is 1 to 2^63 - 1")
     return value
+
+
+def _integer(what, value, allowed):
+    """What is an integer, or is one for Python: not an array, though that has `__index__`."""
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what} must be {allowed}, not {type(value).__name__}")
 
 
 def text_of(size):
@@ -69,12 +99,13 @@ def layout_of(shape, dtype):
     dtype = np.dtype(dtype)
     if dtype.hasobject:
         raise TypeError(f"dtype can't be {dtype}: allowed are types without references to Python objects")
-    if hasattr(shape, "__index__"):
-        shape = (shape,)
     try:
-        shape = tuple(n.__index__() for n in shape)
-    except (TypeError, AttributeError):
-        raise TypeError(f"shape must be an integer or a sequence of integers, not {shape!r}") from None
+        shape = (operator.index(shape),)
+    except TypeError:
+        try:
+            shape = tuple(operator.index(n) for n in shape)
+        except TypeError:
+            raise TypeError(f"shape must be an integer or a sequence of integers, not {shape!r}") from None
     if any(n < 0 for n in shape):
         raise ValueError(f"shape can't be {shape}: no dimension may be negative")
     size = math.prod(shape) * dtype.itemsize
@@ -102,9 +133,7 @@ def file_array(path, dtype, mode, offset, shape, order):
     mode = MODES[mode]
     if order not in ("C", "F"):
         raise ValueError(f"order can't be {order!r}: allowed are 'C' and 'F'")
-    if isinstance(offset, bool) or not hasattr(offset, "__index__"):
-        raise TypeError(f"offset must be a number of bytes, not {type(offset).__name__}")
-    offset = offset.__index__()
+    offset = _integer("offset", offset, "a number of bytes")
     if not 0 <= offset < 1 << 63:
         raise ValueError(f"offset can't be {offset}: allowed is 0 to 2^63 - 1 bytes")
     if shape is None and mode == "w+":

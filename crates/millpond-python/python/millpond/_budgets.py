@@ -12,6 +12,8 @@ from ._millpond import Pond
 # output, and the free frames between the water marks: less than an eighth and 32 MiB together.
 BESIDE = 32 << 20
 
+_EXEC = {name for name in os.__all__ if name.startswith("exec")}
+
 ponds: weakref.WeakSet[Pond] = weakref.WeakSet()
 # Of these, the ones that `open_array` and its like have made: their budgets are theirs to change.
 _own: weakref.WeakSet[Pond] = weakref.WeakSet()
@@ -20,8 +22,8 @@ _named: weakref.WeakValueDictionary[str, Pond] = weakref.WeakValueDictionary()
 
 
 def _before_fork():
-    """What a forked child would die of."""
-    if len(ponds) > 0:
+    """What a forked child would die of, unless all it does is to run another program."""
+    if len(ponds) > 0 and not _runs_a_program(sys._getframe(1)):
         warnings.warn(
             "this process has arrays of millpond and forks: the child does not have their memory, and touching it there ends "
             'it with SIGSEGV (a Pool of multiprocessing then never answers). Start workers with get_context("spawn") or '
@@ -29,6 +31,20 @@ def _before_fork():
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+def _runs_a_program(frame):
+    """Whether what forks in this frame does so for another program: it names one of the calls for that, as code does that has
+    both halves of a fork at hand, or it is of the standard library, with the call in other hands."""
+    # os.fork, pty.fork, and what calls these.
+    for _ in range(3):
+        if frame is None or frame.f_globals.get("__name__") == "multiprocessing.popen_fork":
+            return False
+        code = frame.f_code
+        if frame.f_globals.get("__name__") == "subprocess" or code.co_name == "_spawnvef" or _EXEC.intersection(code.co_names):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _in_child():
@@ -41,23 +57,24 @@ def _in_child():
 os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
-def make(memory, swap=None):
-    """A pond of `memory` bytes. `swap`: a path, the size in bytes, and whether the file is to have no name."""
-    pond = Pond(memory, swap)
+def make(memory, swap=None, beside=0):
+    """A pond with a budget, a `Memory`. `swap`: a path, the size in bytes, and whether the file is to have no name. `beside`:
+    bytes of the budget that an array will take which it is made for, beside its pages."""
+    pond = Pond(memory, swap, beside)
     ponds.add(pond)
     return pond
 
 
-def own(memory):
+def own(memory, beside):
     """A pond for what has a budget of its own."""
-    pond = make(memory)
+    pond = make(memory, beside=beside)
     _own.add(pond)
     return pond
 
 
 def raise_own(pond, memory):
     """At least `memory`, if the budget was made for an array."""
-    if pond in _own and pond.counters()["memory_bytes"] < memory:
+    if pond in _own and pond.counters()["memory_bytes"] < memory.most:
         pond.set_memory(memory)
 
 

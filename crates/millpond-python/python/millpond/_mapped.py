@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 
-from . import _arguments, _budgets
+from . import _arguments, _budgets, _millpond
 from ._millpond import File
 
 # Those that are there, whichever pond they are in.
@@ -34,13 +34,13 @@ def files_of(identity):
 
 def pond_for(asked, size, memory):
     """The pond of an array that is to have a budget of its own, of `size` bytes: where its file is already, if it is."""
+    # No more than it can use: beside its own pages 4 bytes for each page of the file up to its end, and what an array has.
+    memory = memory.up_to(size + size // 8 + (asked.offset + size) // 512 + _budgets.BESIDE)
     here = files_of(asked.identity)
     if here:
         _budgets.raise_own(here[0].pond, memory)
         return here[0].pond
-    # No more than it can use: beside its own pages 4 bytes for each page of the file up to its end, and what an array has.
-    most = size + size // 8 + (asked.offset + size) // 512 + _budgets.BESIDE
-    return _budgets.own(min(memory, most))
+    return _budgets.own(memory, _millpond.beside(size, asked.offset) if size > 0 else 0)
 
 
 def size_of(asked):
@@ -66,7 +66,9 @@ def array_in(pond, asked):
     # What can't be mapped is not made longer.
     if end > here:
         file.grow(end)
-    return _view(file, shape, asked.dtype, order=asked.order)
+    array = _view(file, shape, asked.dtype, order=asked.order)
+    array._first = asked.offset
+    return array
 
 
 def save_in(pond, asked, array):
@@ -138,6 +140,7 @@ def _view(file, shape, dtype, first=0, strides=None, order="C"):
 def _reopen(name, memory, place, dtype, shape, strides, first):
     """What was pickled: where its pond is, as it was; else for reading."""
     path, mode, start, size = place
+    memory = _arguments.Memory(memory, memory)
     pond, mode = _budgets.named(name), "r" if mode == "r" else "r+"
     asked = _arguments.FileArray(path, np.dtype("u1"), mode, start, (size,), "C")
     if pond is None:
@@ -163,11 +166,14 @@ class MappedArray(np.ndarray):
     # Beside other arrays the result is of their type.
     __array_priority__ = -100.0
     _file = None
+    # Where the array in the file begins of which it is a view.
+    _first = 0
 
     def __array_finalize__(self, base):
         file = getattr(base, "_file", None)
         if file is not None and (self.size == 0 or np.may_share_memory(self, base)):
             self._file = file
+            self._first = base._first
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
         if array is self:
@@ -212,7 +218,9 @@ class MappedArray(np.ndarray):
     @property
     def offset(self):
         """Where in the file its first element is, in bytes; None of a copy."""
-        return self._file and self._file.part[0] + self._place()[2]
+        if self._file is None or self.size > 0:
+            return self._file and self._file.part[0] + self._place()[2]
+        return self._first
 
     def flush(self):
         """Makes durable what was stored in the file, by any array of it.

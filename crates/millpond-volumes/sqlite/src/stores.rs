@@ -135,9 +135,12 @@ fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<C
     let mut page_bytes = wanted.unwrap_or(PAGE_BYTES);
     loop {
         let volumes = Volumes::new(device::best()).map_err(|error| error.to_string())?;
-        let cache = PageCache::builder()
+        let builder = match parameter("memory") {
+            None => PageCache::builder().memory(MEMORY_BYTES),
+            Some(memory) => folder::with_memory(PageCache::builder(), &memory)?,
+        };
+        let cache = builder
             .name("sqlite-store")
-            .memory(MEMORY_BYTES)
             .page_size(page_bytes.min(CACHE_PAGE_BYTES_MAX).into())
             .populate(false)
             .control(is_on("control")?)

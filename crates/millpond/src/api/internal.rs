@@ -13,6 +13,20 @@ pub use crate::sys::mapped_file::MappedFile;
 pub use crate::sys::realtime::be_punctual;
 
 use crate::device::DeviceFile;
+use crate::memory::PAGE_BYTES;
+use crate::memory::covered::Covered;
+use std::ops::Range;
+
+/// What a budget has to have beside the least that a cache needs, for a mapping of the bytes `range` of a file.
+pub fn mapping_budget(range: Range<u64>, page_size: u64) -> u64 {
+    let pages = range.start / page_size..range.end.div_ceil(page_size);
+    Covered::default().with(&pages).bytes()
+}
+
+/// The same for a region of `bytes`.
+pub fn region_budget(bytes: u64, page_size: u64) -> u64 {
+    bytes.div_ceil(page_size) * PAGE_BYTES
+}
 
 /// The same file as on a file system that refuses direct I/O, with pages dropped by flag (where the kernel can) or by
 /// advice.

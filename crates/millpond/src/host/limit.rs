@@ -74,6 +74,12 @@ pub fn memory_limit() -> Option<MemoryLimit> {
     limit_below(Path::new("/"))
 }
 
+/// Bytes that this process may have at most: what the machine has, or the least limit of its control groups.
+pub fn memory_allowed() -> u64 {
+    let machine = crate::sys::machine_memory_bytes();
+    memory_limit().map_or(machine, |limit| limit.bytes.min(machine))
+}
+
 /// Bytes that the machine could give to a program without swapping (`MemAvailable`).
 pub fn memory_available() -> Option<u64> {
     available_below(Path::new("/"))

@@ -38,7 +38,7 @@ mod ring;
 pub(crate) mod scratch;
 
 pub use huge::SmallPages;
-pub use limit::{MemoryLimit, memory_available, memory_free, memory_limit};
+pub use limit::{MemoryLimit, memory_allowed, memory_available, memory_free, memory_limit};
 pub use notice::{Notice, to_stderr};
 pub use ring::RingRefusal;
 

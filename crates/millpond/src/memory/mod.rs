@@ -24,7 +24,7 @@
 
 mod bells;
 pub(crate) mod buffers;
-mod covered;
+pub(crate) mod covered;
 mod double_resident;
 pub(crate) mod mapped;
 mod options;

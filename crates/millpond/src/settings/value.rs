@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   64M  1.5GiB  100MB  4096      sizes: K, M, G, T are powers of 1024, KB, MB, GB, TB powers of 1000
-//!   auto:256M..4G                 a budget that follows the host
+//!   auto:256M..4G  10%            a budget that follows the host; a share of what the process may have, as that is now
 //!   500us  4ms  1.5s  2min        times always name their unit
 //!   20%  0.8%  1/256              shares
 //! ```
@@ -10,6 +10,7 @@
 //! What is shown can be typed again and is the same value, to the last bit: all is reckoned in integers. So a list of
 //! settings that was printed brings back exactly what was there.
 
+use crate::host;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Bytes, Nanos, Ratio};
 use std::fmt;
@@ -40,7 +41,7 @@ pub enum Kind {
     Time,
     /// `20%`.
     Share,
-    /// `64M`, or `auto:256M..4G`: what the host has, between these.
+    /// `64M`; `10%` of what the process may have; or `auto:256M..4G`: what the host has, between these.
     Memory,
     /// `64M` or `20%`.
     SizeOrShare,
@@ -58,7 +59,9 @@ impl Kind {
         match self {
             Kind::Size => "a size such as 64M, 1.5G or 512KiB".into(),
             Kind::Memory => {
-                "a size such as 64M, 1.5G or 512KiB, auto:256M..4G for what the host has between these, or auto".into()
+                "a size such as 64M, 1.5G or 512KiB, a share such as 10% of what the process may have, auto:256M..4G for what \
+                 the host has between these, or auto"
+                    .into()
             }
             Kind::Time => "a time with its unit, such as 500us, 4ms or 5s".into(),
             Kind::Share => "a share such as 20%, 0.8% or 1/256".into(),
@@ -96,10 +99,7 @@ impl Value {
         let text = text.trim();
         match kind {
             Kind::Size => size(text).map(Value::Size),
-            Kind::Memory => match text.strip_prefix("auto:") {
-                Some(range) => memory_range(range).map(Value::Auto),
-                None => size(text).map(Value::Size),
-            },
+            Kind::Memory => budget(text, || Bytes(host::memory_allowed())),
             Kind::Time => time(text).map(Value::Time),
             Kind::Share => share(text).map(Value::Share),
             // `20` could be either, and each would be wrong for some.
@@ -189,10 +189,18 @@ pub(crate) fn bytes(text: &str) -> Option<u128> {
     Some(scaled(number, decimals, factor))
 }
 
-fn memory_range(text: &str) -> Option<MemoryRange> {
-    let (min, max) = text.split_once("..")?;
-    let (min, max) = (size(min)?, size(max)?);
-    (min <= max).then_some(MemoryRange { min, max })
+/// A budget, or the bounds of one. Shares are of `allowed`, and are sizes from then on.
+fn budget(text: &str, allowed: impl Fn() -> Bytes) -> Option<Value> {
+    let bytes = |text: &str| {
+        let whole_mib = |bytes: u64| Bytes(bytes - bytes % (1 << 20));
+        size(text).or_else(|| Some(whole_mib(share(text)?.of(allowed().0))))
+    };
+    let Some(range) = text.strip_prefix("auto:") else {
+        return bytes(text).map(Value::Size);
+    };
+    let (min, max) = range.split_once("..")?;
+    let (min, max) = (bytes(min.trim())?, bytes(max.trim())?);
+    (min <= max).then_some(Value::Auto(MemoryRange { min, max }))
 }
 
 const TIMES: [(&str, u64); 5] = [
@@ -329,6 +337,20 @@ mod tests {
         ] {
             assert_eq!(Value::parse(kind, text), None, "{kind:?} {text}");
         }
+    }
+
+    #[test]
+    fn a_share_as_a_budget_is_of_what_the_process_may_have() {
+        let read = |text| budget(text, || Bytes::from_mib(1001));
+        assert_eq!(read("10%"), Some(Value::Size(Bytes::from_mib(100))));
+        assert_eq!(read("1/2"), Some(Value::Size(Bytes::from_mib(500))));
+        assert_eq!(read("1.5G"), Some(Value::Size(Bytes(3 << 29))));
+        let (min, max) = (Bytes::from_mib(64), Bytes::from_mib(250));
+        assert_eq!(read("auto:64M..25%"), Some(Value::Auto(MemoryRange { min, max })));
+        for wrong in ["%", "auto:50%..10%", "auto:10%", "ten%", "10 percent"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        assert!(matches!(Value::parse(Kind::Memory, "10%"), Some(Value::Size(bytes)) if bytes.0 > 0));
     }
 
     #[test]
