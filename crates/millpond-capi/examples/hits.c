@@ -2,6 +2,8 @@
  *
  * hits FILE PAGES THREADS SECONDS: the file has so many pages; prints nanoseconds a hit, of each thread. */
 
+#define _POSIX_C_SOURCE 200809L
+
 #include <millpond.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -7,6 +7,8 @@
  *
  * cc log_store.c -lmillpond -o log_store && ./log_store FOLDER */
 
+#define _POSIX_C_SOURCE 200809L
+
 #include <fcntl.h>
 #include <millpond.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * Made by cbindgen from crates/millpond-capi: change it there. C99 and later, C++11 and later; millpond.hpp has classes.
  * docs/C.md is the introduction, docs/SEMANTICS.md what each call promises when it returns, fails, or the machine stops.
  *
- *   struct millpond_cache_options options = {0};
+ *   struct millpond_cache_options options = {0};      // = {} in C++
  *   millpond_cache *cache;
  *   options.size = sizeof options;
  *   options.memory = 64 << 20;
@@ -275,7 +275,7 @@ typedef uint32_t millpond_fault_target;
 typedef void (*millpond_hook)(void *kept_user, const char *text);
 
 // What a cache is made of. Set all of it to zero, then `size` and what is to be other than the default:
-// `struct millpond_cache_options o = {0}; o.size = sizeof o; o.memory = 256 << 20;`
+// `struct millpond_cache_options o = {0}; o.size = sizeof o; o.memory = 256 << 20;`, with `= {}` in C++.
 struct millpond_cache_options {
     // sizeof(struct millpond_cache_options).
     size_t size;
@@ -704,6 +704,16 @@ millpond_code millpond_map_new(millpond_file *file,
                                uint64_t len,
                                uint32_t flags,
                                millpond_map **map);
+
+// The same, with addresses for the first `room` bytes of the file: all that later mappings of it can have while one is there,
+// as they are parts of the same addresses. Costs addresses only, and is heard by the first mapping. 0, and millpond_map_new:
+// twice the file, and 1 GiB at least.
+millpond_code millpond_map_new_with_room(millpond_file *file,
+                                         uint64_t offset,
+                                         uint64_t len,
+                                         uint32_t flags,
+                                         uint64_t room,
+                                         millpond_map **map);
 
 // Where the mapping is and how long. To be written only if it is MILLPOND_MAP_WRITABLE: a store into another ends the
 // program. `len` may be NULL.

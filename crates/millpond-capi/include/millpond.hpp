@@ -238,9 +238,9 @@ class file : public owned<millpond_file, millpond_file_drop> {
     }
     void advise_records(std::uint64_t bytes) { check(millpond_file_advise_records(get(), bytes)); }
     // MILLPOND_MAP_... flags; `len` 0: up to the end.
-    millpond::map map(std::uint64_t offset = 0, std::uint64_t len = 0, std::uint32_t flags = 0) {
+    millpond::map map(std::uint64_t offset = 0, std::uint64_t len = 0, std::uint32_t flags = 0, std::uint64_t room = 0) {
         millpond_map *handle = nullptr;
-        check(millpond_map_new(get(), offset, len, flags, &handle));
+        check(millpond_map_new_with_room(get(), offset, len, flags, room, &handle));
         return millpond::map(handle);
     }
     // How many pages were given up.

@@ -2,6 +2,8 @@
  *
  * cc app.c libmillpond_sqlite.a -lsqlite3 -pthread -ldl -lm -o app && ./app FOLDER SECONDS */
 
+#define _POSIX_C_SOURCE 200809L
+
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdint.h>

@@ -42,7 +42,7 @@ pub const MILLPOND_CACHE_MAPPINGS: u32 = 16;
 pub type millpond_hook = Option<extern "C" fn(kept_user: *mut c_void, text: *const c_char)>;
 
 /// What a cache is made of. Set all of it to zero, then `size` and what is to be other than the default:
-/// `struct millpond_cache_options o = {0}; o.size = sizeof o; o.memory = 256 << 20;`
+/// `struct millpond_cache_options o = {0}; o.size = sizeof o; o.memory = 256 << 20;`, with `= {}` in C++.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct millpond_cache_options {

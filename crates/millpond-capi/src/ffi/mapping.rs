@@ -52,6 +52,21 @@ pub extern "C" fn millpond_map_new(
     flags: u32,
     map: Option<&mut *mut millpond_map>,
 ) -> millpond_code {
+    millpond_map_new_with_room(file, offset, len, flags, 0, map)
+}
+
+/// The same, with addresses for the first `room` bytes of the file: all that later mappings of it can have while one is there,
+/// as they are parts of the same addresses. Costs addresses only, and is heard by the first mapping. 0, and millpond_map_new:
+/// twice the file, and 1 GiB at least.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_map_new_with_room(
+    file: *mut millpond_file,
+    offset: u64,
+    len: u64,
+    flags: u32,
+    room: u64,
+    map: Option<&mut *mut millpond_map>,
+) -> millpond_code {
     attempt(|| {
         let map = out(map, "map")?;
         let known = MILLPOND_MAP_WRITABLE | MILLPOND_MAP_IN_THREAD;
@@ -62,7 +77,8 @@ pub extern "C" fn millpond_map_new(
         };
         let options = MapOptions::new()
             .writable(flags & MILLPOND_MAP_WRITABLE != 0)
-            .faults(faults);
+            .faults(faults)
+            .room(room);
         let file = value(file)?;
         let made = match len {
             0 => file.map(offset.., &options)?,

@@ -188,6 +188,14 @@ static void maps(const char *folder) {
     CHECK(millpond_map_new(file, 0, 0, 4, &map) == MILLPOND_INVALID);
     CHECK(millpond_map_new(file, 32 << 20, 0, 0, &map) == MILLPOND_RANGE);
     CHECK(millpond_map_new(file, 0, 0, MILLPOND_MAP_WRITABLE, &map) == MILLPOND_OK);
+    /* A later one has the addresses of the first. */
+    millpond_map *later;
+    CHECK(millpond_map_new_with_room(file, 0, (uint64_t)4 << 30, 0, (uint64_t)8 << 30, &later) == MILLPOND_RANGE);
+    CHECK(strstr(millpond_error_message(), "millpond_map_new_with_room") != NULL);
+    CHECK(millpond_map_drop(map) == MILLPOND_OK);
+    CHECK(millpond_map_new_with_room(file, 0, 0, MILLPOND_MAP_WRITABLE, (uint64_t)8 << 30, &map) == MILLPOND_OK);
+    CHECK(millpond_map_new(file, ((uint64_t)4 << 30) - 4096, 4096, 0, &later) == MILLPOND_OK);
+    CHECK(millpond_map_drop(later) == MILLPOND_OK);
     /* It keeps the file open. */
     CHECK(millpond_file_close(file) == MILLPOND_OK);
     CHECK(millpond_map_data(map, &data, &len) == MILLPOND_OK && len == 16 << 20);

@@ -158,6 +158,7 @@ impl Error {
 fn without_calls(text: String, surface: Surface) -> String {
     let smaller = match surface {
         Surface::Python => "an array beside smaller ones, which have to be deleted first,",
+        Surface::C => "a mapping beside smaller ones (millpond_map_new_with_room)",
         _ => "a mapping beside smaller ones",
     };
     let without = match surface {
@@ -245,7 +246,7 @@ mod tests {
             given,
             max: Some(1),
         };
-        for surface in [Surface::CommandLine, Surface::Python] {
+        for surface in [Surface::CommandLine, Surface::Python, Surface::C] {
             assert!(!beside.told(surface).contains("::"), "{}", beside.told(surface));
         }
         let machine = Error::MemoryOfMachine { given, machine };
