@@ -23,6 +23,9 @@
  *          as long as what it does not know is zero.
  * Waiting  The table in docs/SEMANTICS.md says what each call can wait for, and by what that ends.
  * Signals  No call may be made in a handler of one. A forked child may make no call with its parent's handles.
+ * Cancel   A thread that is cancelled (pthread_cancel) ends before a call or after it, never within: each is a cancellation
+ *          point at its begin, but for millpond_page_get and millpond_page_put. What it holds then stays held: put pages in
+ *          a handler of pthread_cleanup_push. Asynchronous cancellation is not for threads that make calls.
  * Panics   do not leave the library: MILLPOND_PANIC. A callback must not leave by longjmp or an exception.
  *
  * Hits, which are reads of pages in memory, take no lock, make no system call and allocate nothing. */

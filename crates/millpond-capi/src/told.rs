@@ -2,7 +2,7 @@
 
 use crate::code::{code_of, millpond_code};
 use millpond::Error;
-use millpond::internal::Surface;
+use millpond::internal::{CancelHeldOff, Surface, cancel_point};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -78,9 +78,18 @@ pub(crate) fn errno() -> c_int {
     LAST.try_with(|last| last.borrow().errno).unwrap_or(0)
 }
 
-/// Makes a call for C: its error becomes the thread's last one, and a panic an error.
+/// Makes a call for C: its error becomes the thread's last one, and a panic an error. A thread that was cancelled ends before
+/// it, and is not cancelled meanwhile.
 #[inline]
 pub(crate) fn attempt(call: impl FnOnce() -> Outcome) -> millpond_code {
+    cancel_point();
+    let _whole = CancelHeldOff::now();
+    attempt_hit(call)
+}
+
+/// The same of a call in which the thread comes to no place where it could be cancelled: to hold that off costs more than a hit.
+#[inline]
+pub(crate) fn attempt_hit(call: impl FnOnce() -> Outcome) -> millpond_code {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => millpond_code::MILLPOND_OK,
         Ok(Err(failure)) => told(failure),

@@ -79,7 +79,7 @@ fn compile(compiler: &str, standard: &str, source: &str, to: &Path, more: &[&str
 }
 
 /// The programs in C, and whether they want a folder rather than a file.
-const PROGRAMS: [(&str, bool); 7] = [
+const PROGRAMS: [(&str, bool); 8] = [
     ("examples/first.c", false),
     ("examples/failing_disk.c", false),
     ("examples/log_store.c", true),
@@ -87,6 +87,7 @@ const PROGRAMS: [(&str, bool); 7] = [
     ("tests/c/calls.c", true),
     ("tests/c/threads.c", true),
     ("tests/c/callbacks.c", true),
+    ("tests/c/cancelled.c", true),
 ];
 
 /// Runs a program in a folder of its own, behind what watches it.

@@ -148,7 +148,7 @@ fn builder(options: &millpond_cache_options) -> Result<Builder, Failure> {
 /// MILLPOND_INVALID and MILLPOND_MEMORY say what is possible, before any memory is taken; MILLPOND_SETUP, MILLPOND_SWAP.
 /// Takes 0.1 s for 512 MiB.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_new(
+pub extern "C-unwind" fn millpond_cache_new(
     options: *const millpond_cache_options,
     cache: Option<&mut *mut millpond_cache>,
 ) -> millpond_code {
@@ -168,21 +168,21 @@ pub extern "C" fn millpond_cache_new(
 /// Closes the handle. The cache ends with the last of its files and regions that is open. What these lose from now on no
 /// call tells, as there is no handle for millpond_cache_take_lost: close it last, or files by millpond_file_close.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_close(cache: *mut millpond_cache) -> millpond_code {
+pub extern "C-unwind" fn millpond_cache_close(cache: *mut millpond_cache) -> millpond_code {
     attempt(|| handle::close(cache).map(drop))
 }
 
 /// Makes everything durable that was written to any open file before. Tries all, and returns the first error: as
 /// millpond_file_sync.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_sync_all(cache: *mut millpond_cache) -> millpond_code {
+pub extern "C-unwind" fn millpond_cache_sync_all(cache: *mut millpond_cache) -> millpond_code {
     attempt(|| Ok(handle::value(cache)?.engine.sync_all()?))
 }
 
 /// Says what was lost because the last handle of a file was dropped before it could be written: one error a call, oldest
 /// first, as the call's own code and message. MILLPOND_OK if there is none, or no more.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_take_lost(cache: *mut millpond_cache) -> millpond_code {
+pub extern "C-unwind" fn millpond_cache_take_lost(cache: *mut millpond_cache) -> millpond_code {
     attempt(|| {
         let cache = handle::value(cache)?;
         let mut lost = cache.lost.lock();
@@ -194,13 +194,13 @@ pub extern "C" fn millpond_cache_take_lost(cache: *mut millpond_cache) -> millpo
 /// Gives the cache another budget, in bytes. What it has too much goes back as pages can be evicted; until then it is over
 /// its budget. MILLPOND_MEMORY changes nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_set_memory(cache: *mut millpond_cache, bytes: u64) -> millpond_code {
+pub extern "C-unwind" fn millpond_cache_set_memory(cache: *mut millpond_cache, bytes: u64) -> millpond_code {
     attempt(|| Ok(handle::value(cache)?.engine.set_memory(bytes)?))
 }
 
 /// The budget in bytes.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_memory(
+pub extern "C-unwind" fn millpond_cache_memory(
     cache: *const millpond_cache,
     bytes: Option<&mut u64>,
 ) -> millpond_code {
@@ -215,7 +215,7 @@ pub extern "C" fn millpond_cache_memory(
 ///
 /// MILLPOND_INVALID says what is allowed. docs/CONTROL.md lists the settings.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_set(
+pub extern "C-unwind" fn millpond_cache_set(
     cache: *mut millpond_cache,
     names: *const *const c_char,
     values: *const *const c_char,
@@ -234,7 +234,7 @@ pub extern "C" fn millpond_cache_set(
 /// What a setting is, as it can be set again, with a zero at its end. `needed`, if not NULL, gets its length without that.
 /// MILLPOND_BUFFER if it does not fit into `size` bytes. Empty for a setting of a form that was not chosen.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_setting(
+pub extern "C-unwind" fn millpond_cache_setting(
     cache: *const millpond_cache,
     name: *const c_char,
     buffer: *mut c_char,
@@ -250,7 +250,7 @@ pub extern "C" fn millpond_cache_setting(
 
 /// The name of setting number `index`, counted from 0; NULL behind the last. Good for ever.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_setting_name(index: usize) -> *const c_char {
+pub extern "C-unwind" fn millpond_setting_name(index: usize) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
     let own = |name: &str| CString::new(name).unwrap_or_default();
     let names = NAMES.get_or_init(|| SETTINGS.iter().map(|setting| own(setting.name)).collect());

@@ -91,7 +91,7 @@ impl Check {
 /// A check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check` and drops it
 /// with millpond_check_drop.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_check_new(
+pub extern "C-unwind" fn millpond_check_new(
     options: *const millpond_check_options,
     check: Option<&mut *mut millpond_check>,
 ) -> millpond_code {
@@ -114,6 +114,6 @@ pub extern "C" fn millpond_check_new(
 
 /// Drops the handle. Files that were opened with the check keep it.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_check_drop(check: *mut millpond_check) -> millpond_code {
+pub extern "C-unwind" fn millpond_check_drop(check: *mut millpond_check) -> millpond_code {
     attempt(|| handle::close(check).map(drop))
 }

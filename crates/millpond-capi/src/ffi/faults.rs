@@ -110,7 +110,10 @@ fn rule(given: &millpond_fault) -> Result<FaultRule, Failure> {
 /// The best device of the system, with faults that are chosen while it runs: for millpond_cache_options.faults. With the same
 /// `seed` and the same calls, the same faults happen. The caller owns `*faults` and drops it with millpond_faults_drop.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_faults_new(seed: u64, faults: Option<&mut *mut millpond_faults>) -> millpond_code {
+pub extern "C-unwind" fn millpond_faults_new(
+    seed: u64,
+    faults: Option<&mut *mut millpond_faults>,
+) -> millpond_code {
     attempt(|| {
         let faults = out(faults, "faults")?;
         let device = Arc::new(Faulty::new(device::best(), seed));
@@ -121,7 +124,7 @@ pub extern "C" fn millpond_faults_new(seed: u64, faults: Option<&mut *mut millpo
 
 /// Adds a fault. They are asked in this order, and the first that matches decides.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_faults_add(
+pub extern "C-unwind" fn millpond_faults_add(
     faults: *mut millpond_faults,
     fault: *const millpond_fault,
 ) -> millpond_code {
@@ -134,7 +137,7 @@ pub extern "C" fn millpond_faults_add(
 
 /// The disk was mended: no more faults.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_faults_clear(faults: *mut millpond_faults) -> millpond_code {
+pub extern "C-unwind" fn millpond_faults_clear(faults: *mut millpond_faults) -> millpond_code {
     attempt(|| {
         value(faults)?.device.clear();
         Ok(())
@@ -143,7 +146,7 @@ pub extern "C" fn millpond_faults_clear(faults: *mut millpond_faults) -> millpon
 
 /// Starts the transfers that were held.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_faults_release(faults: *mut millpond_faults) -> millpond_code {
+pub extern "C-unwind" fn millpond_faults_release(faults: *mut millpond_faults) -> millpond_code {
     attempt(|| {
         let released = value(faults)?.device.release();
         released.map_err(|source| {
@@ -155,7 +158,7 @@ pub extern "C" fn millpond_faults_release(faults: *mut millpond_faults) -> millp
 
 /// How many faults have happened.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_faults_count(
+pub extern "C-unwind" fn millpond_faults_count(
     faults: *const millpond_faults,
     count: Option<&mut u64>,
 ) -> millpond_code {
@@ -167,6 +170,6 @@ pub extern "C" fn millpond_faults_count(
 
 /// Drops the handle. A cache that was made with the faults keeps them.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_faults_drop(faults: *mut millpond_faults) -> millpond_code {
+pub extern "C-unwind" fn millpond_faults_drop(faults: *mut millpond_faults) -> millpond_code {
     attempt(|| handle::close(faults).map(drop))
 }

@@ -64,7 +64,7 @@ unsafe impl Extensible for millpond_stats {
 
 /// Fills in `*stats`, whose `size` the caller has set. Takes the core's lock for a moment.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_stats(
+pub extern "C-unwind" fn millpond_cache_stats(
     cache: *const millpond_cache,
     stats: *mut millpond_stats,
 ) -> millpond_code {
@@ -103,7 +103,7 @@ pub extern "C" fn millpond_cache_stats(
 /// All figures as text, a line for each, name and value, as /proc/vmstat has them, with a zero at its end. `needed`, if not
 /// NULL, gets its length without that. MILLPOND_BUFFER if it does not fit into `size` bytes: 8192 are enough.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_cache_stats_text(
+pub extern "C-unwind" fn millpond_cache_stats_text(
     cache: *const millpond_cache,
     buffer: *mut c_char,
     size: usize,

@@ -124,7 +124,7 @@ fn open_options(given: *const millpond_file_options) -> Result<OpenOptions, Fail
 ///
 /// MILLPOND_OPEN says why not; MILLPOND_INVALID, MILLPOND_MEMORY. Takes a few system calls.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_open(
+pub extern "C-unwind" fn millpond_open(
     cache: *mut millpond_cache,
     path: *const c_char,
     options: *const millpond_file_options,
@@ -142,7 +142,7 @@ pub extern "C" fn millpond_open(
 /// The same of a file that is open already. The descriptor is duplicated: it stays the caller's, and its cursor is neither
 /// used nor moved. For writing it must be open for reading and writing, and not for appending.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_open_fd(
+pub extern "C-unwind" fn millpond_open_fd(
     cache: *mut millpond_cache,
     fd: c_int,
     options: *const millpond_file_options,
@@ -169,7 +169,7 @@ pub extern "C" fn millpond_open_fd(
 
 /// Another handle of the same file, for another owner. Each is closed by itself.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_clone(
+pub extern "C-unwind" fn millpond_file_clone(
     file: *const millpond_file,
     clone: Option<&mut *mut millpond_file>,
 ) -> millpond_code {
@@ -184,7 +184,7 @@ pub extern "C" fn millpond_file_clone(
 ///
 /// Errors as millpond_file_sync.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_close(file: *mut millpond_file) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_close(file: *mut millpond_file) -> millpond_code {
     attempt(|| {
         // A clone answers, so that the handle is closed only when it went well.
         match value(file)?.clone().close() {
@@ -197,7 +197,7 @@ pub extern "C" fn millpond_file_close(file: *mut millpond_file) -> millpond_code
 /// Closes the handle without an answer. The last one of a file writes what is dirty, waits for that, and gives up what can't
 /// be written, which millpond_cache_take_lost tells. Put all pages of the handle before.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_drop(file: *mut millpond_file) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_drop(file: *mut millpond_file) -> millpond_code {
     attempt(|| handle::close(file).map(drop))
 }
 
@@ -206,7 +206,7 @@ pub extern "C" fn millpond_file_drop(file: *mut millpond_file) -> millpond_code 
 /// MILLPOND_READ, MILLPOND_CHECK, MILLPOND_NO_FRAMES: the buffer is undefined. A hit takes no lock and no system call;
 /// adjacent missing pages are one request.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_read_at(
+pub extern "C-unwind" fn millpond_file_read_at(
     file: *const millpond_file,
     buffer: *mut c_void,
     len: usize,
@@ -221,7 +221,7 @@ pub extern "C" fn millpond_file_read_at(
 
 /// The same for all of `len` bytes. MILLPOND_END_OF_FILE if the file has not so many there.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_read_exact_at(
+pub extern "C-unwind" fn millpond_file_read_exact_at(
     file: *const millpond_file,
     buffer: *mut c_void,
     len: usize,
@@ -236,7 +236,7 @@ pub extern "C" fn millpond_file_read_exact_at(
 /// MILLPOND_WRITE, MILLPOND_READ (a page kept in part), MILLPOND_LOG, MILLPOND_NO_FRAMES: a part may have been taken.
 /// MILLPOND_READ_ONLY, MILLPOND_RANGE, MILLPOND_TOO_LONG: nothing was.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_write_at(
+pub extern "C-unwind" fn millpond_file_write_at(
     file: *mut millpond_file,
     buffer: *const c_void,
     len: usize,
@@ -248,7 +248,7 @@ pub extern "C" fn millpond_file_write_at(
 /// The same at the end of the file; `*offset`, if not NULL, gets where that was. Appends stand one after the other, each
 /// whole.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_append(
+pub extern "C-unwind" fn millpond_file_append(
     file: *mut millpond_file,
     buffer: *const c_void,
     len: usize,
@@ -269,20 +269,20 @@ pub extern "C" fn millpond_file_append(
 /// MILLPOND_WRITE: kept in memory and tried again, and every sync says so until it is written. MILLPOND_SYNC: latched until
 /// the file is opened anew. MILLPOND_LOG.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_sync(file: *mut millpond_file) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_sync(file: *mut millpond_file) -> millpond_code {
     attempt(|| Ok(value(file)?.sync_data()?))
 }
 
 /// The same for other programs and the end of the process, not for a loss of power: without the flush of the device.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_write_out(file: *mut millpond_file) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_write_out(file: *mut millpond_file) -> millpond_code {
     attempt(|| Ok(value(file)?.write_out()?))
 }
 
 /// Gives up the pages that the device has refused, and their error. `*pages`, if not NULL, gets how many. They read as the
 /// device has them then: old, new in part, or zeros.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_discard_unwritten(
+pub extern "C-unwind" fn millpond_file_discard_unwritten(
     file: *mut millpond_file,
     pages: Option<&mut u64>,
 ) -> millpond_code {
@@ -297,7 +297,10 @@ pub extern "C" fn millpond_file_discard_unwritten(
 
 /// The length in bytes, with all writes that have returned. No system call.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_len(file: *const millpond_file, len: Option<&mut u64>) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_len(
+    file: *const millpond_file,
+    len: Option<&mut u64>,
+) -> millpond_code {
     attempt(|| {
         *out(len, "len")? = value(file)?.len();
         Ok(())
@@ -307,26 +310,34 @@ pub extern "C" fn millpond_file_len(file: *const millpond_file, len: Option<&mut
 /// Gives the file another length, for all handles: what was behind is gone, what is new is zeros. Waits for pages that go.
 /// MILLPOND_TOO_LONG and MILLPOND_WRITE change nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_set_len(file: *mut millpond_file, len: u64) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_set_len(file: *mut millpond_file, len: u64) -> millpond_code {
     attempt(|| Ok(value(file)?.set_len(len)?))
 }
 
 /// Makes a range zeros, and gives the blocks of its whole pages back to the file system. The length stays; what is behind
 /// it is left out.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_punch(file: *mut millpond_file, offset: u64, len: u64) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_punch(
+    file: *mut millpond_file,
+    offset: u64,
+    len: u64,
+) -> millpond_code {
     attempt(|| Ok(value(file)?.punch(offset, len)?))
 }
 
 /// Begins to read a range, and waits for nothing. What can't be read, or has no room, is skipped.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_prefetch(file: *const millpond_file, offset: u64, len: u64) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_prefetch(
+    file: *const millpond_file,
+    offset: u64,
+    len: u64,
+) -> millpond_code {
     attempt(|| Ok(value(file)?.prefetch(offset, len)?))
 }
 
 /// Says how the file will be used from now on, by all handles: a millpond_advice.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_advise(file: *mut millpond_file, advice: u32) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_advise(file: *mut millpond_file, advice: u32) -> millpond_code {
     attempt(|| {
         use millpond_advice::*;
         let known = [
@@ -343,7 +354,7 @@ pub extern "C" fn millpond_file_advise(file: *mut millpond_file, advice: u32) ->
 /// all handles: a page that is missing for a guard or a mapping is read with what is missing of its record. 4 MiB at most; 0
 /// is as MILLPOND_ADVICE_RANDOM.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_advise_records(file: *mut millpond_file, bytes: u64) -> millpond_code {
+pub extern "C-unwind" fn millpond_file_advise_records(file: *mut millpond_file, bytes: u64) -> millpond_code {
     attempt(|| Ok(value(file)?.advise(Advice::Records(bytes))?))
 }
 
@@ -351,7 +362,7 @@ pub extern "C" fn millpond_file_advise_records(file: *mut millpond_file, bytes: 
 /// the device has: for files that others have changed. `*kept`, if not NULL, gets how many pages stay because they are
 /// changed here.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_invalidate(
+pub extern "C-unwind" fn millpond_file_invalidate(
     file: *mut millpond_file,
     start: u64,
     end: u64,
@@ -372,7 +383,7 @@ pub extern "C" fn millpond_file_invalidate(
 
 /// Whether the page with byte `offset` is in memory at this moment: `*is` is 1 or 0. For measuring.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_is_resident(
+pub extern "C-unwind" fn millpond_file_is_resident(
     file: *const millpond_file,
     offset: u64,
     is: Option<&mut c_int>,

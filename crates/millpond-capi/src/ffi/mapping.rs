@@ -45,7 +45,7 @@ fn part(offset: usize, len: usize) -> Range<usize> {
 /// MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE also for `len` 0 where the file has
 /// nothing; MILLPOND_READ_ONLY if it is to be written and `file` is for reading.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_new(
+pub extern "C-unwind" fn millpond_map_new(
     file: *mut millpond_file,
     offset: u64,
     len: u64,
@@ -92,7 +92,7 @@ pub extern "C" fn millpond_map_new_with_room(
 /// Where the mapping is and how long. To be written only if it is MILLPOND_MAP_WRITABLE: a store into another ends the
 /// program. `len` may be NULL.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_data(
+pub extern "C-unwind" fn millpond_map_data(
     map: *const millpond_map,
     data: Option<&mut *mut c_void>,
     len: Option<&mut usize>,
@@ -112,7 +112,7 @@ pub extern "C" fn millpond_map_data(
 ///
 /// As millpond_file_read_at; MILLPOND_RANGE behind the end, or if there are too many bytes.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_try_read(
+pub extern "C-unwind" fn millpond_map_try_read(
     map: *const millpond_map,
     offset: usize,
     len: usize,
@@ -129,7 +129,7 @@ pub extern "C" fn millpond_map_try_read(
 /// Copies up to `len` bytes from `offset` on into `buffer`. `*read` has how many: fewer than `len` only where the mapping or
 /// the file ends. As millpond_file_read_at: nothing is torn by those who write meanwhile but between pages.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_copy_to(
+pub extern "C-unwind" fn millpond_map_copy_to(
     map: *const millpond_map,
     buffer: *mut c_void,
     len: usize,
@@ -145,7 +145,7 @@ pub extern "C" fn millpond_map_copy_to(
 /// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE behind the end of the mapping or of the
 /// file, and nothing is written then.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_copy_from(
+pub extern "C-unwind" fn millpond_map_copy_from(
     map: *mut millpond_map,
     data: *const c_void,
     len: usize,
@@ -158,13 +158,17 @@ pub extern "C" fn millpond_map_copy_from(
 ///
 /// As millpond_file_sync: what could not be written stays in memory, and the next sync says so again.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_sync(map: *mut millpond_map, offset: usize, len: usize) -> millpond_code {
+pub extern "C-unwind" fn millpond_map_sync(
+    map: *mut millpond_map,
+    offset: usize,
+    len: usize,
+) -> millpond_code {
     attempt(|| Ok(value(map)?.sync(part(offset, len))?))
 }
 
 /// Says how `len` bytes from `offset` on will be used: a millpond_map_advice.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_advise(
+pub extern "C-unwind" fn millpond_map_advise(
     map: *mut millpond_map,
     offset: usize,
     len: usize,
@@ -183,7 +187,7 @@ pub extern "C" fn millpond_map_advise(
 
 /// Whether the page with byte `offset` of the mapping is in memory at this moment: `*is` is 1 or 0.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_is_resident(
+pub extern "C-unwind" fn millpond_map_is_resident(
     map: *const millpond_map,
     offset: usize,
     is: Option<&mut c_int>,
@@ -196,7 +200,7 @@ pub extern "C" fn millpond_map_is_resident(
 
 /// Makes what was stored durable and drops the mapping. It stays if that fails. Nothing may point into it any more.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_close(map: *mut millpond_map) -> millpond_code {
+pub extern "C-unwind" fn millpond_map_close(map: *mut millpond_map) -> millpond_code {
     attempt(|| {
         let open = value(map)?;
         if open.is_writable() {
@@ -208,6 +212,6 @@ pub extern "C" fn millpond_map_close(map: *mut millpond_map) -> millpond_code {
 
 /// Drops the mapping. What was stored stays in the cache, and is written as ever. Nothing may point into it any more.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_map_drop(map: *mut millpond_map) -> millpond_code {
+pub extern "C-unwind" fn millpond_map_drop(map: *mut millpond_map) -> millpond_code {
     attempt(|| handle::close(map).map(drop))
 }

@@ -24,7 +24,7 @@ pub type millpond_log_flush =
 ///
 /// The caller owns `*log` and drops it with millpond_log_drop. MILLPOND_SETUP if the system gives no thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_log_new(
+pub extern "C-unwind" fn millpond_log_new(
     flush: millpond_log_flush,
     kept_user: *mut c_void,
     log: Option<&mut *mut millpond_log>,
@@ -49,7 +49,7 @@ pub extern "C" fn millpond_log_new(
 /// The log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it can be written
 /// at once.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_log_advance(log: *mut millpond_log, record: u64) -> millpond_code {
+pub extern "C-unwind" fn millpond_log_advance(log: *mut millpond_log, record: u64) -> millpond_code {
     attempt(|| {
         value(log)?.advance(record);
         Ok(())
@@ -58,7 +58,10 @@ pub extern "C" fn millpond_log_advance(log: *mut millpond_log, record: u64) -> m
 
 /// Up to which record it is.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_log_durable(log: *const millpond_log, record: Option<&mut u64>) -> millpond_code {
+pub extern "C-unwind" fn millpond_log_durable(
+    log: *const millpond_log,
+    record: Option<&mut u64>,
+) -> millpond_code {
     attempt(|| {
         *out(record, "record")? = value(log)?.durable();
         Ok(())
@@ -68,6 +71,6 @@ pub extern "C" fn millpond_log_durable(log: *const millpond_log, record: Option<
 /// Drops the handle. Files that were opened with the log keep it; if none is left, it waits for a `flush` that is under
 /// way, unless that is what calls.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_log_drop(log: *mut millpond_log) -> millpond_code {
+pub extern "C-unwind" fn millpond_log_drop(log: *mut millpond_log) -> millpond_code {
     attempt(|| handle::close(log).map(drop))
 }

@@ -4,7 +4,8 @@ use super::handle::value;
 use super::memory::out;
 use super::millpond_file;
 use crate::code::millpond_code;
-use crate::told::{Failure, Outcome, attempt};
+use crate::told::{Failure, Outcome, attempt, attempt_hit};
+use millpond::internal::CancelHeldOff;
 use millpond::{File, PageMut, PageRef};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -78,17 +79,24 @@ fn hold_mut(page: Option<&mut millpond_page_mut>, mut guard: PageMut<'_>) -> Out
 /// MILLPOND_RANGE behind the end of the file; MILLPOND_READ, MILLPOND_CHECK, MILLPOND_NO_FRAMES. A hit takes no lock,
 /// allocates nothing and copies nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_page_get(
+pub extern "C-unwind" fn millpond_page_get(
     file: *const millpond_file,
     number: u64,
     page: Option<&mut millpond_page>,
 ) -> millpond_code {
-    attempt(|| hold(page, value(file)?.page(number)?))
+    attempt_hit(|| {
+        let file = value(file)?;
+        if let Some(guard) = file.page_hit(number)? {
+            return hold(page, guard);
+        }
+        let _whole = CancelHeldOff::now();
+        hold(page, file.page(number)?)
+    })
 }
 
 /// The same if it can be had at once; MILLPOND_NOT_NOW, with nothing held, if it is not in memory or another thread has it.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_page_try_get(
+pub extern "C-unwind" fn millpond_page_try_get(
     file: *const millpond_file,
     number: u64,
     page: Option<&mut millpond_page>,
@@ -101,8 +109,8 @@ pub extern "C" fn millpond_page_try_get(
 
 /// Lets a page go. MILLPOND_HANDLE if it is not held.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_page_put(page: Option<&mut millpond_page>) -> millpond_code {
-    attempt(|| {
+pub extern "C-unwind" fn millpond_page_put(page: Option<&mut millpond_page>) -> millpond_code {
+    attempt_hit(|| {
         let page = out(page, "page")?;
         if page.data.is_null() {
             return Err(not_held());
@@ -123,7 +131,7 @@ pub extern "C" fn millpond_page_put(page: Option<&mut millpond_page>) -> millpon
 ///
 /// Errors as millpond_page_get and millpond_file_write_at. A hit is a lock of the page.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_page_mut_get(
+pub extern "C-unwind" fn millpond_page_mut_get(
     file: *mut millpond_file,
     number: u64,
     page: Option<&mut millpond_page_mut>,
@@ -133,7 +141,7 @@ pub extern "C" fn millpond_page_mut_get(
 
 /// The same if it can be had at once and without a pause, else MILLPOND_NOT_NOW.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_page_mut_try_get(
+pub extern "C-unwind" fn millpond_page_mut_try_get(
     file: *mut millpond_file,
     number: u64,
     page: Option<&mut millpond_page_mut>,
@@ -146,7 +154,7 @@ pub extern "C" fn millpond_page_mut_try_get(
 
 /// The same of a whole page: the file ends no earlier than the page, from then on.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_page_mut_get_or_grow(
+pub extern "C-unwind" fn millpond_page_mut_get_or_grow(
     file: *mut millpond_file,
     number: u64,
     page: Option<&mut millpond_page_mut>,
@@ -156,7 +164,7 @@ pub extern "C" fn millpond_page_mut_get_or_grow(
 
 /// Lets a page go that was changed. MILLPOND_HANDLE if it is not held.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_page_mut_put(page: Option<&mut millpond_page_mut>) -> millpond_code {
+pub extern "C-unwind" fn millpond_page_mut_put(page: Option<&mut millpond_page_mut>) -> millpond_code {
     attempt(|| {
         let page = out(page, "page")?;
         if page.data.is_null() {
@@ -173,7 +181,10 @@ pub extern "C" fn millpond_page_mut_put(page: Option<&mut millpond_page_mut>) ->
 /// The page depends on record `order` of the file's log: it does not go to its file before the log is durable up to it.
 /// Call it after the record has its number and before the page is put. MILLPOND_INVALID if the file has no log.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_page_set_order(page: Option<&mut millpond_page_mut>, order: u64) -> millpond_code {
+pub extern "C-unwind" fn millpond_page_set_order(
+    page: Option<&mut millpond_page_mut>,
+    order: u64,
+) -> millpond_code {
     attempt(|| {
         let page = out(page, "page")?;
         if page.data.is_null() {
@@ -187,7 +198,7 @@ pub extern "C" fn millpond_page_set_order(page: Option<&mut millpond_page_mut>, 
 
 /// How many bytes a page has, in all files of the cache but at their end.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_file_page_size(
+pub extern "C-unwind" fn millpond_file_page_size(
     file: *const millpond_file,
     bytes: Option<&mut u64>,
 ) -> millpond_code {

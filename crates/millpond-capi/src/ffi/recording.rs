@@ -12,7 +12,7 @@ use std::ffi::c_char;
 ///
 /// MILLPOND_TRACE: there is something at `path` already, it can't be made, or a recording is under way.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_recording_start(
+pub extern "C-unwind" fn millpond_recording_start(
     cache: *mut millpond_cache,
     path: *const c_char,
     recording: Option<&mut *mut millpond_recording>,
@@ -29,7 +29,7 @@ pub extern "C" fn millpond_recording_start(
 /// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets how many are in the trace, `*lost` how many are
 /// not because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_recording_stop(
+pub extern "C-unwind" fn millpond_recording_stop(
     recording: *mut millpond_recording,
     accesses: Option<&mut u64>,
     lost: Option<&mut u64>,

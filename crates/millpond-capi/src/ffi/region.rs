@@ -32,7 +32,7 @@ pub enum millpond_region_advice {
 ///
 /// MILLPOND_SWAP if the swap file is missing or too small, MILLPOND_MEMORY, MILLPOND_SETUP.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_region_new(
+pub extern "C-unwind" fn millpond_region_new(
     cache: *mut millpond_cache,
     len: usize,
     flags: u32,
@@ -55,7 +55,7 @@ pub extern "C" fn millpond_region_new(
 
 /// Where the region is and how long: memory like any other, until millpond_region_drop. `len` may be NULL.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_region_data(
+pub extern "C-unwind" fn millpond_region_data(
     region: *const millpond_region,
     data: Option<&mut *mut c_void>,
     len: Option<&mut usize>,
@@ -73,7 +73,7 @@ pub extern "C" fn millpond_region_data(
 /// Says how `len` bytes from `offset` on will be used: a millpond_region_advice. No other thread may touch them meanwhile.
 /// MILLPOND_RANGE if the region has them not.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_region_advise(
+pub extern "C-unwind" fn millpond_region_advise(
     region: *mut millpond_region,
     offset: usize,
     len: usize,
@@ -94,6 +94,6 @@ pub extern "C" fn millpond_region_advise(
 
 /// Gives the region up. Nothing may point into it any more.
 #[unsafe(no_mangle)]
-pub extern "C" fn millpond_region_drop(region: *mut millpond_region) -> millpond_code {
+pub extern "C-unwind" fn millpond_region_drop(region: *mut millpond_region) -> millpond_code {
     attempt(|| handle::close(region).map(drop))
 }

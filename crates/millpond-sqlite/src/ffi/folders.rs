@@ -4,12 +4,12 @@ use super::api::Api;
 use super::types::{OsFile, Vfs};
 use super::vfs;
 use super::vfs::open::{MAIN_DB, MAIN_JOURNAL, SUPER_JOURNAL, WAL};
+use super::whole;
 use crate::code;
 use crate::file::Opened;
 use crate::folder::{self, Folders};
 use std::ffi::{CStr, c_char, c_int};
 use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Registers the VFS [`folder::VFS`], whose databases are in these folders.
@@ -95,7 +95,7 @@ extern "C" fn delete(own: *mut Vfs, name: *const c_char, _sync_dir: c_int) -> c_
             }
         }
     };
-    catch_unwind(AssertUnwindSafe(delete)).unwrap_or(code::IOERR)
+    whole(delete).unwrap_or(code::IOERR)
 }
 
 /// Whatever is there may be read and written.
@@ -104,7 +104,7 @@ extern "C" fn access(_own: *mut Vfs, name: *const c_char, _flags: c_int, answer:
         let (folder, name) = folder::find(text(name)?)?;
         folder.len(name)
     };
-    let Ok(len) = catch_unwind(AssertUnwindSafe(len)) else {
+    let Ok(len) = whole(len) else {
         return code::IOERR;
     };
     // SAFETY: SQLite's place for the answer.

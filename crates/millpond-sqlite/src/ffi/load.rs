@@ -3,11 +3,12 @@
 use super::api::Api;
 use super::types::{OsFile, Routines, Sqlite};
 use super::{folders, methods, vfs};
+use super::whole;
 use crate::code;
 use crate::folder::Folders;
 use crate::process;
 use std::ffi::{c_char, c_int, c_void};
-use std::panic::{UnwindSafe, catch_unwind};
+use std::panic::UnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ fn load(
     routines: *const Routines,
     more: impl FnOnce(Api) -> Result<(), String> + UnwindSafe,
 ) -> c_int {
-    catch_unwind(|| {
+    whole(|| {
         let Some(api) = Api::enter(routines) else {
             return code::ERROR;
         };

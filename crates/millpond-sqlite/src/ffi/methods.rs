@@ -3,11 +3,11 @@
 use super::api::Api;
 use super::control;
 use super::types::{IoMethods, OsFile};
+use super::whole;
 use crate::code;
 use crate::file::Opened;
 use crate::locks::Level;
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, fence};
 
 static METHODS: IoMethods = IoMethods {
@@ -92,7 +92,7 @@ pub(super) fn with(file: *mut OsFile, refused: c_int, call: impl FnOnce(&mut Ope
         false => call(opened),
         true => opened.refuse(refused),
     };
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or(code::IOERR)
+    whole(call).unwrap_or(code::IOERR)
 }
 
 fn set<T>(place: *mut T, value: T) -> c_int {
@@ -107,7 +107,7 @@ extern "C" fn close(file: *mut OsFile) -> c_int {
     leave_closed(file);
     // SAFETY: `leave` has made it of a box, and SQLite closes a file once.
     let opened = unsafe { Box::from_raw(opened) };
-    catch_unwind(AssertUnwindSafe(|| opened.close())).unwrap_or(code::IOERR)
+    whole(|| opened.close()).unwrap_or(code::IOERR)
 }
 
 extern "C" fn read(file: *mut OsFile, buffer: *mut c_void, len: c_int, offset: i64) -> c_int {

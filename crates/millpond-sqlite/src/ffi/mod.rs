@@ -21,3 +21,14 @@ mod vfs;
 
 pub use load::{load_with_folders, sqlite3_millpondsqlite_init};
 pub use types::{Routines, Sqlite};
+
+use millpond::internal::CancelHeldOff;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+/// Makes a call for SQLite, from which no panic gets out, and in which the thread is not cancelled (`pthread_cancel`): either
+/// would end the process.
+fn whole<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
+    let _whole = CancelHeldOff::now();
+    catch_unwind(AssertUnwindSafe(call))
+}

@@ -4,13 +4,13 @@
 use super::api::Api;
 use super::methods;
 use super::types::{OsFile, Symbol, Vfs};
+use super::whole;
 use crate::code;
 use crate::file::Opened;
 use crate::opening::Asked;
 use crate::process;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 const NAME: &CStr = c"millpond";
@@ -138,7 +138,7 @@ pub(super) fn open_by(
     how: impl FnOnce(&Path, Asked, &dyn Fn(&str) -> Option<String>) -> Result<Opened, (c_int, String)>,
 ) -> c_int {
     methods::leave_closed(file);
-    let opened = catch_unwind(AssertUnwindSafe(|| {
+    let opened = whole(|| {
         let path = path_of(name);
         // Another name may have nothing behind it to look at.
         let has_parameters = flags & open::URI != 0;
@@ -156,7 +156,7 @@ pub(super) fn open_by(
         };
         let opened = how(path, asked, &parameter);
         opened.inspect_err(|(number, why)| api.log().tell(*number, why))
-    }));
+    });
     let opened = match opened {
         Ok(Ok(opened)) => opened,
         Ok(Err((number, _))) => return number,
@@ -176,7 +176,7 @@ pub(super) fn open_by(
 extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_dir: c_int) -> c_int {
     // SAFETY: SQLite gives a text.
     let path = path_of(unsafe { CStr::from_ptr(name) });
-    if catch_unwind(|| process::may_be_in_use(path)).unwrap_or(false) {
+    if whole(|| process::may_be_in_use(path)).unwrap_or(false) {
         let said = format!("{} is the parent's, and stays", path.display());
         api_of(vfs).log().tell(code::IOERR_DELETE, &said);
         return code::IOERR_DELETE;

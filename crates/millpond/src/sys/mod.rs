@@ -7,13 +7,18 @@ pub(crate) mod addresses;
 pub(crate) mod allocator;
 pub(crate) mod arena;
 pub(crate) mod buffer;
+pub(crate) mod cancel;
 pub(crate) mod clock;
+#[cfg(test)]
+mod closed_tests;
 pub(crate) mod copies;
 #[cfg(test)]
 pub(crate) mod counted;
 pub(crate) mod direct;
 mod drops;
+mod eventfd;
 pub(crate) mod forks;
+pub(crate) mod limits;
 #[cfg(test)]
 mod locked_tests;
 pub(crate) mod locks;
@@ -29,6 +34,7 @@ pub(crate) mod realtime;
 pub(crate) mod reserved;
 pub(crate) mod segment;
 pub(crate) mod sigbus;
+mod signals;
 pub(crate) mod threads;
 pub(crate) mod uffd;
 pub(crate) mod uring;

@@ -19,6 +19,16 @@ impl File {
     /// [`Error::OutOfRange`] behind the end of the file; otherwise as [`File::read_at`].
     #[inline]
     pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
+        match self.page_hit(page)? {
+            Some(hit) => Ok(hit),
+            None => self.page_slowly(page, self.page_len(page)?),
+        }
+    }
+
+    /// The page, if it can be had without more than that. Comes to no place where a thread could be cancelled, for C.
+    #[doc(hidden)]
+    #[inline]
+    pub fn page_hit(&self, page: u64) -> Result<Option<PageRef<'_>>> {
         let len = self.page_len(page)?;
         // One look at what is in the processor's cache anyway: no difference was measurable.
         if self.engine().call_flags.is_usual() {
@@ -26,10 +36,10 @@ impl File {
             if let Some(pin) = self.engine().table.hit(key) {
                 self.found();
                 self.passed(page);
-                return Ok(PageRef::new(pin, len, key));
+                return Ok(Some(PageRef::new(pin, len, key)));
             }
         }
-        self.page_slowly(page, len)
+        Ok(None)
     }
 
     /// As [`File::page`], with a guard that borrows nothing and keeps the file open.
