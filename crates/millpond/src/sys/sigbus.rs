@@ -8,7 +8,12 @@
 //! One handler for the process, put in when the first region wants it and never taken out. The signal is raised by the
 //! touch itself, so what it interrupts is whatever uses a region's memory: never the allocator, never this crate with a
 //! lock in its hands, which touch no region. That is why a handler may do here what signal handlers otherwise must not.
+//!
+//! Signals from elsewhere wait until it is over: a handler of the program's that touched such memory meanwhile would wait
+//! for what this very thread has in its hands. So does a cancellation (`cancel.rs`).
 
+use crate::sys::cancel::CancelHeldOff;
+use crate::sys::signals::{from_elsewhere, set_mask};
 use crate::sys::uffd::Access;
 use parking_lot::Mutex;
 use std::io;
@@ -37,8 +42,7 @@ pub(crate) fn install(serve: Serve) -> io::Result<()> {
     // On the stack of the thread: another one is too small to read a page on. A touch within the handler is served as well.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
     ours.sa_sigaction = caught as *const () as usize;
-    // SAFETY: the set is one, and outlives the call.
-    unsafe { libc::sigemptyset(&raw mut ours.sa_mask) };
+    ours.sa_mask = from_elsewhere();
     action(Some(&ours))?;
     *installed = true;
     Ok(())
@@ -66,7 +70,10 @@ extern "C" fn caught(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     // SAFETY: a number, whatever the signal came from.
     let address = unsafe { about.si_addr() } as usize;
     // Zero and less: a process has sent it, and the address says nothing.
-    let is_served = about.si_code > 0 && SERVE.get().is_some_and(|serve| serve(address, access(context)));
+    let is_served = about.si_code > 0 && {
+        let _whole = CancelHeldOff::now();
+        SERVE.get().is_some_and(|serve| serve(address, access(context)))
+    };
     // SAFETY: as above.
     unsafe { *errno = before };
     if !is_served {
@@ -106,6 +113,12 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
         }
         return;
     };
+    // With the signals blocked that it has asked for, and those that were.
+    // SAFETY: the kernel gives a handler with SA_SIGINFO the thread's registers, and what it had blocked.
+    set_mask(libc::SIG_SETMASK, unsafe {
+        &(*context.cast::<libc::ucontext_t>()).uc_sigmask
+    });
+    set_mask(libc::SIG_BLOCK, &previous.sa_mask);
     if previous.sa_flags & libc::SA_SIGINFO != 0 {
         type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
         // SAFETY: with this flag what was installed is a function of these arguments.

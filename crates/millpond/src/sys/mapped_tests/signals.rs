@@ -2,9 +2,10 @@
 
 use super::{BOTH, PAGE, byte, cache, cache_with, file_of, folder, open, touch};
 use crate::{Error, Faults, MapOptions, OpenOptions, PageCheck, Warning};
+use std::os::unix::thread::JoinHandleExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -355,4 +356,61 @@ fn try_read_holds_off_a_writer_and_a_cut_until_it_is_over() {
         others.into_iter().for_each(|thread| thread.join().unwrap());
     });
     assert_eq!((touch(&mapping, 4 * PAGE), file.len()), (99, 5 * PAGE as u64));
+}
+
+/// Where the handler below touches, and how often it did.
+static TOUCHED: (AtomicUsize, AtomicU64) = (AtomicUsize::new(0), AtomicU64::new(0));
+const SIGNALLED_PAGES: usize = 512;
+
+extern "C" fn touches(_: libc::c_int) {
+    let (start, n) = (
+        TOUCHED.0.load(Ordering::Relaxed),
+        TOUCHED.1.fetch_add(1, Ordering::Relaxed),
+    );
+    let page = n as usize * 7919 % SIGNALLED_PAGES;
+    // SAFETY: inside the mapping, which stays as long as the process.
+    unsafe { (start as *const u8).wrapping_add(page * PAGE).read_volatile() };
+}
+
+/// It waited for the core lock, which the thread that it had interrupted held.
+#[test]
+fn a_signal_handler_touches_what_is_not_there_while_its_thread_serves_such_a_touch() {
+    let name = "a_signal_handler_touches_what_is_not_there_while_its_thread_serves_such_a_touch";
+    if let Some((path, faults)) = child() {
+        let cache = cache(1 << 20).unwrap();
+        let mapping = open(&cache, &path)
+            .map(.., &MapOptions::new().faults(faults))
+            .unwrap();
+        TOUCHED.0.store(mapping.as_ptr().addr(), Ordering::Relaxed);
+        // SAFETY: numbers, of which zero is a value.
+        let mut ours: libc::sigaction = unsafe { std::mem::zeroed() };
+        ours.sa_sigaction = touches as *const () as usize;
+        ours.sa_flags = libc::SA_RESTART;
+        // SAFETY: an action that outlives the call; `touches` is a handler of one argument, as no flag says otherwise.
+        unsafe { libc::sigaction(libc::SIGUSR1, &raw const ours, std::ptr::null_mut()) };
+        let touching = std::thread::spawn(move || {
+            for n in 0..20_000 {
+                let page = n * 31 % SIGNALLED_PAGES;
+                assert_eq!(touch(&mapping, page * PAGE), byte(page));
+            }
+            std::mem::forget(mapping);
+        });
+        let thread = touching.as_pthread_t();
+        while !touching.is_finished() {
+            // SAFETY: the thread is not joined yet.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            std::thread::yield_now();
+        }
+        touching.join().unwrap();
+        eprintln!("touched {}", TOUCHED.1.load(Ordering::Relaxed) > 0);
+        std::process::exit(0);
+    }
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, SIGNALLED_PAGES);
+    if cache(1 << 20).is_none() {
+        return;
+    }
+    let (signal, said) = ends(name, &path, Faults::InThread);
+    assert!(signal.is_none() && said.contains("touched true"), "{said}");
 }
