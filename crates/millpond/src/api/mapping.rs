@@ -204,7 +204,8 @@ impl Mapping {
 
     /// Lends the bytes `range`, counted from the begin of the mapping, to `read`. They are brought into memory and pinned
     /// first, so no thread changes them meanwhile and the file is not made shorter below them; writers of these pages wait.
-    /// At most a quarter of the cache's memory at a time.
+    /// At most a quarter of the cache's memory at a time. Where other threads have lent so much that there are no frames left,
+    /// it waits with none in its hands until it is its turn.
     ///
     /// # Errors
     /// As [`File::read_at`]; [`Error::OutOfRange`] behind the end of the mapping or of the file, or if there are too many
@@ -226,8 +227,7 @@ impl Mapping {
                 .file
                 .no_such_map("bytes lent at a time", bytes, Some(most * size)));
         }
-        let pins = pages.map(|page| engine.pin_mapped(&self.mapped, page));
-        let pins = pins.collect::<Result<Vec<_>>>()?;
+        let pins = engine.pin_together(&self.mapped, pages)?;
         // A thread that cuts the file stores its length before it waits for these pins.
         let len = self.file.len();
         if to > len {

@@ -21,10 +21,11 @@ use crate::sys::arena::exchange::InHand;
 use crate::sys::uffd::Access;
 use millpond_core::event::Event;
 use millpond_core::units::{PageIndex, PageKey};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::yield_now;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a fault lets others have the processor because a writer waits for the page, or changes it. Few, as each can take
 /// milliseconds where there are more threads than processors, and the writer may wait for this very thread.
@@ -54,6 +55,16 @@ enum Wanted<'a> {
     NoFrame(Duration),
     /// The file ends before it.
     Outside,
+}
+
+/// What a thread that wants a page may wait for.
+#[derive(Clone, Copy)]
+struct May {
+    /// A thread that changes it.
+    wait_for_writers: bool,
+    wait_for_frames: bool,
+    /// It lets a writer that waits go first.
+    is_polite: bool,
 }
 
 /// What has become of one try to bring a page, or to open it.
@@ -214,7 +225,12 @@ impl Engine {
         access: Access,
         (may_wait, is_polite): (bool, bool),
     ) -> Try {
-        let pin = match self.pin_for_mapping(&mapped.file, page, (may_wait, is_polite)) {
+        let may = May {
+            wait_for_writers: may_wait,
+            wait_for_frames: may_wait,
+            is_polite,
+        };
+        let pin = match self.pin_for_mapping(&mapped.file, page, may) {
             Ok(Wanted::Pinned(pin)) => pin,
             Ok(Wanted::Mapped) => return Try::Again,
             Ok(Wanted::Busy) if is_polite => return Try::Again,
@@ -360,16 +376,11 @@ impl Engine {
             .for_each(|page| self.enqueue_mapped(mapped, page, true));
     }
 
-    fn pin_for_mapping(
-        &self,
-        file: &Arc<FileInner>,
-        page: u64,
-        (may_wait, is_polite): (bool, bool),
-    ) -> Result<Wanted<'_>> {
+    fn pin_for_mapping(&self, file: &Arc<FileInner>, page: u64, may: May) -> Result<Wanted<'_>> {
         let key = PageKey::new(file.id, PageIndex(page));
         loop {
             self.call_flags.check()?;
-            match self.table.try_pin(key, is_polite) {
+            match self.table.try_pin(key, may.is_polite) {
                 Lookup::Found(pin) => {
                     self.readahead_due(file, page);
                     return Ok(Wanted::Pinned(pin));
@@ -380,7 +391,7 @@ impl Engine {
                     self.table.wait_loading(frame, key);
                 }
                 Lookup::Busy(frame) if self.table.word(frame).is_mapped() => return Ok(Wanted::Mapped),
-                Lookup::Busy(frame) if may_wait && self.table.word(frame).is_exclusive() => {
+                Lookup::Busy(frame) if may.wait_for_writers && self.table.word(frame).is_exclusive() => {
                     self.check_guards(file, page..page + 1, Waits::ForWriters)?;
                     if let Lookup::Found(pin) = self.watched(file, page, |slow| self.table.pin(key, slow)) {
                         return Ok(Wanted::Pinned(pin));
@@ -394,7 +405,7 @@ impl Engine {
                     if self.read_around(file, page)? {
                         continue;
                     }
-                    match self.pin_missing(file, page, may_wait)? {
+                    match self.pin_missing(file, page, may.wait_for_frames)? {
                         Missing::Read(pin) => return Ok(Wanted::Pinned(pin)),
                         Missing::There => {}
                         Missing::NoFrame(at_most) => return Ok(Wanted::NoFrame(at_most)),
@@ -405,19 +416,60 @@ impl Engine {
         }
     }
 
-    /// Pins the page, which is read if it is missing, so that a touch of it in the mapping needs nothing that could fail.
+    /// Pins the pages, which are read if they are missing, so that a touch of them in the mapping needs nothing that could fail.
+    ///
+    /// It holds many while it waits for more, and others may do the same, until none has a frame left. So one thread of the
+    /// cache at a time waits for frames with pins in its hands; the others let theirs go until it is their turn.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if the file ends before it; those of reading.
-    pub(crate) fn pin_mapped(&self, mapped: &MappedFile, page: u64) -> Result<SharedPin<&Table<Arena>>> {
+    /// [`Error::OutOfRange`] if the file ends before one of them; those of reading; [`Error::NoFrames`].
+    pub(crate) fn pin_together(
+        &self,
+        mapped: &MappedFile,
+        pages: Range<u64>,
+    ) -> Result<Vec<SharedPin<&Table<Arena>>>> {
+        let mut pins = Vec::with_capacity((pages.end - pages.start) as usize);
+        let (mut turn, mut page, began) = (None, pages.start, Instant::now());
+        while page < pages.end {
+            let may_wait = turn.is_some() || pins.is_empty();
+            if let Some(pin) = self.pin_mapped(mapped, page, may_wait)? {
+                pins.push(pin);
+                page += 1;
+                continue;
+            }
+            turn = self.gathering.try_lock();
+            if turn.is_none() {
+                pins.clear();
+                page = pages.start;
+                turn = self.gathering.try_lock_for(self.patience());
+                if turn.is_none() {
+                    return Err(self.no_frames(began.elapsed()));
+                }
+            }
+        }
+        Ok(pins)
+    }
+
+    /// `None`: no frame can be had, and it must not wait for one.
+    fn pin_mapped(
+        &self,
+        mapped: &MappedFile,
+        page: u64,
+        wait_for_frames: bool,
+    ) -> Result<Option<SharedPin<&Table<Arena>>>> {
         // A thread that waits to change the page may wait for a pin that this one holds: it gives way once.
-        let mut is_polite = true;
+        let mut may = May {
+            wait_for_writers: true,
+            wait_for_frames,
+            is_polite: true,
+        };
         loop {
-            match self.pin_for_mapping(&mapped.file, page, (true, is_polite))? {
+            match self.pin_for_mapping(&mapped.file, page, may)? {
                 Wanted::Pinned(pin) => {
                     self.unmark_pinned(mapped, page);
-                    return Ok(pin);
+                    return Ok(Some(pin));
                 }
+                Wanted::NoFrame(_) if !wait_for_frames => return Ok(None),
                 Wanted::Busy | Wanted::NoFrame(_) => yield_now(),
                 Wanted::Mapped => self.call_one_back(&mapped.file, page, false),
                 Wanted::Outside => {
@@ -430,7 +482,7 @@ impl Engine {
                     });
                 }
             }
-            is_polite = false;
+            may.is_polite = false;
         }
     }
 

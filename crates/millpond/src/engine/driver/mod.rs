@@ -139,6 +139,8 @@ pub(crate) struct Engine {
     mempool: Mempool,
     dirtier_events: EventCount,
     sync_events: EventCount,
+    /// Whose turn it is to hold pages while it waits for frames for more ([`Engine::pin_together`]).
+    gathering: Mutex<()>,
     /// A dirtier was told to pause: the next one asks first.
     throttling: AtomicBool,
     /// Some file has pages that can't be written, when the core was asked last.
@@ -203,6 +205,7 @@ impl Engine {
             mempool: Mempool::new(),
             dirtier_events: EventCount::default(),
             sync_events: EventCount::default(),
+            gathering: Mutex::new(()),
             throttling: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             full: Mutex::new(None),
