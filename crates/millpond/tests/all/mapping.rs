@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::support::{Kind, skip, until};
+use crate::support::{Kind, bounded, linger, skip, until};
 use millpond::{Error, Faults, File, MapOptions, OpenOptions, PageCache};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::io::{BufRead, BufReader, Write as _};
@@ -261,4 +261,72 @@ fn what_a_sync_of_a_mapping_has_promised_is_in_the_file_when_the_process_is_kill
             );
         }
     }
+}
+
+/// It warned of memory that was not short, once a cache, so that a true warning would not have come.
+#[test]
+fn a_mapping_that_ends_while_a_device_reads_one_of_its_pages_waits_and_warns_of_nothing() {
+    bounded(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((device, cache, file)) = on_faulty(folder.path()) else {
+            return;
+        };
+        let mapping = file.map(.., &MapOptions::new().writable(true)).unwrap();
+        mapping.words()[0].store(2, Ordering::Relaxed);
+        device.add(FaultRule::always(FaultTarget::Writes, Fault::Hold));
+        let other = file.clone();
+        let syncing = std::thread::spawn(move || other.sync_data());
+        until("the write of the page", || device.held() > 0);
+        // The page is in two places from now on: what the device reads is the older one.
+        mapping.words()[0].store(3, Ordering::Relaxed);
+        let ending = std::thread::spawn(move || drop(mapping));
+        linger(|| cache.stats().warnings > 0);
+        device.clear();
+        device.release().unwrap();
+        ending.join().unwrap();
+        syncing.join().unwrap().unwrap();
+        assert_eq!(cache.stats().warnings, 0);
+        file.sync_data().unwrap();
+        assert_eq!(std::fs::read(file.path()).unwrap()[0], 3);
+    });
+}
+
+/// Each kept what it had while it waited for more, until none had a frame left, nor any other call: for 30 s, and then an error.
+#[test]
+fn threads_that_lend_the_most_there_may_be_all_get_it_and_other_calls_go_on() {
+    const THREADS: usize = 8;
+    bounded(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, vec![7; 8 << 20]).unwrap();
+        let cache = match PageCache::builder().memory(3 << 20).mappings(true).build() {
+            Err(why @ Error::Setup { .. }) => return skip(why),
+            built => built.unwrap(),
+        };
+        let file = cache.open(&path, OpenOptions::new()).unwrap();
+        let mapping = file.map(.., &MapOptions::new()).unwrap();
+        let most = cache.stats().occupancy.frames.0 as usize / 4;
+        let left = AtomicU64::new(THREADS as u64);
+        std::thread::scope(|scope| {
+            for n in 0..THREADS {
+                let (mapping, left) = (&mapping, &left);
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let page = (n * 211 + round * 97) % (2048 - most);
+                        let bytes = page * 4096..(page + most) * 4096;
+                        let sum = mapping.try_read(bytes, |bytes| {
+                            bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>()
+                        });
+                        assert_eq!(sum.unwrap(), 7 * 4096 * most as u64);
+                    }
+                    left.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+            let mut page = 0;
+            while left.load(Ordering::SeqCst) > 0 {
+                page = (page + 331) % 2048;
+                assert_eq!(file.page(page).unwrap()[5], 7);
+            }
+        });
+    });
 }

@@ -207,11 +207,8 @@ impl Engine {
     }
 
     /// A page that is open and stays so for long, as the mapping ends: what a device puts there from now on is lost. Whether
-    /// it is out.
+    /// it is out: not if there is no memory for that. No device reads what is in its frame.
     pub(super) fn tear_out(&self, page: &Held) -> bool {
-        if self.table.word(page.frame).is_writeback() {
-            return false;
-        }
         self.drop_old(std::iter::once(page));
         let is_out = self.regions().exchange.copy_away(&page.in_hand());
         if is_out {

@@ -336,9 +336,15 @@ impl Engine {
                 At::Mapped => {
                     tries = 0;
                     if let Some(held) = self.hold_mapped(mapped, at) {
-                        let is_out = held.is_open() && self.tear_out(&held);
+                        let frame = held.frame;
+                        // A device reads what was in its frame. No other write of it begins while it is held.
+                        let is_written = self.table.word(frame).is_writeback();
+                        let is_out = !is_written && held.is_open() && self.tear_out(&held);
                         self.settle_held(&[held], if is_out { At::Absent } else { At::Mapped });
-                        if !is_out {
+                        if is_written {
+                            self.table
+                                .wait_written(frame, PageKey::new(mapped.file.id, PageIndex(at)));
+                        } else if !is_out {
                             self.warn_no_memory(at);
                             sleep(PAUSE_MIN);
                         }
