@@ -243,6 +243,16 @@ impl Arena {
         }
     }
 
+    /// Of free frames that are about to be used, those that gave their memory back when the budget became smaller get some: a
+    /// device may be the first to touch it, and that is not always seen.
+    fn fill_given_back(&self, places: &Places, frames: &[FrameNo]) {
+        let Some(filler) = self.filler.get() else { return };
+        let start = self.mapping.start().addr().get();
+        for place in places.take_given_back(frames) {
+            filler.fill(start + self.at(place), kernel_page());
+        }
+    }
+
     /// How far behind the arena's start a place is.
     #[inline]
     fn at(&self, place: u32) -> usize {
@@ -320,6 +330,7 @@ impl Memory for Arena {
 
     fn granted(&self, frames: &[FrameNo], behind: impl FnOnce() -> Option<FrameNo>) {
         if let Some(places) = &self.places {
+            self.fill_given_back(places, frames);
             self.refresh(places.granted(frames, behind()));
         }
     }

@@ -212,10 +212,7 @@ impl Engine {
                 later.wake_background = true;
             }
             Effect::ReclaimMore => answer.reclaim_more = true,
-            Effect::Withdraw { frame } => {
-                self.table.locked(&mut core.token).give_back(*frame);
-                self.keep_whole(*frame);
-            }
+            Effect::Withdraw { frame } => self.table.locked(&mut core.token).give_back(*frame),
         }
     }
 

@@ -275,13 +275,6 @@ impl Engine {
         }
     }
 
-    /// A frame has given its memory back. Where pages are exchanged with regions no place of a frame is without memory.
-    pub(super) fn keep_whole(&self, frame: FrameNo) {
-        if let Some(regions) = &self.regions {
-            regions.exchange.fill(frame);
-        }
-    }
-
     /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
     /// The page is loading or nowhere, and we hold it.
     pub(super) fn lose(&self, region: &Arc<RegionInner>, page: u64, why: String, later: &mut AfterUnlock) {

@@ -105,6 +105,8 @@ struct Maps {
     next: u32,
     /// Places of free frames.
     free: FreeFrames,
+    /// How many free frames have given their memory back: they have places, which are not in `free`.
+    given_back: usize,
     /// Places whose memory came out of a region.
     seen: FreeFrames,
     /// Those of them that belong to free frames: fewer than are refreshed at a time.
@@ -214,7 +216,22 @@ impl Places {
             let maps = &mut *self.maps.lock();
             maps.free.take_this(FrameNo(place));
             maps.is_fresh(place);
+            maps.given_back += 1;
         }
+    }
+
+    /// The places of those free frames that are given back: they are to get memory now.
+    pub(super) fn take_given_back(&self, frames: &[FrameNo]) -> Vec<u32> {
+        let maps = &mut *self.maps.lock();
+        if maps.given_back == 0 {
+            return Vec::new();
+        }
+        let places = frames.iter().filter_map(|&frame| self.of(frame));
+        let places: Vec<_> = places
+            .filter(|&place| !maps.free.contains(FrameNo(place)))
+            .collect();
+        maps.given_back -= places.len();
+        places
     }
 
     /// Free frames are granted to pages that follow one another: from now on their places do as well if

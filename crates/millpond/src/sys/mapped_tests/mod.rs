@@ -21,10 +21,12 @@ mod speed;
 mod words;
 mod written;
 
+use crate::sys::mapping::is_resident;
 use crate::{Advice, Builder, Error, Faults, File, MapAdvice, MapOptions, Mapping, OpenOptions, PageCache};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{PageIndex, PageKey};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 
@@ -429,4 +431,55 @@ fn what_a_mapping_has_alone_leaves_memory_where_the_kernel_has_none_for_a_copy()
     drop(mapping);
     let mut core = engine.core();
     engine.table.locked(&mut core.token).validate();
+}
+
+/// Pages of the arena that have memory.
+fn resident(cache: &PageCache, frames: u32) -> usize {
+    let arena = cache.handle.engine.table.memory();
+    let (start, len) = arena.birthplace(&(0..frames));
+    let pages = (start..start + len).step_by(PAGE);
+    pages.filter(|&page| is_resident(page)).count()
+}
+
+/// What was given back was filled with zeros at once.
+#[test]
+fn a_smaller_budget_gives_memory_back_and_in_a_larger_one_all_of_it_can_be_used() {
+    let folder = folder();
+    let path = folder.path().join("data");
+    file_of(&path, 3000);
+    let Some(cache) = cache(16 << 20) else { return };
+    let (file, frames) = (open(&cache, &path), cache.stats().occupancy.frames.0 as u32);
+    let read = || {
+        let mut bytes = vec![0; 3000 * PAGE];
+        file.read_at(&mut bytes, 0).unwrap();
+        let is_right = bytes
+            .chunks(PAGE)
+            .enumerate()
+            .all(|(n, page)| page == [byte(n); PAGE]);
+        assert!(is_right);
+    };
+    read();
+    for _ in 0..2 {
+        assert!(resident(&cache, frames) > 3000);
+        cache.set_memory(2 << 20).unwrap();
+        // It is given back as pages leave, by the cache's thread.
+        let began = Instant::now();
+        while resident(&cache, frames) > 700 {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "{}",
+                resident(&cache, frames)
+            );
+            std::thread::yield_now();
+        }
+        read();
+        cache.set_memory(16 << 20).unwrap();
+        read();
+        // By threads that touch them, and by calls that change them.
+        let mapping = file.map(.., &MapOptions::new()).unwrap();
+        assert!((0..3000).all(|page| touch(&mapping, page * PAGE) == byte(page)));
+        drop(mapping);
+        (0..3000).for_each(|page| file.write_at(&[byte(page); 9], (page * PAGE) as u64).unwrap());
+        file.sync_data().unwrap();
+    }
 }
