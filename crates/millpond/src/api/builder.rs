@@ -15,6 +15,7 @@ use crate::engine::driver::Engine;
 use crate::engine::threads::Threads;
 use crate::error::{Error, Result};
 use crate::frames::table::Table;
+use crate::host::addresses;
 use crate::host::hook::Hook;
 use crate::host::{self, Notice, Notices};
 use crate::memory::{Regions, SwapFile, swap};
@@ -224,8 +225,8 @@ impl Builder {
 
     /// Whether files can be mapped ([`File::map`](crate::File::map)), as they can with [`Builder::swap`]. Default: no. Frames
     /// are in small pages then, so hits on a large set of files take twice as long, and all of them get their memory when
-    /// the cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer. Costs eight threads, which
-    /// sleep.
+    /// the cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer. Costs a thread, which sleeps, and while
+    /// threads touch what is not there up to seven more.
     pub fn mappings(mut self, wanted: bool) -> Builder {
         self.mappings = wanted;
         self
@@ -302,23 +303,26 @@ impl Builder {
         });
         let device = Watched::new(device, page_size, options.hung_io_timeout, hook);
         // More than the machine has is of no use where the host decides.
-        let memory_max = Bytes(crate::sys::machine_memory_bytes().max(memory.0));
+        let machine = Bytes(crate::sys::machine_memory_bytes());
         let auto = auto.map(|range| MemoryRange {
-            max: range.max.min(memory_max),
+            max: range.max.min(machine.max(memory)),
             ..range
         });
+        let needed = auto.map_or(memory, |range| range.max.max(memory));
+        let memory_max = addresses::to_reserve(needed, machine);
+        let reserving = |what| move |source| setup(what)(addresses::refused(source, needed));
         let arena = Arena::new(memory_max, page_size, exchanges)
-            .map_err(setup("reserving addresses for the frames"))?;
+            .map_err(reserving("reserving addresses for the frames"))?;
         let small_pages = arena.huge_pages().and_then(host::small_pages);
         let is_huge = arena.huge_pages().is_some() && small_pages.is_none();
         if let Some(why) = small_pages {
             notices.add(Notice::NoHugePages(why), 0);
         }
-        let (table, mut token) = Table::new(arena).map_err(setup("reserving addresses for the table"))?;
+        let (table, mut token) = Table::new(arena).map_err(reserving("reserving addresses for the table"))?;
         table
             .locked(&mut token)
             .grow(frames.0 as u32)
-            .map_err(setup("getting memory for the frames"))?;
+            .map_err(reserving("getting memory for the frames"))?;
         // What is beyond a limit would end the process at once.
         if self.populate && !is_beyond {
             table.memory().populate(0..frames.0 as u32);

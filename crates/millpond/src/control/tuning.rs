@@ -16,6 +16,7 @@ use super::cache::Cache;
 use crate::engine::driver::AfterUnlock;
 use crate::error::{Error, Result};
 use crate::host;
+use crate::host::addresses::Limited;
 use crate::observe::events;
 use crate::observe::history::{By, Change, History, SettingChange, limit_changes};
 use crate::settings::{Memory, SETTINGS, Setting, Settings};
@@ -199,7 +200,13 @@ impl Cache {
         let frames_max = crate::frames::table::Memory::frames_max(engine.table.memory());
         if frames.0 > u64::from(frames_max) {
             let max = PageCount(u64::from(frames_max)).to_bytes(engine.page_size);
-            let (value, allowed) = (budget.memory.to_string(), format!("up to {max}"));
+            let value = budget.memory.to_string();
+            let allowed = match Limited::now() {
+                None => format!("up to {max}"),
+                Some(limited) => format!(
+                    "up to {max}, as {limited}: make the cache with the most that it will have, or raise that limit before"
+                ),
+            };
             return Err(OptionError {
                 option: "memory",
                 value,

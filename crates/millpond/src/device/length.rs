@@ -4,8 +4,8 @@
 //! background, where no caller hears of it, and at the limit of the process the kernel ends that (SIGXFSZ).
 
 use super::{Descriptor, DeviceFile};
+use crate::sys::limits::{Resource, limit};
 use rustix::fs::SeekFrom;
-use rustix::process::{Resource, getrlimit};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -50,7 +50,7 @@ static PROCESS: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Asks the system for it.
 pub(crate) fn look() -> u64 {
-    let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+    let limit = limit(Resource::FileLength).unwrap_or(u64::MAX);
     PROCESS.store(limit, Ordering::Relaxed);
     limit
 }

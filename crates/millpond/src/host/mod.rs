@@ -29,6 +29,7 @@
 //! keeps them ([`PageCache::notices`](crate::PageCache::notices)) and tells each to one hook, which prints it on stderr
 //! once a process unless [`Builder::on_notice`](crate::Builder::on_notice) gave another.
 
+pub(crate) mod addresses;
 pub(crate) mod hook;
 mod huge;
 pub(crate) mod limit;

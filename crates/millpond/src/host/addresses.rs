@@ -1,0 +1,110 @@
+//! Addresses: a cache reserves as many as it could ever need, since they cost nothing; where they do, it takes a part.
+//!
+//! Batch systems limit them (`ulimit -v` by SLURM and SGE), or what of them can be written (`ulimit -d`), among which are
+//! the tables of all frames that there may be. A cache takes a quarter of what is left then, or what it is to have at once.
+
+use crate::size::Size;
+use crate::sys::limits::{Resource, limit, used};
+use millpond_core::units::Bytes;
+use std::fmt;
+use std::io;
+
+/// Of what is left so much is taken for a budget that may grow: the program, and other caches, need some as well.
+const SHARE: u64 = 4;
+
+/// Bytes of memory for which there is a byte of tables, at least: 35 bytes for a page of 4 KiB.
+const TABLES_SHARE: u64 = 100;
+
+/// What a cache needs beside its frames and tables: mappings are whole huge pages, with one more while they are made.
+const BESIDE: u64 = 32 << 20;
+
+/// What the process may still have; `None`: no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Left {
+    addresses: Option<u64>,
+    data: Option<u64>,
+}
+
+impl Left {
+    fn now() -> Left {
+        let left = |of| limit(of).map(|limit| limit.saturating_sub(used(of)));
+        Left {
+            addresses: left(Resource::Addresses),
+            data: left(Resource::Data),
+        }
+    }
+
+    fn to_reserve(self, needed: u64, most: u64) -> u64 {
+        let by_addresses = self.addresses.map(|left| left.saturating_sub(BESIDE) / SHARE);
+        let by_data = self
+            .data
+            .map(|left| (left.saturating_sub(needed) / SHARE).saturating_mul(TABLES_SHARE));
+        let most_allowed = by_addresses.into_iter().chain(by_data).min().unwrap_or(u64::MAX);
+        most.min(most_allowed).max(needed)
+    }
+}
+
+/// How much memory a cache that is to have `needed` now reserves addresses for, on a machine that has `machine`.
+pub(crate) fn to_reserve(needed: Bytes, machine: Bytes) -> Bytes {
+    Bytes(Left::now().to_reserve(needed.0, machine.0.max(needed.0)))
+}
+
+/// Why there were none for a cache of `needed`.
+pub(crate) fn refused(error: io::Error, needed: Bytes) -> io::Error {
+    if error.raw_os_error() != Some(libc::ENOMEM) {
+        return error;
+    }
+    match Limited::now() {
+        Some(limited) => io::Error::new(
+            io::ErrorKind::OutOfMemory,
+            format!(
+                "{limited}, and a cache of {needed} takes about as much: raise that limit, or ask for less"
+            ),
+        ),
+        None => error,
+    }
+}
+
+/// What keeps this process from having more addresses, in words; `None`: no limit does.
+pub(crate) struct Limited(Vec<String>);
+
+impl Limited {
+    pub(crate) fn now() -> Option<Limited> {
+        let of = [
+            (Resource::Addresses, "addresses", "ulimit -v"),
+            (Resource::Data, "memory that it can write", "ulimit -d"),
+        ];
+        let one = |(resource, what, which)| {
+            let (limit, used) = (Size(limit(resource)?), Size(used(resource)));
+            Some(format!(
+                "this process may have {limit} of {what} (`{which}`), and has {used}"
+            ))
+        };
+        let said: Vec<_> = of.into_iter().filter_map(one).collect();
+        (!said.is_empty()).then_some(Limited(said))
+    }
+}
+
+impl fmt::Display for Limited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_what_is_left_is_reserved_and_at_least_what_is_needed() {
+        const GIB: u64 = 1 << 30;
+        let reserved = |addresses, data, needed| Left { addresses, data }.to_reserve(needed, 64 * GIB);
+        assert_eq!(reserved(None, None, GIB), 64 * GIB);
+        assert_eq!(reserved(Some(4 * GIB + BESIDE), None, 16 << 20), GIB);
+        assert_eq!(reserved(Some(4 * GIB), None, 3 * GIB), 3 * GIB);
+        assert_eq!(reserved(Some(0), Some(0), 16 << 20), 16 << 20);
+        // Tables of 20 MiB, as 80 are left beside the frames.
+        assert_eq!(reserved(None, Some(96 << 20), 16 << 20), 2000 << 20);
+        assert_eq!(reserved(Some(u64::MAX), Some(u64::MAX), 0), 64 * GIB);
+    }
+}
