@@ -2,16 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use millpond::contents::Order;
 use millpond::control::Client;
 use millpond::trace::Trace;
-use millpond::{Builder, Error, OpenOptions, PageCache, SwapFile};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use millpond::{Builder, Error, PageCache, SwapFile};
 use serde_json::Value;
 use std::path::Path;
-use support::{in_a_child, skip};
 
 fn ask(client: &mut Client, line: &str) -> Value {
     serde_json::from_str(&client.ask(line).unwrap()).unwrap()
@@ -128,66 +124,4 @@ fn a_budget_beyond_the_machine_can_be_allowed_and_is_not_filled() {
             "{error}"
         ),
     }
-}
-
-/// As batch systems limit them. A cache took the machine's memory in addresses, and was refused with an errno.
-#[test]
-fn a_process_with_few_addresses_has_a_cache_that_grows_as_far_as_they_go() {
-    const CHILD: &str = "MILLPOND_LIMITED_CHILD";
-    let name = "a_process_with_few_addresses_has_a_cache_that_grows_as_far_as_they_go";
-    let Ok(which) = std::env::var(CHILD) else {
-        for which in ["-v", "-d"] {
-            for maps in ["maps", "plain"] {
-                in_a_child(name, |child| {
-                    child.env(CHILD, format!("{which} {maps}"));
-                });
-            }
-        }
-        return;
-    };
-    let (which, maps) = which.split_once(' ').unwrap();
-    let (resource, limit) = match which {
-        "-v" => (Resource::As, 1 << 30),
-        _ => (Resource::Data, 200 << 20),
-    };
-    let limits = Rlimit {
-        current: Some(limit),
-        maximum: Some(limit),
-    };
-    setrlimit(resource, limits).unwrap();
-    let builder = || PageCache::builder().mappings(maps == "maps");
-    let cache = match builder().memory(16 << 20).build() {
-        Err(why @ Error::Setup { .. }) if why.to_string().contains("userfaultfd") => return skip(why),
-        built => built.unwrap(),
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let file = cache
-        .open(folder.path().join("data"), OpenOptions::new().create(true))
-        .unwrap();
-    for memory in [64 << 20, 16 << 20, 100 << 20] {
-        cache.set_memory(memory).unwrap();
-        (0..32).for_each(|n| file.write_at(&[n as u8 + 1; 1 << 20], n << 20).unwrap());
-        file.sync_data().unwrap();
-        let mut bytes = vec![0; 32 << 20];
-        file.read_at(&mut bytes, 0).unwrap();
-        assert!(
-            bytes
-                .chunks(1 << 20)
-                .enumerate()
-                .all(|(n, chunk)| chunk == [n as u8 + 1; 1 << 20])
-        );
-    }
-    // More than it has addresses for: said so, with the way out.
-    let refused = cache.set_memory(8 << 30).unwrap_err().to_string();
-    assert!(refused.contains(&format!("`ulimit {which}`")), "{refused}");
-    let refused = builder()
-        .memory(2 << 30)
-        .memory_beyond_limit(true)
-        .populate(false)
-        .build();
-    let refused = refused.map(drop).unwrap_err().to_string();
-    assert!(
-        refused.contains(&format!("`ulimit {which}`")) && refused.contains("ask for less"),
-        "{refused}"
-    );
 }

@@ -2,8 +2,8 @@
 
 use super::api::Api;
 use super::types::{OsFile, Routines, Sqlite};
-use super::{folders, methods, vfs};
 use super::whole;
+use super::{folders, methods, vfs};
 use crate::code;
 use crate::folder::Folders;
 use crate::process;

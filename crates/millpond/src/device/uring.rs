@@ -18,7 +18,7 @@
 use super::transfer::{Progress, run_here};
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request, Segments};
 use crate::host::RingRefusal;
-use crate::sys::uring::{Bell, InFlight, Ring, Transfer};
+use crate::sys::uring::{Bell, InFlight, Ring, Transfer, lost};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
@@ -175,6 +175,9 @@ impl Device for Uring {
     }
 
     fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()> {
+        if self.bell.is_lost() {
+            return Err(lost());
+        }
         if !requests.is_empty() {
             self.queue.lock().extend(requests.drain(..));
             self.call_reaper();

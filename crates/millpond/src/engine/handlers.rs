@@ -5,20 +5,19 @@
 //! fault that gets no frame is kept until memory is there; the thread goes on meanwhile, as soft faults need
 //! none. A handler waits only for the core lock and its own read, and touches no region.
 //!
-//! Eight threads, so that one is there for the next fault while others read; each fault wakes one of them. Faults of mapped
-//! files are taken one at a time while others are idle, for their reads are done by their handlers. A handler on another processor than the thread that waits takes two wake-ups across processors,
+//! One that takes a fault and sees that no other waits for the next has one more made, eight at most; all but the first end
+//! when they were idle for a while. So a cache whose memory nobody touches has one. Each fault wakes one of them. Faults of
+//! mapped files are taken one at a time while others are idle, for their reads are done by their handlers. A handler on another processor than the thread that waits takes two wake-ups across processors,
 //! which is most of a fault's time (16 instead of 7 us where that was measured); the scheduler finds the near
 //! one as long as there is one.
 
 use super::driver::{Engine, Fault, MappedFault, until_asking};
 use crate::memory::mapped::{MARKED, MappedFile};
 use crate::memory::{At, Bell, RegionInner, Regions};
-use crate::sys::threads;
 use crate::sys::uffd::{Access, Message};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Faults that are read at a time.
@@ -27,22 +26,28 @@ const FAULTS: usize = 16;
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Starts them.
+/// How long one that is not the first waits for a fault, and then ends.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Starts the first, if there may be faults.
 ///
 /// # Errors
-/// If the system gives no thread.
-pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Vec<JoinHandle<()>>> {
-    let count = engine.regions.as_ref().map_or(0, |regions| regions.bells.len());
-    let handler = |n| {
-        let engine = engine.clone();
-        threads::spawn(&format!("millpond-fault{n}"), move || {
-            let _poisons = engine.poison_on_panic("fault handler");
-            if let Some(regions) = &engine.regions {
-                run(&engine, regions, &regions.bells[n]);
-            }
-        })
-    };
-    (0..count).map(handler).collect()
+/// If the system gives no thread, or the process has too many descriptors.
+pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
+    match &engine.regions {
+        None => Ok(()),
+        Some(regions) => add(engine, regions),
+    }
+}
+
+fn add(engine: &Arc<Engine>, regions: &Regions) -> io::Result<()> {
+    let engine = engine.clone();
+    regions.handlers.add(regions.exchange.uffd(), move |bell| {
+        let _poisons = engine.poison_on_panic("fault handler");
+        if let Some(regions) = &engine.regions {
+            run(&engine, regions, bell);
+        }
+    })
 }
 
 /// A fault that waits for memory.
@@ -53,7 +58,7 @@ struct Waiting {
     since: Instant,
 }
 
-fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
+fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
     let mut messages = [Message::default(); FAULTS];
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut mapped_ones = Mapped::default();
@@ -62,13 +67,27 @@ fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
         let at_most = pause.clamp(PAUSE_MIN, PAUSE_MAX);
         let for_mapped = mapped_ones.again(engine);
         let for_memory = (!waiting.is_empty() || mapped_ones.lacks_frames()).then_some(at_most);
-        let at_most = [for_memory, for_mapped];
+        let is_done = for_memory.is_none() && for_mapped.is_none();
+        let at_most = [for_memory, for_mapped, is_done.then_some(IDLE)];
         // What comes before this is found out after a pause.
         bell.defers
             .store(!mapped_ones.later.is_empty(), Ordering::Relaxed);
-        regions.idle_handlers.fetch_add(1, Ordering::Relaxed);
-        bell.ear.wait(at_most.into_iter().flatten().min());
-        let others = regions.idle_handlers.fetch_sub(1, Ordering::Relaxed) - 1;
+        regions.handlers.is_idle();
+        let waited = bell.ear.wait(at_most.into_iter().flatten().min());
+        let others = regions.handlers.is_busy();
+        let was_idle = match waited {
+            Ok(is_called) => !is_called && is_done,
+            Err(error) => return engine.poison(format!("faults can't be waited for any more: {error}")),
+        };
+        if was_idle && regions.handlers.may_end(&bell) {
+            // It hears of no fault from here on. Those of which it alone was told come again, and others hear of them.
+            drop(bell);
+            while let Ok(faults @ 1..) = regions.exchange.uffd().read(&mut messages) {
+                let touched = messages[..faults].iter().filter_map(Message::address);
+                touched.for_each(|address| regions.exchange.again_at(address));
+            }
+            return;
+        }
         // A fault of a file is read by its handler: others that are idle take those behind it.
         let most = if others > 0 && regions.mapped.any() {
             1
@@ -79,6 +98,10 @@ fn run(engine: &Engine, regions: &Regions, bell: &Bell) {
             Ok(faults) => faults,
             Err(error) => return engine.poison(format!("faults can't be read any more: {error}")),
         };
+        if faults > 0 && others == 0 {
+            // Without it the next fault waits for this one.
+            let _ = add(engine, regions);
+        }
         let touched = messages[..faults]
             .iter()
             .filter_map(|message| Some((message.address()?, message.access())));

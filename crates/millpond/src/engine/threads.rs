@@ -4,6 +4,7 @@ use super::driver::Engine;
 use super::{background, handlers};
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::sys::threads::join_unless_lost;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -11,7 +12,6 @@ use std::thread::JoinHandle;
 pub(crate) struct Threads {
     engine: Arc<Engine>,
     background: Option<JoinHandle<()>>,
-    handlers: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
@@ -23,13 +23,13 @@ impl Threads {
         let setup = |what| move |source| Error::Setup { what, source };
         let background = background::start(engine.clone());
         let background = background.map_err(setup("starting the background thread"))?;
-        let handlers = handlers::start(engine);
-        let handlers = handlers.map_err(setup("starting the threads that serve faults"))?;
-        Ok(Threads {
+        // Ends those that were started if one can't be.
+        let threads = Threads {
             engine: engine.clone(),
             background: Some(background),
-            handlers,
-        })
+        };
+        handlers::start(engine).map_err(setup("starting a thread that serves faults"))?;
+        Ok(threads)
     }
 }
 
@@ -38,14 +38,11 @@ impl Drop for Threads {
         self.engine.stopping.store(true, Ordering::Release);
         self.engine.device.wake();
         if let Some(thread) = self.background.take() {
-            // It has poisoned the cache if it has panicked; there is no caller left to tell.
-            let _ = thread.join();
+            let is_lost = self.engine.device.submit(&mut Vec::new()).is_err();
+            join_unless_lost(thread, is_lost);
         }
         if let Some(regions) = &self.engine.regions {
-            regions.wake_handlers();
-        }
-        for handler in self.handlers.drain(..) {
-            let _ = handler.join();
+            regions.handlers.end();
         }
         // None of them is left that could tell it something.
         self.engine.device.end_of_warnings();

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `mod` | a region, and which of them a cache has |
 //! | `pages` | where each page is, and which thread may move it |
-//! | `bells` | what wakes the threads that serve faults (`engine/handlers.rs`) |
+//! | `bells` | the threads that serve faults (`engine/handlers.rs`): how many, and what wakes them |
 //! | `options` | whether they serve faults, or the touching thread itself (`engine/in_thread.rs`) |
 //! | `write_protect` | whether a page that is read comes write-protected |
 //! | `double_resident` | which pages are in two places |
@@ -34,7 +34,7 @@ mod tables;
 mod write_protect;
 
 use crate::device::DeviceFile;
-pub(crate) use bells::Bell;
+pub(crate) use bells::{Bell, Handlers};
 pub(crate) use double_resident::{DoubleResident, DoubleResidentBytes};
 pub use options::{Faults, MapOptions, RegionOptions};
 pub(crate) use pages::{Ahead, At, Pages, Residence};
@@ -53,7 +53,7 @@ use millpond_core::units::{FileId, PageCount, PageIndex};
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use write_protect::WriteProtect;
 
 /// What a page of a region costs beside its frame: 4 bytes of state, 8 of checksum, 4 of slot.
@@ -100,9 +100,7 @@ pub(crate) struct Regions {
     swap: Vec<SwapArea>,
     /// By number.
     list: RwLock<Vec<Option<Arc<RegionInner>>>>,
-    pub(crate) bells: Vec<Bell>,
-    /// How many handlers wait for a fault.
-    pub(crate) idle_handlers: AtomicUsize,
+    pub(crate) handlers: Handlers,
     pub(crate) doubles: DoubleResident,
     pub(crate) mapped: MappedFiles,
     pub(crate) tables: AllTables,
@@ -114,13 +112,11 @@ pub(crate) struct Regions {
 
 impl Regions {
     pub(crate) fn new(exchange: Exchange, swap: Vec<SwapArea>) -> io::Result<Regions> {
-        let bells = bells::bells(exchange.uffd())?;
         Ok(Regions {
             exchange,
             swap,
             list: RwLock::default(),
-            bells,
-            idle_handlers: AtomicUsize::new(0),
+            handlers: Handlers::default(),
             doubles: DoubleResident::new(),
             mapped: MappedFiles::default(),
             tables: AllTables::new(),

@@ -11,10 +11,11 @@
 
 mod open;
 
+use crate::sys::eventfd::Eventfd;
 use crate::sys::mapping::kernel_page;
 use rustix::event::epoll;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// A pending fault is reported as this (`UFFD_EVENT_PAGEFAULT`); other events are not asked for.
@@ -409,45 +410,9 @@ fn said(answer: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// A descriptor that wakes the threads that poll it.
-#[derive(Debug)]
-struct Alarm(OwnedFd);
-
-impl Alarm {
-    fn new() -> io::Result<Alarm> {
-        // SAFETY: takes numbers and gives a new descriptor.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new, and has no other owner.
-        Ok(Alarm(unsafe { OwnedFd::from_raw_fd(fd) }))
-    }
-
-    /// A thread that polls it wakes up, until it is [cleared](Alarm::clear).
-    fn ring(&self) {
-        let one = 1_u64;
-        // SAFETY: eight bytes, which outlive the call. It can't fail but for a count near 2^64.
-        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
-    }
-
-    /// Back to silence.
-    fn clear(&self) {
-        let mut count = 0_u64;
-        // SAFETY: eight bytes, which outlive the call. That it was silent already is no harm.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
-    }
-}
-
 impl AsFd for Userfault {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-impl AsFd for Alarm {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }
 
@@ -455,7 +420,7 @@ impl AsFd for Alarm {
 #[derive(Debug)]
 pub(crate) struct Ear {
     epoll: OwnedFd,
-    alarm: Alarm,
+    alarm: Eventfd,
 }
 
 /// What the events of an [`Ear`] are told apart by.
@@ -466,31 +431,38 @@ impl Ear {
     /// # Errors
     /// If the process has too many descriptors.
     pub(crate) fn new(uffd: &Userfault) -> io::Result<Ear> {
-        let (epoll, alarm) = (epoll::create(epoll::CreateFlags::CLOEXEC)?, Alarm::new()?);
+        let (epoll, alarm) = (epoll::create(epoll::CreateFlags::CLOEXEC)?, Eventfd::new(false)?);
         let (of, exclusive) = (epoll::EventData::new_u64, epoll::EventFlags::EXCLUSIVE);
         epoll::add(&epoll, uffd, of(FAULTS), epoll::EventFlags::IN | exclusive)?;
         epoll::add(&epoll, &alarm, of(ALARM), epoll::EventFlags::IN)?;
         Ok(Ear { epoll, alarm })
     }
 
-    /// Wakes the thread that waits, or the next one that does.
-    pub(crate) fn ring(&self) {
-        self.alarm.ring();
+    /// Wakes the thread that waits, or the next one that does. `false`: the program has closed what it is woken by.
+    pub(crate) fn ring(&self) -> bool {
+        self.alarm.ring().is_ok()
     }
 
-    /// Waits until there are faults to read, [`ring`](Self::ring) is called, or `at_most` has
-    /// passed.
-    pub(crate) fn wait(&self, at_most: Option<Duration>) {
+    /// Waits until there are faults to read, [`ring`](Self::ring) is called, or `at_most` has passed. Whether one of the
+    /// first two came.
+    ///
+    /// # Errors
+    /// The program has closed a descriptor that is the cache's.
+    pub(crate) fn wait(&self, at_most: Option<Duration>) -> io::Result<bool> {
         let at_most = at_most.and_then(|at_most| epoll_time(at_most).ok());
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),
             data: epoll::EventData::new_u64(FAULTS),
         }; 2];
-        // A signal ends it as well, and no harm done.
-        let count = epoll::wait(&self.epoll, &mut events, at_most.as_ref()).unwrap_or(0);
+        let count = match epoll::wait(&self.epoll, &mut events, at_most.as_ref()) {
+            // A signal.
+            Err(rustix::io::Errno::INTR) => 0,
+            waited => waited?,
+        };
         if events[..count].iter().any(|event| event.data.u64() == ALARM) {
             self.alarm.clear();
         }
+        Ok(count > 0)
     }
 }
 

@@ -470,6 +470,11 @@ impl Exchange {
         }
     }
 
+    /// A thread that waits at this address tries again.
+    pub(crate) fn again_at(&self, address: usize) {
+        self.uffd.wake(address, kernel_page());
+    }
+
     /// The threads that wait for the page try again.
     pub(crate) fn wake(&self, memory: &RegionMemory, page: u64) {
         self.of(memory).wake(memory.page(page), kernel_page());

@@ -2,6 +2,7 @@
 
 use super::{BOTH, PAGE, byte, cache, cache_with, file_of, folder, open, touch};
 use crate::{Error, Faults, MapOptions, OpenOptions, PageCheck, Warning};
+use std::io::Write as _;
 use std::os::unix::thread::JoinHandleExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -402,7 +403,8 @@ fn a_signal_handler_touches_what_is_not_there_while_its_thread_serves_such_a_tou
             std::thread::yield_now();
         }
         touching.join().unwrap();
-        eprintln!("touched {}", TOUCHED.1.load(Ordering::Relaxed) > 0);
+        let has_touched = TOUCHED.1.load(Ordering::Relaxed) > 0;
+        writeln!(std::io::stderr(), "touched {has_touched}").unwrap();
         std::process::exit(0);
     }
     let folder = folder();

@@ -1,9 +1,9 @@
-//! `ulimit -f`: the kernel ends a process whose thread goes beyond it. The limit is of a process, so each test is run once
-//! more in one of its own.
+//! `ulimit -f`: the kernel ends a process whose thread goes beyond it; `-v` and `-d`. The limit is of a process, so each
+//! test is run once more in one of its own.
 
 use super::{PAGE, is_write_error, open, prepared};
 use crate::support::{Kind, bounded, in_a_child};
-use millpond::{Error, PageCache, SwapFile};
+use millpond::{Error, OpenOptions, PageCache, SwapFile};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::PathBuf;
 
@@ -214,4 +214,68 @@ fn a_length_that_the_file_system_does_not_have_is_refused_before_anything_is_wri
     file.set_len(11).unwrap();
     file.close().unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"here, still");
+}
+
+/// As batch systems limit them. A cache took the machine's memory in addresses, and was refused with an errno.
+#[test]
+fn a_process_with_few_addresses_has_a_cache_that_grows_as_far_as_they_go() {
+    const CHILD: &str = "MILLPOND_LIMITED_CHILD";
+    let name = "a_process_with_few_addresses_has_a_cache_that_grows_as_far_as_they_go";
+    let Ok(which) = std::env::var(CHILD) else {
+        for which in ["-v", "-d"] {
+            for maps in ["maps", "plain"] {
+                in_a_child(&format!("faults::limit::{name}"), |child| {
+                    child.env(CHILD, format!("{which} {maps}"));
+                });
+            }
+        }
+        return;
+    };
+    let (which, maps) = which.split_once(' ').unwrap();
+    let (resource, limit) = match which {
+        "-v" => (Resource::As, 1 << 30),
+        _ => (Resource::Data, 200 << 20),
+    };
+    let limits = Rlimit {
+        current: Some(limit),
+        maximum: Some(limit),
+    };
+    setrlimit(resource, limits).unwrap();
+    let builder = || PageCache::builder().mappings(maps == "maps");
+    let cache = match builder().memory(16 << 20).build() {
+        Err(why @ Error::Setup { .. }) if why.to_string().contains("userfaultfd") => {
+            return crate::support::skip(why);
+        }
+        built => built.unwrap(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = cache
+        .open(folder.path().join("data"), OpenOptions::new().create(true))
+        .unwrap();
+    for memory in [64 << 20, 16 << 20, 100 << 20] {
+        cache.set_memory(memory).unwrap();
+        (0..32).for_each(|n| file.write_at(&[n as u8 + 1; 1 << 20], n << 20).unwrap());
+        file.sync_data().unwrap();
+        let mut bytes = vec![0; 32 << 20];
+        file.read_at(&mut bytes, 0).unwrap();
+        assert!(
+            bytes
+                .chunks(1 << 20)
+                .enumerate()
+                .all(|(n, chunk)| chunk == [n as u8 + 1; 1 << 20])
+        );
+    }
+    // More than it has addresses for: said so, with the way out.
+    let refused = cache.set_memory(8 << 30).unwrap_err().to_string();
+    assert!(refused.contains(&format!("`ulimit {which}`")), "{refused}");
+    let refused = builder()
+        .memory(2 << 30)
+        .memory_beyond_limit(true)
+        .populate(false)
+        .build();
+    let refused = refused.map(drop).unwrap_err().to_string();
+    assert!(
+        refused.contains(&format!("`ulimit {which}`")) && refused.contains("ask for less"),
+        "{refused}"
+    );
 }
