@@ -20,7 +20,7 @@ use millpond_core::manager::Manager;
 use millpond_core::page::Phase;
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
 use millpond_core::writeback::SyncTicket;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest that an operation may take on a healthy device: far beyond any of the models.
 pub const PATIENCE: Nanos = Nanos::from_secs(120);
@@ -28,17 +28,11 @@ pub const PATIENCE: Nanos = Nanos::from_secs(120);
 /// The truth about every page, kept beside the cache.
 #[derive(Debug)]
 pub struct Checker {
-    /// The newest version of each page that was ever written.
-    newest: BTreeMap<PageKey, u64>,
+    /// By file and by page, up to the last that was ever written.
+    pages: Vec<Vec<Versions>>,
     versions: u64,
-    /// The version that the device gives when it is asked.
-    stored: HashMap<PageKey, u64>,
-    /// The version that the device says is durable, the one that is, and what it has taken and not yet made durable.
-    durable: HashMap<PageKey, u64>,
-    kept: HashMap<PageKey, u64>,
-    volatile: BTreeMap<PageKey, u64>,
     /// What each sync that is under way has promised.
-    promised: HashMap<SyncTicket, Vec<(PageKey, u64)>>,
+    promised: BTreeMap<SyncTicket, Vec<(PageKey, u64)>>,
     /// Frames of the pool, and those that left it.
     pool: PageCount,
     limit: PageCount,
@@ -47,6 +41,28 @@ pub struct Checker {
     validate_every: u64,
     steps: u64,
 }
+
+/// Versions of one page's content; 0: it was never written.
+#[derive(Clone, Copy, Default, Debug)]
+struct Versions {
+    /// The newest that was ever written.
+    newest: u64,
+    /// The one that the device gives when it is asked.
+    stored: u64,
+    /// The one that the device says is durable, and the one that is.
+    durable: u64,
+    kept: u64,
+    /// What the device has taken and not yet made durable, if anything.
+    volatile: u64,
+}
+
+const UNWRITTEN: Versions = Versions {
+    newest: 0,
+    stored: 0,
+    durable: 0,
+    kept: 0,
+    volatile: 0,
+};
 
 /// How a flush of the device's cache has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,27 +75,14 @@ pub enum Flushed {
     Failed,
 }
 
-fn raise(versions: &mut HashMap<PageKey, u64>, key: PageKey, version: u64) {
-    let old = versions.entry(key).or_insert(0);
-    *old = version.max(*old);
-}
-
-fn pages_of(file: FileId) -> std::ops::RangeInclusive<PageKey> {
-    PageKey::new(file, PageIndex(0))..=PageKey::new(file, PageIndex(PageKey::PAGES_MAX - 1))
-}
-
 impl Checker {
     /// A checker of a pool of `frames` frames that knows of no write. All structures are checked every
     /// `validate_every` steps; 0: never.
     pub fn new(frames: PageCount, validate_every: u64) -> Checker {
         Checker {
-            newest: BTreeMap::new(),
+            pages: Vec::new(),
             versions: 0,
-            stored: HashMap::new(),
-            durable: HashMap::new(),
-            kept: HashMap::new(),
-            volatile: BTreeMap::new(),
-            promised: HashMap::new(),
+            promised: BTreeMap::new(),
             pool: frames,
             limit: frames,
             withdrawn: BTreeSet::new(),
@@ -89,10 +92,47 @@ impl Checker {
         }
     }
 
+    fn page(&self, key: PageKey) -> &Versions {
+        let pages = self.pages.get(key.file().0 as usize);
+        let page = pages.and_then(|pages| pages.get(key.index().0 as usize));
+        page.unwrap_or(&UNWRITTEN)
+    }
+
+    fn page_mut(&mut self, key: PageKey) -> &mut Versions {
+        let (file, page) = (key.file().0 as usize, key.index().0 as usize);
+        if file >= self.pages.len() {
+            self.pages.resize_with(file + 1, Vec::new);
+        }
+        let pages = &mut self.pages[file];
+        if page >= pages.len() {
+            pages.resize(page + 1, UNWRITTEN);
+        }
+        &mut pages[page]
+    }
+
+    /// What `version` says of the pages of `file`, of those of which it says anything.
+    fn of_file(&self, file: FileId, version: impl Fn(&Versions) -> u64) -> Vec<(PageKey, u64)> {
+        let pages = self.pages.get(file.0 as usize).map_or(&[][..], Vec::as_slice);
+        let versions = (0..).map(PageIndex).zip(pages.iter().map(version));
+        let there = versions.filter(|&(_, version)| version > 0);
+        there
+            .map(|(page, version)| (PageKey::new(file, page), version))
+            .collect()
+    }
+
+    /// All pages.
+    fn all(&self) -> impl Iterator<Item = (PageKey, &Versions)> {
+        let files = (0..).map(FileId).zip(&self.pages);
+        files.flat_map(|(file, pages)| {
+            let pages = (0..).map(PageIndex).zip(pages);
+            pages.map(move |(page, versions)| (PageKey::new(file, page), versions))
+        })
+    }
+
     /// A write to the page: its new version.
     pub fn written(&mut self, key: PageKey) -> u64 {
         self.versions += 1;
-        self.newest.insert(key, self.versions);
+        self.page_mut(key).newest = self.versions;
         self.versions
     }
 
@@ -101,8 +141,7 @@ impl Checker {
     /// # Panics
     /// If the device does not have the newest: a write was lost.
     pub fn loaded(&self, key: PageKey) -> u64 {
-        let stored = self.stored(key);
-        let newest = self.newest.get(&key).copied().unwrap_or(0);
+        let &Versions { stored, newest, .. } = self.page(key);
         assert_eq!(
             stored, newest,
             "lost write: {key:?} was read back with an old version"
@@ -111,7 +150,7 @@ impl Checker {
     }
 
     fn stored(&self, key: PageKey) -> u64 {
-        self.stored.get(&key).copied().unwrap_or(0)
+        self.page(key).stored
     }
 
     /// A page was written to the device.
@@ -119,30 +158,30 @@ impl Checker {
     /// # Panics
     /// If the device had a newer version: an old write came late.
     pub fn store(&mut self, key: PageKey, version: u64) {
-        let before = self.stored.insert(key, version).unwrap_or(0);
+        assert!(version > 0, "{key:?} was written to the device and never changed");
+        let page = self.page_mut(key);
+        let before = std::mem::replace(&mut page.stored, version);
+        page.volatile = version;
         assert!(
             before <= version,
             "lost write: {key:?} had version {before} on the device, and {version} came after it"
         );
-        self.volatile.insert(key, version);
     }
 
-    /// The page is no more.
-    pub fn dropped(&mut self, key: PageKey) {
-        self.newest.remove(&key);
-        self.stored.remove(&key);
-        self.durable.remove(&key);
-        self.kept.remove(&key);
-        self.volatile.remove(&key);
+    /// The pages of `file` from `first` on are no more.
+    pub fn truncated(&mut self, file: FileId, first: PageIndex) {
+        if let Some(pages) = self.pages.get_mut(file.0 as usize) {
+            pages.truncate(first.0 as usize);
+        }
         for promise in self.promised.values_mut() {
-            promise.retain(|&(page, _)| page != key);
+            promise.retain(|&(page, _)| page.file() != file || page.index() < first);
         }
     }
 
     /// A process asks for the file to be durable.
     pub fn sync_began(&mut self, ticket: SyncTicket, file: FileId) {
-        let promise = self.newest.range(pages_of(file)).map(|(&k, &v)| (k, v));
-        self.promised.insert(ticket, promise.collect());
+        let promise = self.of_file(file, |page| page.newest);
+        self.promised.insert(ticket, promise);
     }
 
     /// The core says that everything was written, or that it was not.
@@ -164,7 +203,7 @@ impl Checker {
     /// If he is told so and it is not.
     pub fn sync_ended(&mut self, ticket: SyncTicket, is_ok: bool) {
         for (key, version) in self.promised.remove(&ticket).unwrap_or_default() {
-            let durable = self.durable.get(&key).copied().unwrap_or(0);
+            let durable = self.page(key).durable;
             assert!(
                 !is_ok || durable >= version,
                 "{ticket:?} ended well, but {key:?} {version} is not durable"
@@ -174,24 +213,24 @@ impl Checker {
 
     /// A flush of the device's cache begins: what it is about.
     pub fn flush_began(&self, file: FileId) -> Vec<(PageKey, u64)> {
-        let volatile = self.volatile.range(pages_of(file));
-        volatile.map(|(&k, &v)| (k, v)).collect()
+        self.of_file(file, |page| page.volatile)
     }
 
     /// And has ended. What a failed one was about is lost for those that run beside it as well.
     pub fn flush_ended(&mut self, taken: &[(PageKey, u64)], flushed: Flushed) {
         for &(key, version) in taken {
-            let Some(&now) = self.volatile.get(&key) else {
+            if self.page(key).volatile == 0 {
                 continue;
-            };
-            if now == version && flushed != Flushed::Lied {
-                self.volatile.remove(&key);
+            }
+            let page = self.page_mut(key);
+            if page.volatile == version && flushed != Flushed::Lied {
+                page.volatile = 0;
             }
             if flushed != Flushed::Failed {
-                raise(&mut self.durable, key, version);
+                page.durable = page.durable.max(version);
             }
             if flushed == Flushed::Kept {
-                raise(&mut self.kept, key, version);
+                page.kept = page.kept.max(version);
             }
         }
     }
@@ -199,16 +238,17 @@ impl Checker {
     /// The file was closed: what could not be written was given up and reported; what the device was unsure of is what
     /// it is. Returns how many pages were given up.
     pub fn closed(&mut self, file: FileId) -> u64 {
-        let pages: Vec<_> = self.newest.range(pages_of(file)).map(|(&k, &v)| (k, v)).collect();
         let mut given_up = 0;
-        for (key, newest) in pages {
-            let stored = self.stored(key);
-            given_up += u64::from(stored != newest);
-            self.newest.insert(key, stored);
-            self.durable.insert(key, stored);
+        for page in self.pages.get_mut(file.0 as usize).into_iter().flatten() {
+            if page.newest == 0 {
+                continue;
+            }
+            given_up += u64::from(page.stored != page.newest);
+            page.newest = page.stored;
+            page.durable = page.stored;
             // What the device has not made durable yet it may still, unless it has lost it.
-            if !self.volatile.contains_key(&key) {
-                self.kept.insert(key, stored);
+            if page.volatile == 0 {
+                page.kept = page.stored;
             }
         }
         given_up
@@ -272,26 +312,31 @@ impl Checker {
                 _ => {}
             }
         }
-        let occupancy = manager.occupancy(now);
+        // In words only where something is wrong: it asks each device.
+        let occupancy = || manager.occupancy(now);
+        let free = manager.free();
         assert_eq!(
-            occupancy.free.0 + frames.resident(),
+            free.0 + frames.resident(),
             self.pool.0,
-            "budget: free frames and pages in memory are not the pool: {occupancy:?}"
+            "budget: free frames and pages in memory are not the pool: {:?}",
+            occupancy()
         );
         assert!(
-            self.pool <= self.limit || (occupancy.free == PageCount(0) && granted == 0),
-            "budget: {:?} of a pool that shall have {:?}, and {granted} were given out: {occupancy:?}",
+            self.pool <= self.limit || (free == PageCount(0) && granted == 0),
+            "budget: {:?} of a pool that shall have {:?}, and {granted} were given out: {:?}",
             self.pool,
-            self.limit
+            self.limit,
+            occupancy()
         );
         assert!(
-            granted == 0 || occupancy.free >= manager.derived().reserve,
-            "reserve: {granted} frames were given out: {occupancy:?}"
+            granted == 0 || free >= manager.derived().reserve,
+            "reserve: {granted} frames were given out: {:?}",
+            occupancy()
         );
-        self.unclean_max = self.unclean_max.max(occupancy.dirty + occupancy.writing);
+        self.unclean_max = self.unclean_max.max(manager.dirty() + manager.writing());
         assert_eq!(manager.stats().nr_vmscan_write, 0, "reclaim wrote file pages");
         for &frame in effects.frames.iter().chain(named) {
-            check_phase(frames, manager, frame);
+            check_phase(frames.state(frame), manager, frame);
         }
         self.steps += 1;
         if self.validate_every > 0 && self.steps.is_multiple_of(self.validate_every) {
@@ -306,8 +351,7 @@ impl Checker {
     pub fn validate<A: Form>(&self, manager: &Manager<A>, frames: &SimFrames) {
         manager.validate(frames);
         for (frame, state) in frames.all() {
-            check_phase(frames, manager, frame);
-            if manager.phase(frame) == Phase::Clean && !state.exclusive {
+            if check_phase(state, manager, frame) == Phase::Clean && !state.exclusive {
                 assert_eq!(
                     self.stored(state.key),
                     state.version,
@@ -323,8 +367,8 @@ impl Checker {
     /// # Panics
     /// If it is not.
     pub fn all_stored(&self) {
-        for (&key, &newest) in &self.newest {
-            assert_eq!(self.stored(key), newest, "{key:?} never reached the device");
+        for (key, page) in self.all() {
+            assert_eq!(page.stored, page.newest, "{key:?} never reached the device");
         }
     }
 
@@ -333,16 +377,14 @@ impl Checker {
     /// # Panics
     /// If it is not.
     pub fn all_durable(&self) {
-        for (key, &newest) in &self.newest {
-            let kept = self.kept.get(key).copied().unwrap_or(0);
-            assert_eq!(kept, newest, "{key:?} was synced and is not durable");
+        for (key, page) in self.all() {
+            assert_eq!(page.kept, page.newest, "{key:?} was synced and is not durable");
         }
     }
 }
 
 /// The core's word for what the world knows of a page.
-fn check_phase<A: Form>(frames: &SimFrames, manager: &Manager<A>, frame: FrameNo) {
-    let state = frames.state(frame);
+fn check_phase<A: Form>(state: &SimFrame, manager: &Manager<A>, frame: FrameNo) -> Phase {
     let expected = match state {
         SimFrame {
             key: PageKey::NONE, ..
@@ -355,5 +397,7 @@ fn check_phase<A: Form>(frames: &SimFrames, manager: &Manager<A>, frame: FrameNo
         SimFrame { dirty: true, .. } => Phase::Dirty,
         _ => Phase::Clean,
     };
-    assert_eq!(manager.phase(frame), expected, "{frame:?} holds {state:?}");
+    let phase = manager.phase(frame);
+    assert_eq!(phase, expected, "{frame:?} holds {state:?}");
+    phase
 }

@@ -237,11 +237,13 @@ impl Pages {
                 listed += 1;
             }
         }
-        let count = |wanted: fn(&Place) -> bool| self.pages.iter().filter(|p| wanted(&p.place)).count();
-        let placed = count(|place| matches!(place, Place::On(_)));
+        let (mut placed, mut isolated) = (0, 0);
+        for page in &self.pages {
+            placed += u64::from(matches!(page.place, Place::On(_)));
+            isolated += u64::from(page.place == Place::Isolated);
+        }
         assert_eq!(placed, listed, "{placed} pages say that they are listed");
-        let isolated = count(|place| *place == Place::Isolated);
-        assert_eq!(self.isolated, isolated as u64, "isolated pages");
+        assert_eq!(self.isolated, isolated, "isolated pages");
     }
 }
 

@@ -140,10 +140,10 @@ impl<A: Form> Manager<A> {
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         Occupancy {
             frames: self.derived.frames,
-            free: self.free.len(),
+            free: self.free(),
             active: self.lru.active(),
             inactive: self.lru.inactive(),
-            dirty: self.flusher.dirty(),
+            dirty: self.dirty(),
             writing: self.writing,
             failed: self.flusher.failed(),
             dirtiers_blocked: self.blocked.len() as u64,

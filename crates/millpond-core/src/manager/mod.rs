@@ -333,6 +333,21 @@ impl<A: Form> Manager<A> {
         self.clean
     }
 
+    /// Frames that hold nothing.
+    pub fn free(&self) -> PageCount {
+        self.free.len()
+    }
+
+    /// Pages that have to be written, those among them that can't be.
+    pub fn dirty(&self) -> PageCount {
+        self.flusher.dirty()
+    }
+
+    /// Pages on their way to the device.
+    pub fn writing(&self) -> PageCount {
+        self.writing
+    }
+
     /// Pages that are dirty or being written, without those that can't be: no caller waits for these.
     fn unclean(&self) -> PageCount {
         (self.flusher.dirty() + self.writing).saturating_sub(self.flusher.failed())

@@ -6,7 +6,7 @@ use crate::process::{Failure, Op, State};
 use millpond_core::admission::Form;
 use millpond_core::event::Event;
 use millpond_core::manager::Derived;
-use millpond_core::units::{DeviceNo, FileId, FrameNo, PageCount, PageIndex, PageKey};
+use millpond_core::units::{DeviceNo, FileId, FrameNo, PageCount, PageIndex};
 use millpond_core::writeback::SyncTicket;
 
 impl<A: Form> World<A> {
@@ -120,9 +120,7 @@ impl<A: Form> World<A> {
             return false;
         }
         // Pages that are only on the device go as well.
-        for page in first..self.files[file.0 as usize].pages.0 {
-            self.checker.dropped(PageKey::new(file, PageIndex(page)));
-        }
+        self.checker.truncated(file, PageIndex(first));
         self.discard(file, first);
         true
     }

@@ -12,9 +12,11 @@ impl Flusher {
     /// Reclaim wants this dirty page to be clean: it is next, with its neighbours. `true` if that is new.
     pub fn flag(&mut self, file: FileId, page: PageIndex) -> bool {
         let work = self.work(file);
-        if !work.dirty.contains(page) || !work.reclaim_flagged.insert(page) {
+        // Only dirty pages are flagged. Where nothing can be had the scan asks for the same ones again and again.
+        if work.reclaim_flagged.contains(page) || !work.dirty.contains(page) {
             return false;
         }
+        work.reclaim_flagged.insert(page);
         work.reclaim_flagged_progress |= page < work.reclaim_flagged_from;
         self.queue_reclaim_flagged(file);
         true
