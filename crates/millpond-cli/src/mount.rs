@@ -86,6 +86,10 @@ pub(crate) struct MountArgs {
     /// For how long the kernel may keep names and attributes without asking.
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     attribute_timeout: Duration,
+    /// How old a change may get before it is written to SRC. If this process is killed, older ones are there. Later:
+    /// `millpond set flusher.expire=`.
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = expire)]
+    expire: Duration,
     /// Threads that answer the kernel. Default: two for each processor, 8 at least.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     threads: Option<u16>,
@@ -143,6 +147,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds
         .map(Duration::from_secs_f64)
         .ok_or_else(|| "give seconds, 0 to 86400".into())
+}
+
+/// As `millpond set flusher.expire=` takes it.
+fn expire(text: &str) -> Result<Duration, String> {
+    match settings::value("flusher.expire", text).map_err(|why| why.to_string())? {
+        Value::Time(span) => Ok(Duration::from_nanos(span.0)),
+        other => Err(format!("{other} is no time")),
+    }
 }
 
 pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
@@ -371,6 +383,7 @@ impl MountArgs {
         options.suid = !self.no_suid;
         options.dev = !self.no_dev;
         options.attribute_timeout = self.attribute_timeout;
+        options.expire = self.expire;
         options.threads = self.threads.map_or(options.threads, usize::from);
         options.control = !self.no_control;
         options.metrics = self.metrics;

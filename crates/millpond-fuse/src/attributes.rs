@@ -4,6 +4,30 @@ use fuser::{FileAttr, FileType, INodeNo};
 use rustix::fs::{Stat, Timespec};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// A file's attributes, and for how long the kernel may keep them without asking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attributes {
+    pub(crate) of_file: FileAttr,
+    pub(crate) keep: Duration,
+}
+
+/// What `st_blocks` counts in.
+pub(crate) const BLOCK_BYTES: u64 = 512;
+
+/// The blocks of a file below of which `unwritten` bytes at most are not there yet; `stat` has its length as programs see it.
+/// Those count as if they were, as blocks that are reserved do on ext4: programs take a file that has fewer blocks than its
+/// length for one with holes, and one without blocks for one without data. What is written over blocks that are there needs no
+/// others, so a file without holes has what its length needs; of one with holes it may be more than it will have.
+pub(crate) fn blocks_with_unwritten(stat: &Stat, unwritten: u64) -> u64 {
+    let block = u64::try_from(stat.st_blksize)
+        .unwrap_or(0)
+        .clamp(BLOCK_BYTES, 1 << 20);
+    let below = stat.st_blocks as u64;
+    let whole = (stat.st_size as u64).next_multiple_of(block) / BLOCK_BYTES;
+    let with = below + unwritten.next_multiple_of(block) / BLOCK_BYTES;
+    below.max(with.min(whole))
+}
+
 /// The attributes of the inode `id`.
 pub(crate) fn file_attr(id: u64, stat: &Stat) -> FileAttr {
     FileAttr {
@@ -113,6 +137,32 @@ mod tests {
         assert_eq!(time(7_i64, 5_u32), UNIX_EPOCH + Duration::new(7, 5));
         assert_eq!(time(-1_i64, 999_999_999_u32), UNIX_EPOCH - Duration::new(0, 1));
         assert_eq!(time(-3_i64, 0_u32), UNIX_EPOCH - Duration::from_secs(3));
+    }
+
+    #[test]
+    fn what_is_not_written_counts_in_the_blocks_up_to_what_the_length_needs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stat = rustix::fs::stat(folder.path()).unwrap();
+        for (len, below, unwritten, blocks) in [
+            (0, 0, 0, 0),
+            (300_000, 0, 303_104, 592),
+            (300_000, 0, 4096, 8),
+            // Written over what is there, and in part.
+            (300_000, 592, 303_104, 592),
+            (300_000, 296, 303_104, 592),
+            // Allocated behind the end.
+            (300_000, 2048, 303_104, 2048),
+            // A hole of a gigabyte.
+            (1 << 30, 0, 8192, 16),
+            (1 << 30, 16, 0, 16),
+        ] {
+            (stat.st_size, stat.st_blocks, stat.st_blksize) = (len, below, 4096);
+            assert_eq!(
+                blocks_with_unwritten(&stat, unwritten),
+                blocks,
+                "{len} {below} {unwritten}"
+            );
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //!   4  operations                                      what answers them, a file for each family of system calls
 //!   3  state                                           all that a mount knows: inodes, open files, the cache
 //!   2  inode  source  exit_report                      a file's data, times, pages; the lock on the source; the last message
-//!   1  host  directory  attributes  credentials  pool  create_retries  request_memory   the system; parts that know no mount
+//!   1  host  directory  attributes  credentials  pool  create_retries  request_memory  room   the system; parts that know no mount
 //!   0  options  error  flags  own_attributes           the vocabulary
 //! ```
 //!
@@ -39,6 +39,7 @@ mod own_attributes;
 mod pool;
 mod request_memory;
 mod requests;
+mod room;
 mod source;
 mod state;
 

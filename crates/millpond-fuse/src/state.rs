@@ -1,6 +1,6 @@
 //! All that a mount knows: its inodes, its open files, its cache.
 
-use crate::attributes::file_attr;
+use crate::attributes::{Attributes, blocks_with_unwritten, file_attr};
 use crate::create_retries::CreateRetries;
 use crate::directory::Directory;
 use crate::exit_report::ReportPipe;
@@ -14,6 +14,7 @@ use crate::options::Options;
 use crate::own_attributes::ROOT_ID;
 use crate::pool::Pool;
 use crate::request_memory::{HeldWrites, RequestMemory};
+use crate::room::Room;
 use crate::source::SourceLock;
 use fuser::{FileAttr, Notifier};
 use millpond::{PageCache, SetAside};
@@ -100,6 +101,7 @@ pub(crate) struct MountState {
     /// How many files may be known: each has a descriptor.
     pub(crate) files_max: u64,
     pub(crate) create_retries: CreateRetries,
+    pub(crate) room: Arc<Room>,
     /// For invalidating what the kernel caches.
     pub(crate) notifier: OnceLock<Notifier>,
     /// Dentries are being invalidated to get descriptors back.
@@ -144,6 +146,7 @@ impl MountState {
             unwritten: Mutex::default(),
             files_max: files_max(parts.descriptors, parts.budget),
             create_retries: CreateRetries::default(),
+            room: Arc::default(),
             notifier: OnceLock::new(),
             invalidating: AtomicBool::new(false),
             unsupported: Mutex::default(),
@@ -167,9 +170,14 @@ impl MountState {
     }
 
     /// A file's attributes: those on disk, and what has not reached the disk yet.
-    pub(crate) fn attributes(&self, inode: &Inode) -> Result<FileAttr> {
+    pub(crate) fn attributes(&self, inode: &Inode) -> Result<Attributes> {
         let data = inode.data.lock();
         let times = inode.times.lock();
+        // First: what is written meanwhile counts twice, and not nowhere.
+        let unwritten = data
+            .content
+            .as_ref()
+            .map_or(0, |content| content.unwritten_bytes());
         // Under the locks: what is not written yet may be, meanwhile.
         let mut stat = rustix::fs::fstat(&inode.fd)?;
         if self.is_cached(&stat) {
@@ -180,16 +188,39 @@ impl MountState {
                 stat.st_size = len as _;
             }
             times.apply_to(&mut stat);
+            stat.st_blocks = self.blocks(inode, &stat, unwritten) as _;
         }
-        Ok(self.reply_attr(inode.id, &stat))
+        Ok(Attributes {
+            of_file: self.reply_attr(inode.id, &stat),
+            // Its blocks change when it is written, of which the kernel does not hear.
+            keep: match unwritten {
+                0 => self.attribute_timeout,
+                _ => Duration::ZERO,
+            },
+        })
+    }
+
+    /// A file's blocks, with those that it will need below; `stat` has its length as programs see it.
+    fn blocks(&self, inode: &Inode, stat: &Stat, unwritten: u64) -> u64 {
+        // Of what is stored through maps the kernel tells later: there may be data where there seem to be none.
+        let may_be_stored = stat.st_blocks == 0 && inode.kernel_pages.is_mapped();
+        let stored = if may_be_stored {
+            PAGE_BYTES.min(stat.st_size as u64)
+        } else {
+            0
+        };
+        blocks_with_unwritten(stat, unwritten.max(stored))
     }
 
     /// As [`attributes`](Self::attributes), for a caller that has asked the disk already.
-    pub(crate) fn attributes_from(&self, inode: &Inode, stat: &Stat) -> Result<FileAttr> {
+    pub(crate) fn attributes_from(&self, inode: &Inode, stat: &Stat) -> Result<Attributes> {
         if self.is_cached(stat) {
             return self.attributes(inode);
         }
-        Ok(self.reply_attr(inode.id, stat))
+        Ok(Attributes {
+            of_file: self.reply_attr(inode.id, stat),
+            keep: self.attribute_timeout,
+        })
     }
 
     /// Attributes as they go to the kernel. A change that comes later is stamped no earlier.

@@ -341,6 +341,11 @@ impl<A: Form> Manager<A> {
         (failed > PageCount(0)).then(|| self.derived.dirty.left(failed, self.unclean(), is_sound))
     }
 
+    /// Pages of the file that are dirty or in transit: at most so many are not on the device.
+    pub fn unwritten(&self, file: FileId) -> PageCount {
+        self.flusher.unwritten(file)
+    }
+
     /// How many pages of the file can't be written, and what the device said last; `None` if none is known.
     pub fn failing(&self, file: FileId) -> Option<(PageCount, IoError)> {
         self.flusher.failing(file)

@@ -97,6 +97,8 @@ pub(super) struct FileWork {
     /// Whether a page was issued since `cursor` last began at the start.
     pub(super) progress: bool,
     pub(super) in_transit: Vec<IoId>,
+    /// Pages of those transfers.
+    pub(super) in_transit_pages: PageCount,
     pub(super) pass: Option<SyncPass>,
     pub(super) next_tickets: Vec<SyncTicket>,
     /// Whether the file is in the flusher's queue of passes.
@@ -133,6 +135,7 @@ impl FileWork {
             slice_left: 0,
             progress: false,
             in_transit: Vec::new(),
+            in_transit_pages: PageCount(0),
             pass: None,
             next_tickets: Vec::new(),
             pass_queued: false,
@@ -145,6 +148,12 @@ impl FileWork {
             retry_ready_from: zero,
             retry_ready_queued: false,
         }
+    }
+
+    /// Pages whose last content the device may not have. One that has changed while it is written counts twice.
+    pub(super) fn unwritten(&self) -> PageCount {
+        let sets = [&self.dirty, &self.log_blocked, &self.retry_ready, &self.backoff];
+        PageCount(sets.map(PageSet::len).iter().sum()) + self.in_transit_pages
     }
 
     /// Bytes that the sets of pages hold, about.

@@ -105,6 +105,12 @@ impl Flusher {
         self.dirty
     }
 
+    /// Pages of the file that are dirty or in transit: at most so many are not on the device.
+    pub fn unwritten(&self, file: FileId) -> PageCount {
+        let work = self.files.get(file.0 as usize).and_then(Option::as_ref);
+        work.map_or(PageCount(0), FileWork::unwritten)
+    }
+
     /// A file is there from now on, on this device.
     pub fn open(&mut self, file: FileId, device: DeviceNo) {
         let at = file.0 as usize;
@@ -305,6 +311,7 @@ impl Flusher {
         }
         let work = self.work(job.file);
         work.in_transit.push(io);
+        work.in_transit_pages += PageCount(count);
         if let Some(pass) = &mut work.pass {
             let mut is_waited_for = false;
             for n in 0..count {
@@ -352,6 +359,7 @@ impl Flusher {
     ) {
         let work = self.work(file);
         work.in_transit.retain(|&i| i != io);
+        work.in_transit_pages -= PageCount(pages.count);
         work.progress = true;
         let mut is_waited_for = false;
         if let Some(pass) = &mut work.pass {
@@ -411,7 +419,10 @@ impl Flusher {
         assert_eq!(self.failed, PageCount(0), "pages that can't be written");
         self.queues.iter().for_each(Queues::assert_empty);
         for work in self.files.iter().flatten() {
-            let is_idle = work.pass.is_none() && work.next_tickets.is_empty() && work.in_transit.is_empty();
+            let is_idle = work.pass.is_none()
+                && work.next_tickets.is_empty()
+                && work.in_transit.is_empty()
+                && work.unwritten() == PageCount(0);
             assert!(is_idle, "{work:?}");
         }
     }

@@ -6,10 +6,13 @@ use rustix::io::{Errno, Result};
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An open file.
 pub(crate) struct Content {
     data: Data,
+    /// [`Room::given`](crate::room::Room::given) when the disk was last asked for room after a write had been refused.
+    room_seen: AtomicU64,
     pub(crate) is_writable: bool,
 }
 
@@ -28,7 +31,11 @@ impl Content {
             }
             None => Data::Direct(file),
         };
-        Ok(Content { data, is_writable })
+        Ok(Content {
+            data,
+            room_seen: AtomicU64::new(0),
+            is_writable,
+        })
     }
 
     /// The length with everything that was written, where the file below may not have it yet.
@@ -123,6 +130,20 @@ impl Content {
         match &self.data {
             Data::Cached(file) => file.sync_data().map_err(|e| errno(&e)),
             Data::Direct(file) => file.sync_data().map_err(io_errno),
+        }
+    }
+
+    /// A write was refused for want of room: whether some has been given back since it was last so, and it is worth it to ask
+    /// the disk.
+    pub(crate) fn may_have_room(&self, given: u64) -> bool {
+        self.room_seen.swap(given, Ordering::SeqCst) != given
+    }
+
+    /// At most so many bytes of it are not in the file below.
+    pub(crate) fn unwritten_bytes(&self) -> u64 {
+        match &self.data {
+            Data::Cached(file) if self.is_writable => millpond::internal::unwritten_bytes(file),
+            _ => 0,
         }
     }
 

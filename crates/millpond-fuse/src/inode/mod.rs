@@ -9,6 +9,7 @@ pub(crate) mod kernel_pages;
 pub(crate) mod table;
 pub(crate) mod times;
 
+use crate::room::{Leaving, Room};
 use content::Content;
 use kernel_pages::KernelPages;
 use parking_lot::Mutex;
@@ -16,8 +17,8 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, OnceLock};
 use times::{ReportedCtime, Times};
 
 /// Which file it is, below.
@@ -57,6 +58,8 @@ pub(crate) struct Inode {
     pub(crate) nosec: Mutex<bool>,
     /// Attributes were changed that no sync has made durable yet.
     pub(crate) attributes_changed: AtomicBool,
+    /// It has no name and is not open. The last field: dropped when the descriptor is closed.
+    leaving: OnceLock<Leaving>,
 }
 
 /// A name in a directory, as the kernel caches it.
@@ -79,10 +82,14 @@ pub(crate) struct Data {
     /// Stays for a while after the file was closed.
     pub(crate) content: Option<Arc<Content>>,
     pub(crate) opens: u32,
+    /// Its last name was removed at the mount.
+    pub(crate) is_removed: bool,
     /// Goes up by one with each open: tells whether the file was opened since it was closed.
     pub(crate) generation: u64,
     /// How the file below was when nothing was left to write to it.
     pub(crate) disk_version: Option<DiskVersion>,
+    /// The thread that has cut it to nothing since somebody opened it. It is written out when it is closed.
+    pub(crate) rewritten_by: Option<u32>,
     /// Why something that was stored through a map is lost. Each sync and close says so, until the file is closed by all.
     pub(crate) writeback_error: Option<Errno>,
 }
@@ -118,6 +125,14 @@ impl Inode {
             dentry: Mutex::default(),
             nosec: Mutex::default(),
             attributes_changed: AtomicBool::new(false),
+            leaving: OnceLock::new(),
+        }
+    }
+
+    /// It has no name any more, or is closed: its room will come if both hold.
+    pub(crate) fn leave(&self, data: &Data, room: &Arc<Room>) {
+        if data.is_removed && data.opens == 0 {
+            self.leaving.get_or_init(|| room.leave());
         }
     }
 

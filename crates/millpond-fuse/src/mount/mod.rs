@@ -16,6 +16,7 @@ use connect::connect;
 use fuser::Session;
 use millpond::PageCache;
 use millpond::internal::give_large_buffers_back;
+use millpond::units::Nanos;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::io::{self, Write};
@@ -239,7 +240,13 @@ fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountSt
 }
 
 fn build_cache(options: &Options, point: &Path) -> Result<PageCache> {
-    let mut builder = PageCache::builder().memory(options.memory).page_size(PAGE_BYTES);
+    let mut cache_options = millpond::Options::default();
+    cache_options.flusher.expire = Nanos(options.expire.as_nanos().min(u64::MAX.into()) as u64);
+    let mut builder = PageCache::builder()
+        .memory(options.memory)
+        .page_size(PAGE_BYTES)
+        .options(cache_options)
+        .calibrate(true);
     if let Some(range) = options.memory_auto {
         builder = builder.memory_auto(range.min.0, range.max.0);
     }

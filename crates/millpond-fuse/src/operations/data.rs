@@ -1,13 +1,15 @@
 //! Data: opened, read, written, made durable, closed.
 
 use super::names::{Created, NewEntry};
+use crate::attributes::Attributes;
 use crate::credentials::Credentials;
 use crate::flags::{Durability, OpenFlags};
 use crate::inode::content::Content;
 use crate::inode::kernel_pages::PageWriteback;
 use crate::inode::{Data, Inode};
+use crate::room::is_no_room;
 use crate::state::{MountState, OpenFile};
-use fuser::{FileAttr, INodeNo};
+use fuser::INodeNo;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use std::fs::File;
@@ -53,7 +55,7 @@ impl MountState {
         self: &Arc<MountState>,
         entry: &NewEntry<'_>,
         flags: OpenFlags,
-    ) -> Result<(u64, FileAttr)> {
+    ) -> Result<(u64, Attributes)> {
         let is_stale = |created: &Result<Created>| matches!(created, Err(Errno::STALE));
         let mut created = self.create_file(entry, flags.is_exclusive());
         if is_stale(&created) && self.is_create_retry(entry) {
@@ -177,7 +179,9 @@ impl MountState {
         if data.opens > 0 {
             return;
         }
+        inode.leave(&data, &self.room);
         data.writeback_error = None;
+        data.rewritten_by = None;
         inode.kernel_pages.note_unmapped();
         let generation = data.generation;
         drop(data);
@@ -193,8 +197,11 @@ impl MountState {
     }
 
     /// Closes an open file.
-    pub(crate) fn release(self: &Arc<MountState>, handle: u64) {
+    pub(crate) fn release(self: &Arc<MountState>, handle: u64, flags: OpenFlags) {
         if let Some(file) = self.files.remove(handle) {
+            if flags.writes() {
+                self.write_out_if_rewritten(&file);
+            }
             self.close(&file.inode);
         }
     }
@@ -218,10 +225,21 @@ impl MountState {
             Some(writeback) => inode
                 .kernel_pages
                 .write_back(writeback, content, bytes, how.offset),
-            None => self.direct_write(file, bytes, how.offset),
+            None => self.write_with_room(file, bytes, how.offset),
         };
         // Also after an error: a part of it may be there, and the file longer.
         self.data_changed(inode);
+        written
+    }
+
+    /// Writes, and again if too much of the file has found no room before and some has come since.
+    fn write_with_room(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> Result<()> {
+        let written = self.direct_write(file, bytes, offset);
+        let content = &file.content;
+        let is_worth_it = is_no_room(&written) && content.may_have_room(self.room.given());
+        if is_worth_it && self.room.wait_for(|| content.write_out()).is_ok() {
+            return self.direct_write(file, bytes, offset);
+        }
         written
     }
 
@@ -265,7 +283,7 @@ impl MountState {
     }
 
     fn sync_file(&self, file: &OpenFile, data_only: bool) -> Result<()> {
-        file.content.sync()?;
+        self.room.wait_for(|| file.content.sync())?;
         let inode = &file.inode;
         self.check_writeback(inode)?;
         if data_only || !(inode.attributes_changed.swap(false, Ordering::AcqRel)) {

@@ -3,6 +3,7 @@
 pub(crate) mod data;
 pub(crate) mod descriptors;
 pub(crate) mod names;
+mod order;
 pub(crate) mod ranges;
 pub(crate) mod readdir;
 pub(crate) mod setattr;

@@ -1,10 +1,9 @@
 //! Names: looked up, created, renamed, removed.
 
-use crate::attributes::decode_device;
+use crate::attributes::{Attributes, decode_device};
 use crate::credentials::{ActingAs, Credentials};
 use crate::inode::{Identity, Inode};
 use crate::state::MountState;
-use fuser::FileAttr;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::{Errno, Result};
 use std::ffi::{OsStr, OsString};
@@ -34,7 +33,7 @@ pub(crate) struct Created {
 
 impl MountState {
     /// The file of this name. Counts a lookup: the kernel is told of it.
-    pub(crate) fn lookup(self: &Arc<MountState>, parent: u64, name: &OsStr) -> Result<FileAttr> {
+    pub(crate) fn lookup(self: &Arc<MountState>, parent: u64, name: &OsStr) -> Result<Attributes> {
         let (inode, stat) = self.lookup_at(parent, &self.inode(parent)?.fd, name)?;
         let attributes = self.attributes_from(&inode, &stat);
         if attributes.is_err() {
@@ -79,15 +78,13 @@ impl MountState {
     }
 
     /// Calls `create` on a directory with the caller's credentials, and the mode that the new file is to have.
-    fn as_caller<T>(
-        &self,
-        entry: &NewEntry<'_>,
-        create: impl FnOnce(&Inode, Mode) -> Result<T>,
-    ) -> Result<T> {
+    fn as_caller<T>(&self, entry: &NewEntry<'_>, create: impl Fn(&Inode, Mode) -> Result<T>) -> Result<T> {
         let parent = self.inode(entry.parent)?;
         let mode = Mode::from_raw_mode(self.creation_mode(&parent, entry));
-        let _acting = ActingAs::caller(self.is_root.then_some(entry.caller))?;
-        create(&parent, mode)
+        self.room.wait_for(|| {
+            let _acting = ActingAs::caller(self.is_root.then_some(entry.caller))?;
+            create(&parent, mode)
+        })
     }
 
     /// The umask counts unless the directory has a default ACL, from which the file system below makes the mode.
@@ -107,7 +104,7 @@ impl MountState {
         self: &Arc<MountState>,
         entry: &NewEntry<'_>,
         device: u32,
-    ) -> Result<FileAttr> {
+    ) -> Result<Attributes> {
         self.as_caller(entry, |parent, mode| {
             let (kind, device) = (FileType::from_raw_mode(entry.mode), decode_device(device));
             rustix::fs::mknodat(&parent.fd, entry.name, kind, mode, device)
@@ -115,7 +112,7 @@ impl MountState {
         self.lookup(entry.parent, entry.name)
     }
 
-    pub(crate) fn create_directory(self: &Arc<MountState>, entry: &NewEntry<'_>) -> Result<FileAttr> {
+    pub(crate) fn create_directory(self: &Arc<MountState>, entry: &NewEntry<'_>) -> Result<Attributes> {
         self.as_caller(entry, |parent, mode| {
             rustix::fs::mkdirat(&parent.fd, entry.name, mode)
         })?;
@@ -126,7 +123,7 @@ impl MountState {
         self: &Arc<MountState>,
         entry: &NewEntry<'_>,
         target: &Path,
-    ) -> Result<FileAttr> {
+    ) -> Result<Attributes> {
         self.as_caller(entry, |parent, _| {
             rustix::fs::symlinkat(target, &parent.fd, entry.name)
         })?;
@@ -197,16 +194,34 @@ impl MountState {
             .is_some_and(|inode| inode.take_dentry(parent, name));
         let unlinked = unlink();
         match (&inode, &unlinked) {
-            (Some(inode), Ok(())) => self.attributes_changed(inode),
+            (Some(inode), Ok(())) => {
+                self.attributes_changed(inode);
+                self.note_removed(inode);
+            }
             (Some(inode), Err(_)) if was_cached => inode.set_dentry(parent, name),
             _ => {}
         }
         unlinked
     }
 
+    /// The file has lost a name: it will give its room back if that was the last.
+    fn note_removed(&self, inode: &Inode) {
+        if rustix::fs::fstat(&inode.fd).is_ok_and(|stat| stat.st_nlink == 0) {
+            let mut data = inode.data.lock();
+            data.is_removed = true;
+            inode.leave(&data, &self.room);
+            self.room.note_given();
+        }
+    }
+
+    /// Not to be called by a thread that answers the kernel: data go first.
     pub(crate) fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<()> {
         let (old, new) = (self.inode(from.0)?, self.inode(to.0)?);
         let flags = RenameFlags::from_bits_retain(flags);
+        self.write_out_named(&old, from.1)?;
+        if flags.contains(RenameFlags::EXCHANGE) {
+            self.write_out_named(&new, to.1)?;
+        }
         self.unlinking(&new, to, || {
             rustix::fs::renameat_with(&old.fd, from.1, &new.fd, to.1, flags)
         })?;
@@ -233,8 +248,10 @@ impl MountState {
         self.inodes.peek(Identity::of(&stat))
     }
 
-    pub(crate) fn link(self: &Arc<MountState>, id: u64, parent: u64, name: &OsStr) -> Result<FileAttr> {
+    /// Not to be called by a thread that answers the kernel: data go first.
+    pub(crate) fn link(self: &Arc<MountState>, id: u64, parent: u64, name: &OsStr) -> Result<Attributes> {
         let (inode, parent_inode) = (self.inode(id)?, self.inode(parent)?);
+        self.write_out(&inode)?;
         // Through its name in /proc, since a descriptor alone may be linked by root only.
         rustix::fs::linkat(CWD, inode.path(), &parent_inode.fd, name, AtFlags::SYMLINK_FOLLOW)?;
         self.attributes_changed(&inode);

@@ -36,16 +36,18 @@ impl MountState {
         self.drop_privileges(&file.inode, caller, None)?;
         if is_hole {
             file.content.punch(offset, len)?;
+            self.room.note_given();
             self.data_changed(&file.inode);
             return self.make_durable(&file, file.durability);
         }
         let below = self.reopen(&file.inode, rustix::fs::OFlags::RDWR)?;
         if kind == FallocateFlags::ZERO_RANGE {
             // First below, which may refuse; then what is in memory of the range.
-            rustix::fs::fallocate(&below, kind | FallocateFlags::KEEP_SIZE, offset, len)?;
+            (self.room)
+                .wait_for(|| rustix::fs::fallocate(&below, kind | FallocateFlags::KEEP_SIZE, offset, len))?;
             file.content.punch(offset, len)?;
         }
-        rustix::fs::fallocate(&below, FallocateFlags::KEEP_SIZE, offset, len)?;
+        (self.room).wait_for(|| rustix::fs::fallocate(&below, FallocateFlags::KEEP_SIZE, offset, len))?;
         if !keeps && end > file.content.len()? {
             file.content.set_len(end)?;
         }
@@ -65,8 +67,16 @@ impl MountState {
             HOLE => SeekFrom::Hole(offset),
             _ => return Err(Errno::INVAL),
         };
-        file.content.write_out()?;
-        rustix::fs::seek(self.any_descriptor(&file.inode)?, from)
+        self.fetch_kernel_pages(&file.inode);
+        match file.content.write_out() {
+            Ok(()) => rustix::fs::seek(self.any_descriptor(&file.inode)?, from),
+            // What can't be written is nowhere but in memory: all is data then, as on a file system that knows no holes.
+            Err(_) => {
+                let len = file.content.len()?;
+                let at = if whence == DATA { offset } else { len };
+                (offset < len).then_some(at).ok_or(Errno::NXIO)
+            }
+        }
     }
 
     /// Copies up to `len` bytes from one file to another; how many.

@@ -1,9 +1,9 @@
 //! Directories, read.
 
-use crate::attributes::file_type;
+use crate::attributes::{Attributes, file_type};
 use crate::directory::{Directory, Entry};
 use crate::state::MountState;
-use fuser::{FileAttr, Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, Result};
 use std::sync::Arc;
@@ -58,8 +58,9 @@ impl MountState {
                 Err(error) if is_empty => return Err(error),
                 Err(_) => return Ok(false),
             };
-            let (id, timeout) = (attributes.ino, &self.attribute_timeout);
-            let is_full = reply.add(id, entry.next, entry.name, timeout, &attributes, Generation(0));
+            let Attributes { of_file, keep } = attributes;
+            let id = of_file.ino;
+            let is_full = reply.add(id, entry.next, entry.name, &keep, &of_file, Generation(0));
             if is_full && !is_self {
                 self.forget(id.0, 1);
             }
@@ -70,15 +71,15 @@ impl MountState {
     }
 
     /// Attributes for `.` and `..`, of which the kernel takes nothing but the number and the kind.
-    fn attributes_of_self(&self, directory: &Directory, entry: &Entry<'_>) -> Result<FileAttr> {
+    fn attributes_of_self(&self, directory: &Directory, entry: &Entry<'_>) -> Result<Attributes> {
         let stat = rustix::fs::fstat(&directory.file)?;
-        Ok(FileAttr {
-            ino: INodeNo(entry.inode),
-            ..self.reply_attr(entry.inode, &stat)
+        Ok(Attributes {
+            of_file: self.reply_attr(entry.inode, &stat),
+            keep: self.attribute_timeout,
         })
     }
 
-    fn lookup_entry(self: &Arc<MountState>, directory: &Directory, entry: &Entry<'_>) -> Result<FileAttr> {
+    fn lookup_entry(self: &Arc<MountState>, directory: &Directory, entry: &Entry<'_>) -> Result<Attributes> {
         let (inode, stat) = self.lookup_at(directory.id, &directory.file, entry.name)?;
         let attributes = self.attributes_from(&inode, &stat);
         attributes.inspect_err(|_| self.forget(inode.id, 1))

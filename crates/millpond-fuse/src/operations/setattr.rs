@@ -1,20 +1,19 @@
 //! Attributes: changed, and those of the file system. The length goes through the cache, all else straight to the file system below.
 
-use crate::attributes::timespec;
+use super::order::note_cut;
+use crate::attributes::{Attributes, BLOCK_BYTES, blocks_with_unwritten, timespec};
 use crate::credentials::Credentials;
 use crate::inode::Inode;
 use crate::inode::content::Content;
 use crate::state::{MountState, PAGE_BYTES};
-use fuser::{FileAttr, INodeNo, TimeOrNow};
+use fuser::{INodeNo, TimeOrNow};
+use millpond::units::PageCount;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, UTIME_OMIT, Uid,
 };
 use rustix::io::{Errno, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// What `st_blocks` counts in.
-const BLOCK_BYTES: u64 = 512;
 
 /// What is to be changed.
 pub(crate) struct Change {
@@ -31,7 +30,7 @@ pub(crate) struct Change {
 
 impl MountState {
     /// Changes attributes of a file. All of them, as they are then.
-    pub(crate) fn change(self: &Arc<MountState>, id: u64, change: &Change) -> Result<FileAttr> {
+    pub(crate) fn change(self: &Arc<MountState>, id: u64, change: &Change) -> Result<Attributes> {
         let inode = self.inode(id)?;
         if let Some(mode) = change.mode {
             let mode = Mode::from_raw_mode(mode & 0o7777);
@@ -59,12 +58,13 @@ impl MountState {
 
     fn set_len(self: &Arc<MountState>, inode: &Arc<Inode>, len: u64, change: &Change) -> Result<()> {
         self.drop_privileges(inode, &change.caller, None)?;
+        let thread = change.caller.thread;
         let open = change.handle.and_then(|handle| self.files.find(handle));
         match open.filter(|file| file.content.is_writable) {
-            Some(file) => self.truncate(inode, &file.content, len)?,
+            Some(file) => self.truncate(inode, &file.content, len, thread)?,
             None => {
                 let content = self.open_content(inode, true)?;
-                let truncated = self.truncate(inode, &content, len);
+                let truncated = self.truncate(inode, &content, len, thread);
                 drop(content);
                 self.close(inode);
                 truncated?;
@@ -76,8 +76,10 @@ impl MountState {
 
     /// Gives a file its length. Blocks past its end, which were allocated ahead, go as well; the cache leaves a file alone
     /// that has its length already.
-    fn truncate(&self, inode: &Inode, content: &Content, len: u64) -> Result<()> {
+    fn truncate(&self, inode: &Inode, content: &Content, len: u64, thread: u32) -> Result<()> {
+        note_cut(&mut inode.data.lock(), content, len, thread);
         content.set_len(len)?;
+        self.room.note_given();
         let stat = rustix::fs::fstat(&inode.fd)?;
         let whole = len.next_multiple_of(u64::try_from(stat.st_blksize).unwrap_or(PAGE_BYTES).max(1));
         let has_more = stat.st_size as u64 == len && stat.st_blocks as u64 * BLOCK_BYTES > whole;
@@ -186,7 +188,37 @@ impl MountState {
         invalidated.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
+    /// As below, less the blocks that what is not written yet will need.
     pub(crate) fn statfs(&self, id: u64) -> Result<StatVfs> {
-        rustix::fs::fstatvfs(&self.inode(id)?.fd)
+        // First: what is written meanwhile counts twice, and not nowhere.
+        let needed = self.blocks_needed().saturating_mul(BLOCK_BYTES);
+        let mut stat = rustix::fs::fstatvfs(&self.inode(id)?.fd)?;
+        let needed = needed.div_ceil(stat.f_frsize.max(1));
+        stat.f_bfree = stat.f_bfree.saturating_sub(needed);
+        stat.f_bavail = stat.f_bavail.saturating_sub(needed);
+        Ok(stat)
+    }
+
+    /// How many more blocks all files will have below when everything is written.
+    fn blocks_needed(&self) -> u64 {
+        let is_clean = self.cache.as_ref().is_none_or(|cache| {
+            let now = cache.stats().occupancy;
+            now.dirty + now.writing == PageCount(0)
+        });
+        if is_clean {
+            return 0;
+        }
+        let needed_by = |inode: &Arc<Inode>| {
+            // One that is just being opened is not waited for: it has nothing to write.
+            let content = inode.data.try_lock()?.content.clone()?;
+            let unwritten = content.unwritten_bytes();
+            if unwritten == 0 {
+                return None;
+            }
+            let mut stat = rustix::fs::fstat(&inode.fd).ok()?;
+            stat.st_size = content.cached_len()? as _;
+            Some(blocks_with_unwritten(&stat, unwritten) - stat.st_blocks as u64)
+        };
+        self.inodes.all().iter().filter_map(needed_by).sum()
     }
 }

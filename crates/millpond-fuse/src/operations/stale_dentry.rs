@@ -11,11 +11,11 @@
 
 use super::names::NewEntry;
 use super::setattr::Change;
+use crate::attributes::Attributes;
 use crate::credentials::Credentials;
 use crate::flags::OpenFlags;
 use crate::inode::Inode;
 use crate::state::MountState;
-use fuser::FileAttr;
 use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, Result};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl MountState {
         self: &Arc<MountState>,
         entry: &NewEntry<'_>,
         flags: OpenFlags,
-    ) -> Result<(u64, FileAttr)> {
+    ) -> Result<(u64, Attributes)> {
         let parent = self.inode(entry.parent)?;
         let (inode, stat) = self.lookup_at(entry.parent, &parent.fd, entry.name)?;
         let opened = self.open_by_mode(&parent, &inode, &stat, entry.caller, flags);
@@ -54,7 +54,7 @@ impl MountState {
         stat: &Stat,
         caller: Credentials,
         flags: OpenFlags,
-    ) -> Result<(u64, FileAttr)> {
+    ) -> Result<(u64, Attributes)> {
         let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
         if !is_file || !may_open(parent, inode, stat, caller, flags)? {
             return Err(Errno::STALE);
@@ -73,7 +73,7 @@ impl MountState {
         };
         self.change(inode.id, &change)
             .map(|attributes| (handle, attributes))
-            .inspect_err(|_| self.release(handle))
+            .inspect_err(|_| self.release(handle, flags))
     }
 }
 

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A closed file's times are written after so long: its pages are on the disk by themselves then, 30 s after they were
-/// changed (`flusher.expire`), and there is nothing to wait for.
-const WRITE_TIMES_AFTER: Duration = Duration::from_secs(40);
+/// A closed file's times are written so long after its pages have left by themselves (`flusher.expire` after they were
+/// changed): then there is nothing to wait for.
+const WRITE_TIMES_BEHIND: Duration = Duration::from_secs(10);
 
 impl MountState {
     /// Writes back a file and drops its data, if it is still closed. What can't be written is tried again later.
@@ -115,7 +115,9 @@ impl MountState {
     /// To be called every few seconds: writes the times of files that were closed a while ago, and tries again what could not
     /// be written.
     pub(crate) fn write_closed(self: &Arc<MountState>) {
-        for inode in self.closed.older_than(WRITE_TIMES_AFTER) {
+        let expire = self.cache.as_ref().map(|cache| cache.options().flusher.expire.0);
+        let expire = Duration::from_nanos(expire.unwrap_or(0));
+        for inode in self.closed.older_than(expire + WRITE_TIMES_BEHIND) {
             if self.write_inode(&inode).is_err() {
                 self.unwritten.lock().push(inode);
             }

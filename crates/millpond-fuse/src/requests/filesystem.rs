@@ -2,6 +2,7 @@
 
 use super::reply::{self, errno};
 use super::{FuseServer, capabilities, write};
+use crate::attributes::Attributes;
 use crate::credentials::Credentials;
 use crate::operations::data::Write;
 use crate::operations::names::NewEntry;
@@ -74,10 +75,13 @@ impl Filesystem for FuseServer {
             .and_then(|inode| self.state.attributes(&inode));
         // The root always has some, so that a mount whose source does not answer can be asked and ended.
         let attributes = attributes.or_else(|error| match inode.0 {
-            ROOT_ID => Ok(self.state.root),
+            ROOT_ID => Ok(Attributes {
+                of_file: self.state.root,
+                keep: self.state.attribute_timeout,
+            }),
             _ => Err(error),
         });
-        reply::attr(attributes, &self.state.attribute_timeout, reply);
+        reply::attr(attributes, reply);
     }
 
     fn setattr(
@@ -109,7 +113,7 @@ impl Filesystem for FuseServer {
             caller: caller(request),
         };
         let work = move |state: &Arc<MountState>| {
-            reply::attr(state.change(inode.0, &change), &state.attribute_timeout, reply);
+            reply::attr(state.change(inode.0, &change), reply);
         };
         if size.is_some() {
             self.in_pool(work);
@@ -187,18 +191,19 @@ impl Filesystem for FuseServer {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let renamed = self
-            .state
-            .rename((parent.0, name), (new_parent.0, new_name), flags.bits());
-        reply::empty(renamed, reply);
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        self.in_pool(move |state| {
+            let (from, to) = ((parent.0, &*name), (new_parent.0, &*new_name));
+            reply::empty(state.rename(from, to, flags.bits()), reply);
+        });
     }
 
     fn link(&self, _: &Request, inode: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        reply::entry(
-            self.state.link(inode.0, parent.0, name),
-            &self.state.attribute_timeout,
-            reply,
-        );
+        let name = name.to_owned();
+        self.in_pool(move |state| {
+            let linked = state.link(inode.0, parent.0, &name);
+            reply::entry(linked, &state.attribute_timeout, reply);
+        });
     }
 
     fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -224,8 +229,8 @@ impl Filesystem for FuseServer {
         let new = new_entry(request, parent, name, mode, umask);
         match self.state.create(&new, crate::flags::OpenFlags(flags)) {
             Ok((handle, attributes)) => {
-                let timeout = &self.state.attribute_timeout;
-                reply.created(timeout, &attributes, Generation(0), FileHandle(handle), DIRECT);
+                let Attributes { of_file, keep } = attributes;
+                reply.created(&keep, &of_file, Generation(0), FileHandle(handle), DIRECT);
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -303,8 +308,11 @@ impl Filesystem for FuseServer {
         });
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply::empty(self.state.flush(handle.0), reply);
+    fn flush(&self, request: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        match self.state.is_rewritten_by(handle.0, request.pid()) {
+            true => self.in_pool(move |state| reply::empty(state.write_out_and_flush(handle.0), reply)),
+            false => reply::empty(self.state.flush(handle.0), reply),
+        }
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
@@ -316,12 +324,12 @@ impl Filesystem for FuseServer {
         _: &Request,
         _: INodeNo,
         handle: FileHandle,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.state.release(handle.0);
+        self.state.release(handle.0, crate::flags::OpenFlags(flags.0));
         reply.ok();
     }
 

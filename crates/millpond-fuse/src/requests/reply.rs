@@ -1,9 +1,10 @@
 //! Results of operations as replies to the kernel.
 
+use crate::attributes::Attributes;
 use crate::operations::xattr::XattrReply;
 use fuser::{
-    Errno, FileAttr, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyWrite, ReplyXattr,
+    Errno, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
+    ReplyXattr,
 };
 use rustix::io::Result;
 use std::time::Duration;
@@ -17,16 +18,17 @@ pub(super) fn errno(error: rustix::io::Errno) -> Errno {
     }
 }
 
-pub(super) fn entry(found: Result<FileAttr>, timeout: &Duration, reply: ReplyEntry) {
+/// `keep`: for how long the kernel may keep the name.
+pub(super) fn entry(found: Result<Attributes>, keep: &Duration, reply: ReplyEntry) {
     match found {
-        Ok(attributes) => reply.entry(timeout, &attributes, Generation(0)),
+        Ok(found) => reply.entry_with_ttls(&found.keep, keep, &found.of_file, Generation(0)),
         Err(error) => reply.error(errno(error)),
     }
 }
 
-pub(super) fn attr(attributes: Result<FileAttr>, timeout: &Duration, reply: ReplyAttr) {
+pub(super) fn attr(attributes: Result<Attributes>, reply: ReplyAttr) {
     match attributes {
-        Ok(attributes) => reply.attr(timeout, &attributes),
+        Ok(attributes) => reply.attr(&attributes.keep, &attributes.of_file),
         Err(error) => reply.error(errno(error)),
     }
 }

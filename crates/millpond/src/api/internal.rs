@@ -29,6 +29,11 @@ pub fn region_budget(bytes: u64, page_size: u64) -> u64 {
     bytes.div_ceil(page_size) * PAGE_BYTES
 }
 
+/// At most so many bytes of the file's pages are not on the device. Cheap: the core's lock, once.
+pub fn unwritten_bytes(file: &crate::File) -> u64 {
+    file.unwritten_bytes()
+}
+
 /// The same file as on a file system that refuses direct I/O, with pages dropped by flag (where the kernel can) or by
 /// advice.
 pub fn without_direct(file: DeviceFile, by_flag: bool) -> DeviceFile {

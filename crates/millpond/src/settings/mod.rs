@@ -307,6 +307,20 @@ pub fn memory(text: &str, present: Bytes) -> Result<Value, SettingError> {
     Ok(settings.memory.value())
 }
 
+/// Reads a value as the setting `name` takes it.
+///
+/// # Errors
+/// Those of [`PageCache::set`](crate::PageCache::set).
+pub fn value(name: &str, text: &str) -> Result<Value, SettingError> {
+    let mut settings = Settings {
+        options: Options::default(),
+        memory: Memory::Fixed(Bytes(0)),
+    };
+    settings.set_all(&[(name, text)])?;
+    let value = find(name).map(|setting| settings.value(setting))?;
+    value.ok_or_else(|| SettingError::NotAPair { text: text.into() })
+}
+
 /// Takes `NAME=VALUE` apart.
 ///
 /// # Errors

@@ -11,6 +11,7 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
+mod blocks;
 mod conformance;
 mod daemon;
 mod durable;
@@ -23,6 +24,7 @@ mod memory;
 mod privileges;
 mod programs;
 mod removed;
+mod replaced;
 mod source;
 mod times;
 mod users;

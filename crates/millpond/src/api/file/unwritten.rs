@@ -62,4 +62,11 @@ impl File {
         }
         Ok(ranges)
     }
+
+    /// At most so many bytes of its pages are not on the device: a page that has changed while it is written counts twice.
+    /// Takes the core's lock once.
+    pub(crate) fn unwritten_bytes(&self) -> u64 {
+        let pages = self.engine().core().manager.unwritten(self.inner.id);
+        pages.to_bytes(self.engine().page_size).0
+    }
 }
