@@ -23,6 +23,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub(crate) struct Parts {
     /// The source's root, open with `O_PATH`, and what stat says of it.
     pub(crate) root: (OwnedFd, Stat),
     pub(crate) source: Arc<SourceLock>,
+    /// Where it is mounted.
+    pub(crate) point: PathBuf,
     pub(crate) cache: Option<PageCache>,
     pub(crate) request_memory: RequestMemory,
     /// The budget's share for it.
@@ -102,6 +105,10 @@ pub(crate) struct MountState {
     pub(crate) files_max: u64,
     pub(crate) create_retries: CreateRetries,
     pub(crate) room: Arc<Room>,
+    pub(crate) point: PathBuf,
+    /// Held by the thread that has the mount's own root open.
+    pub(crate) own_root: Mutex<()>,
+    pub(crate) is_writing_back_maps: AtomicBool,
     /// For invalidating what the kernel caches.
     pub(crate) notifier: OnceLock<Notifier>,
     /// Dentries are being invalidated to get descriptors back.
@@ -147,10 +154,21 @@ impl MountState {
             files_max: files_max(parts.descriptors, parts.budget),
             create_retries: CreateRetries::default(),
             room: Arc::default(),
+            point: parts.point,
+            own_root: Mutex::default(),
+            is_writing_back_maps: AtomicBool::new(false),
             notifier: OnceLock::new(),
             invalidating: AtomicBool::new(false),
             unsupported: Mutex::default(),
         }
+    }
+
+    /// How old a change gets before the cache writes it by itself.
+    pub(crate) fn expire(&self) -> Duration {
+        let cache = self.cache.as_ref();
+        cache.map_or(Duration::ZERO, |cache| {
+            Duration::from_nanos(cache.options().flusher.expire.0)
+        })
     }
 
     /// The inode with this number.
@@ -285,6 +303,11 @@ impl<T> Handles<T> {
 
     pub(crate) fn find(&self, number: u64) -> Option<Arc<T>> {
         self.open.read().get(&number).cloned()
+    }
+
+    /// Whether one of them is as asked.
+    pub(crate) fn any(&self, is: impl Fn(&T) -> bool) -> bool {
+        self.open.read().values().any(|opened| is(opened))
     }
 
     pub(crate) fn remove(&self, number: u64) -> Option<Arc<T>> {

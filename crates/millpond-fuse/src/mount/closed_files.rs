@@ -1,15 +1,18 @@
 //! The thread that looks after closed files: their times are written, failed writebacks tried again, dentries of removed
-//! files invalidated.
+//! files invalidated. And what was stored through maps is asked for as often as the cache writes by itself.
 
 use crate::state::MountState;
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// How often it looks at closed files.
 const EVERY: Duration = Duration::from_secs(5);
+
+/// How often it asks for what was stored through maps at most.
+const MAPS_EVERY_MIN: Duration = Duration::from_millis(100);
 
 /// Of more inodes than these it looks for removed files once a minute only: each costs a system call.
 const MANY: usize = 10_000;
@@ -49,13 +52,26 @@ impl ClosedFilesThread {
 fn run(state: &Arc<MountState>, stop: &Stop) {
     let mut is_stopped = stop.is_asked.lock();
     let mut rounds = 0_u64;
+    let (mut looked, mut asked) = (Instant::now(), Instant::now());
     while !*is_stopped {
-        if stop.asked.wait_for(&mut is_stopped, EVERY).timed_out() {
+        let maps_every = state.expire().max(MAPS_EVERY_MIN);
+        if stop
+            .asked
+            .wait_for(&mut is_stopped, maps_every.min(EVERY))
+            .timed_out()
+        {
             drop(is_stopped);
-            state.write_closed();
-            rounds += 1;
-            if state.inodes.count() < MANY || rounds.is_multiple_of(ROUNDS_PER_MINUTE) {
-                state.invalidate_unlinked();
+            if asked.elapsed() >= maps_every {
+                asked = Instant::now();
+                state.write_back_maps_soon();
+            }
+            if looked.elapsed() >= EVERY {
+                looked = Instant::now();
+                state.write_closed();
+                rounds += 1;
+                if state.inodes.count() < MANY || rounds.is_multiple_of(ROUNDS_PER_MINUTE) {
+                    state.invalidate_unlinked();
+                }
             }
             is_stopped = stop.is_asked.lock();
         }

@@ -230,6 +230,7 @@ fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountSt
         root,
         source: source.directory.clone(),
         set_aside: set_aside.transpose()?,
+        point: point.to_owned(),
         cache,
         request_memory,
         descriptors,

@@ -2,6 +2,7 @@
 
 pub(crate) mod data;
 pub(crate) mod descriptors;
+mod maps;
 pub(crate) mod names;
 mod order;
 pub(crate) mod ranges;

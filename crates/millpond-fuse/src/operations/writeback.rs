@@ -115,9 +115,7 @@ impl MountState {
     /// To be called every few seconds: writes the times of files that were closed a while ago, and tries again what could not
     /// be written.
     pub(crate) fn write_closed(self: &Arc<MountState>) {
-        let expire = self.cache.as_ref().map(|cache| cache.options().flusher.expire.0);
-        let expire = Duration::from_nanos(expire.unwrap_or(0));
-        for inode in self.closed.older_than(expire + WRITE_TIMES_BEHIND) {
+        for inode in self.closed.older_than(self.expire() + WRITE_TIMES_BEHIND) {
             if self.write_inode(&inode).is_err() {
                 self.unwritten.lock().push(inode);
             }
@@ -137,6 +135,7 @@ impl MountState {
 
     /// Makes everything durable that was written so far.
     pub(crate) fn sync_all(&self) -> Result<()> {
+        self.write_back_maps();
         let synced = self.cache.as_ref().map_or(Ok(()), |cache| cache.sync_all());
         synced.map_err(|e| Errno::from_raw_os_error(e.errno()))?;
         self.sync_below()

@@ -3,6 +3,7 @@
 
 use super::{TestMount, folders, skip};
 use crate::mount::errors::Small;
+use millpond::internal::MappedFile;
 use rustix::fs::SeekFrom;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -144,30 +145,31 @@ fn programs_that_leave_out_holes_copy_what_is_not_written_yet() {
     }
 }
 
-/// A page in a hole, stored through a map that is still there, and the file is copied.
-const STORES: &str = "
-import mmap, os, sys
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-os.ftruncate(fd, 1 << 20)
-map = mmap.mmap(fd, 1 << 20)
-map[500000:500006] = b'stored'
-print(os.lseek(fd, 0, os.SEEK_DATA), os.lseek(fd, 500000, os.SEEK_HOLE), os.stat(sys.argv[1]).st_blocks > 0)
-";
-
+/// A program has a page of a hole in its map, and copies the file.
 #[test]
 fn what_is_stored_through_a_map_in_a_hole_is_data() {
     let Some(mounted) = start(&folders()[0]) else {
         return;
     };
-    let python = Command::new("python3")
-        .args(["-c", STORES])
-        .arg(mounted.at().join("file"))
-        .output();
-    let Ok(said) = python else {
-        return skip("there is no python3");
+    let path = mounted.at().join("file");
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    file.set_len(1 << 20).unwrap();
+    let mut map = match MappedFile::new(&file, 1 << 20) {
+        Ok(map) => map,
+        Err(error) => return skip(&format!("no shared maps: {error}")),
     };
-    // Pages of 4 KiB, and blocks of the file system below that are no larger.
-    assert_eq!(String::from_utf8_lossy(&said.stdout), "499712 503808 True\n");
+    map.write(500_000, b"stored");
+    assert!(blocks(&path) > 0);
+    // In the block of the file system below.
+    let data = rustix::fs::seek(&file, SeekFrom::Data(0)).unwrap();
+    let hole = rustix::fs::seek(&file, SeekFrom::Hole(500_000)).unwrap();
+    assert!((500_000 - (64 << 10)..=500_000).contains(&data), "{data}");
+    assert!((500_006..500_000 + (64 << 10)).contains(&hole), "{hole}");
 }
 
 /// `cp` failed with the error of the disk, though all that it wanted was there to be read.

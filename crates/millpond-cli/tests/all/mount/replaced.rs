@@ -3,7 +3,8 @@
 //! A kernel's page cache outlives the program that wrote, and file systems write such data early. A `sed -i`ed file had 0
 //! bytes, and so had the index and the branches of a git repository.
 
-use super::{TestMount, folders};
+use super::{TestMount, folders, skip};
+use millpond::internal::MappedFile;
 use rustix::fs::RenameFlags;
 use std::fs::{self, File};
 use std::io::{Seek, Write};
@@ -38,21 +39,23 @@ const WAYS: [(&str, Replaces); 8] = [
         std::mem::forget(open);
     }),
     ("stored through a map, renamed over", |file, other| {
-        let script = "
-import mmap, os, sys
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-os.ftruncate(fd, 16000)
-map = mmap.mmap(fd, 16000)
-map[:] = b'the new content ' * 1000
-os.rename(*sys.argv[1:])
-";
-        let mut python = std::process::Command::new("python3");
-        let ran = python.args(["-c", script]).arg(other).arg(file).status();
-        if ran.is_err() {
-            // No Python: as the first.
-            fs::write(other, new()).unwrap();
-            fs::rename(other, file).unwrap();
+        let open = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(other)
+            .unwrap();
+        open.set_len(new().len() as u64).unwrap();
+        // As a program that has it mapped for writing.
+        match MappedFile::new(&open, new().len() as u64) {
+            Ok(mut map) => {
+                map.write(0, &new());
+                std::mem::forget(map);
+            }
+            // Linux before 6.6 has no shared maps here.
+            Err(_) => open.write_all_at(&new(), 0).unwrap(),
         }
+        fs::rename(other, file).unwrap();
     }),
     ("exchanged", |file, other| {
         fs::write(other, new()).unwrap();
@@ -137,6 +140,33 @@ fn what_another_thread_closes_is_written_soon() {
     }
     mounted.kill();
     assert!(fs::read(mounted.source().join("file")).unwrap() == new());
+}
+
+/// The kernel has it, sends it when it likes, and drops it when the process is killed.
+#[test]
+fn what_is_stored_through_a_map_is_below_after_the_bound_though_the_map_is_still_there() {
+    let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "64M", "--expire", "100ms"]) else {
+        return;
+    };
+    let path = mounted.at().join("file");
+    fs::write(&path, vec![0; 20_000]).unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let below = mounted.source().join("file");
+    let mut map = match MappedFile::new(&file, 20_000) {
+        Ok(map) => map,
+        Err(error) => return skip(&format!("no shared maps: {error}")),
+    };
+    map.write(5000, b"one");
+    let began = std::time::Instant::now();
+    while !fs::read(&below).unwrap().windows(3).any(|bytes| bytes == b"one") {
+        assert!(
+            began.elapsed() < crate::mount::BOUND / 6,
+            "the kernel has not been asked"
+        );
+        std::thread::yield_now();
+    }
+    mounted.kill();
+    assert!(fs::read(below).unwrap()[5000..5003] == *b"one");
 }
 
 /// A killed process has lost what was written in the last 30 s, as a kernel that does not die with a program.

@@ -1,0 +1,57 @@
+//! What is stored through shared maps: the kernel has it, and sends it when it likes, by default 30 s after the store. If this
+//! process is killed the kernel drops it, so the kernel is made to send it as often as the cache writes by itself.
+//!
+//! Of a mount nothing but syncfs(2) does that, and keeps the kernel's pages: the mount calls it on itself. That needs a
+//! descriptor of it, for which an unmount would have to wait; so it is held no longer than that takes, and only while a program
+//! has a file mapped that it may write.
+
+use crate::own_attributes::PROCESS_ATTRIBUTE;
+use crate::state::{MountState, OpenFile};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, Result};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl MountState {
+    /// Has the kernel send what was stored through maps, on some other thread, unless one is at it.
+    pub(crate) fn write_back_maps_soon(self: &Arc<MountState>) {
+        if !self.has_maps() || self.is_writing_back_maps.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let state = self.clone();
+        self.pool.defer(move || {
+            state.write_back_maps();
+            state.is_writing_back_maps.store(false, Ordering::Release);
+        });
+    }
+
+    /// Has the kernel send what was stored through maps. Not to be called by a thread that answers the kernel.
+    pub(crate) fn write_back_maps(&self) {
+        if !self.has_maps() {
+            return;
+        }
+        let _one_at_a_time = self.own_root.lock();
+        // It has another place by now, or none: then the kernel sends its pages when it likes.
+        if let Ok(root) = self.open_own_root() {
+            let _ = rustix::fs::syncfs(root);
+        }
+    }
+
+    fn has_maps(&self) -> bool {
+        let may_store = |file: &OpenFile| file.content.is_writable && file.inode.kernel_pages.is_mapped();
+        self.cache.is_some() && self.files.any(may_store)
+    }
+
+    /// The root of this very mount, whatever may be mounted there besides.
+    fn open_own_root(&self) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&self.point, flags, Mode::empty())?;
+        let mut address = [0; 256];
+        let len = rustix::fs::fgetxattr(&root, PROCESS_ATTRIBUTE, &mut address)?;
+        match &address[..len] == self.report_pipe.address().as_bytes() {
+            true => Ok(root),
+            false => Err(Errno::NOENT),
+        }
+    }
+}
