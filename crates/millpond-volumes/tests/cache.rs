@@ -152,6 +152,30 @@ fn files_of_a_disk_are_beside_those_of_a_store() {
     assert_eq!(&found, b"by its other name");
 }
 
+/// The next sync of another file committed the name, and the data only when they were synced themselves: until then the file
+/// that had the name was gone, and the one that has it was empty.
+#[test]
+fn a_file_that_gets_another_name_has_its_data_in_the_commit_that_has_the_name() {
+    let url = "memory://renamed";
+    let (cache, volumes) = cache(65_536);
+    let store = volumes.store(&cache, url, options()).unwrap();
+    let old = opened(&store);
+    old.write_at(b"the old content", 0).unwrap();
+    old.sync_data().unwrap();
+    let new = store.create("new").unwrap();
+    new.write_at(b"the new content", 0).unwrap();
+    store.rename("new", "a").unwrap();
+    let other = store.create("other").unwrap();
+    other.write_at(b"x", 0).unwrap();
+    other.sync_data().unwrap();
+    let reader = StoreReader::open(url, options()).unwrap();
+    let file = reader.open_file("a").unwrap();
+    let mut found = [0; 15];
+    file.read_at(&mut found, 0).unwrap();
+    assert_eq!(&found, b"the new content");
+    drop(new);
+}
+
 /// Nothing is measured of a store, nor is it held to a goal; the disk beside it is, as if it were there alone.
 #[test]
 fn a_store_has_a_limit_in_bytes_and_no_goal_and_the_disk_beside_it_has_its_own() {

@@ -147,11 +147,22 @@ impl CacheStore {
         self.handle(&backing, options)
     }
 
-    /// Gives a file another name, with the next sync. Its handles stay good; those of a file that had that name do not.
+    /// Gives a file another name, with the next sync of any file, and what was written to it before comes with the name: it is
+    /// written out first, so that the file that had the name is not replaced by one whose data are in memory. Its handles stay
+    /// good; those of a file that had that name do not.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// If there is no such file; if it can't be written out: it keeps its name then.
     pub fn rename(&self, from: &str, to: &str) -> Result<(), CacheError> {
+        // Without the lock: a log's callback may open files.
+        let renamed = self.files().get(from).and_then(Weak::upgrade);
+        if let Some(backing) = renamed {
+            match self.handle(&backing, OpenOptions::new()) {
+                Ok(file) => file.write_out()?,
+                // It is open with a log, a check or stable pages.
+                Err(_) => self.cache.sync_all()?,
+            }
+        }
         let mut files = self.files();
         self.store.rename(from, to)?;
         if from != to {
