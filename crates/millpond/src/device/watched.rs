@@ -17,6 +17,7 @@ use super::waits::Waits;
 use super::warning::Warning;
 use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
 use crate::host::hook::{Hook, Teller};
+use crate::sys::clock::Watch;
 use millpond_core::io::Reason;
 use millpond_core::units::{Nanos, PageSize};
 use parking_lot::Mutex;
@@ -27,7 +28,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a device was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -51,10 +52,10 @@ pub(crate) struct Watched {
     page_size: PageSize,
     hook: Teller<Warning>,
     pub(super) waits: Waits,
-    epoch: Instant,
+    watch: Watch,
     /// Nanoseconds after which a first warning comes.
     limit_ns: AtomicU64,
-    /// When to look next, in nanoseconds since the epoch: not later than the next warning is due.
+    /// When to look next, in nanoseconds of the watch: not later than the next warning is due.
     look_at_ns: AtomicU64,
     warnings: AtomicU64,
     noted: Mutex<Noted>,
@@ -131,7 +132,7 @@ impl Watched {
             page_size,
             hook: Teller::new(hook),
             waits: Waits::default(),
-            epoch: Instant::now(),
+            watch: Watch::new(),
             limit_ns: AtomicU64::new(limit.0),
             look_at_ns: AtomicU64::new(u64::MAX),
             warnings: AtomicU64::new(0),
@@ -163,7 +164,7 @@ impl Watched {
     }
 
     pub(super) fn now_ns(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        self.watch.now_ns()
     }
 
     fn entry(
@@ -320,9 +321,9 @@ impl Device for Watched {
 
     fn wait(&self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> io::Result<()> {
         let look_at = self.look_at_ns.load(Ordering::Relaxed);
-        let until_look = Duration::from_nanos(look_at.saturating_sub(self.now_ns()));
+        let until_look = Duration::from_nanos(look_at.saturating_sub(self.now_ns())).min(Watch::EVERY);
         let timeout = match timeout {
-            None if look_at == u64::MAX => None,
+            _ if look_at == u64::MAX => timeout,
             None => Some(until_look),
             Some(timeout) => Some(timeout.min(until_look)),
         };

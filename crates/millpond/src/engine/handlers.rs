@@ -14,6 +14,7 @@
 use super::driver::{Engine, Fault, MappedFault, until_asking};
 use crate::memory::mapped::{MARKED, MappedFile};
 use crate::memory::{At, Bell, RegionInner, Regions};
+use crate::sys::clock::Patience;
 use crate::sys::uffd::{Access, Message};
 use std::io;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ struct Waiting {
     region: Arc<RegionInner>,
     page: u64,
     access: Access,
-    since: Instant,
+    patience: Patience,
 }
 
 fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
@@ -113,12 +114,11 @@ fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
             let Some((region, page)) = regions.at(address) else {
                 match regions.mapped.at(address) {
                     Some((mapped, page)) => {
-                        let since = Instant::now();
                         let touch = Touched {
                             mapped,
                             page,
                             access,
-                            since,
+                            patience: Patience::new(),
                         };
                         mapped_ones.serve(engine, touch);
                     }
@@ -127,12 +127,11 @@ fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
                 continue;
             };
             if let Fault::NoFrame(_) = engine.region_fault(&region, page, access, n + 1 == faults) {
-                let since = Instant::now();
                 waiting.push(Waiting {
                     region,
                     page,
                     access,
-                    since,
+                    patience: Patience::new(),
                 });
             }
         }
@@ -140,7 +139,7 @@ fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
             // First the flag: memory that comes after this look rings.
             bell.waits.store(true, Ordering::SeqCst);
             pause = PAUSE_MAX;
-            waiting.retain(|fault| again(engine, fault, &mut pause));
+            waiting.retain_mut(|fault| again(engine, fault, &mut pause));
             pause = pause.min(mapped_ones.ask_for_frames(engine));
             let waits = !waiting.is_empty() || mapped_ones.lacks_frames();
             bell.waits.store(waits, Ordering::SeqCst);
@@ -159,12 +158,14 @@ fn read_meanwhile(engine: &Engine, regions: &Regions, address: usize) {
 }
 
 /// Tries a fault again. Whether it goes on waiting.
-fn again(engine: &Engine, fault: &Waiting, pause: &mut Duration) -> bool {
+fn again(engine: &Engine, fault: &mut Waiting, pause: &mut Duration) -> bool {
     let Fault::NoFrame(at_most) = engine.region_fault(&fault.region, fault.page, fault.access, false) else {
         return false;
     };
-    *pause = until_asking(at_most, fault.since.elapsed()).min(*pause);
-    let is_given_up = fault.since.elapsed() > engine.patience();
+    fault.patience.slept(PAUSE_MAX);
+    let waited = fault.patience.waited();
+    *pause = until_asking(at_most, waited).min(*pause);
+    let is_given_up = waited > engine.patience();
     if is_given_up {
         engine.give_up_fault(&fault.region, fault.page);
     }
@@ -176,7 +177,7 @@ struct Touched {
     mapped: Arc<MappedFile>,
     page: u64,
     access: Access,
-    since: Instant,
+    patience: Patience,
 }
 
 /// What a handler still has to do about faults of mapped files.
@@ -202,16 +203,14 @@ impl Default for Mapped {
 }
 
 impl Mapped {
-    fn serve(&mut self, engine: &Engine, touched: Touched) {
+    fn serve(&mut self, engine: &Engine, mut touched: Touched) {
+        touched.patience.slept(PAUSE_MAX);
+        let waited = touched.patience.waited();
         let Touched {
-            mapped,
-            page,
-            access,
-            since,
+            mapped, page, access, ..
         } = &touched;
         let mut fault = engine.mapped_fault(mapped, *page, *access, false);
         if let MappedFault::NoFrame(at_most) = fault {
-            let waited = since.elapsed();
             if waited <= engine.patience() {
                 self.asks_after = self.asks_after.min(until_asking(at_most, waited));
                 return self.without_frame.push(touched);

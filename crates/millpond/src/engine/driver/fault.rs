@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::frames::table::Load;
 use crate::observe::explain::Wait;
+use crate::sys::clock::Patience;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{Instant, Nanos, PageCount, PageIndex, PageKey};
@@ -133,7 +134,7 @@ impl Engine {
     ) -> Result<Option<StepAnswer>> {
         let first = PageIndex(pages.start);
         let count = (pages.end - pages.start).min(PAGES_MAX);
-        let began = std::time::Instant::now();
+        let (mut patience, mut slept) = (Patience::new(), Duration::ZERO);
         let mut waiting = Waiting::default();
         loop {
             self.call_flags.check()?;
@@ -194,13 +195,14 @@ impl Engine {
                 return Ok(Some(answer));
             }
             self.look();
-            let waited = began.elapsed();
+            patience.slept(slept);
+            let waited = patience.waited();
             if waited > self.patience() {
                 waiting.told(false, PageCount(0), self);
                 return Err(self.no_frames(waited));
             }
-            let at_most = until_asking(Duration::from_nanos(at_most.0), waited);
-            self.timed_writes(Wait::Frame, || self.memory_events.wait(seen, at_most));
+            slept = until_asking(Duration::from_nanos(at_most.0), waited);
+            self.timed_writes(Wait::Frame, || self.memory_events.wait(seen, slept));
         }
     }
 

@@ -80,7 +80,7 @@ use crate::observe::record::{self, Recorder};
 #[cfg(feature = "trace")]
 use crate::observe::trace::Shards;
 use crate::sys::arena::Arena;
-use crate::sys::clock::Clock;
+use crate::sys::clock::{Clock, Patience};
 use crate::sys::copies::Copies;
 use devices::DeviceNumbers;
 use mempool::Mempool;
@@ -146,7 +146,7 @@ pub(crate) struct Engine {
     /// Some file has pages that can't be written, when the core was asked last.
     failing: AtomicBool,
     /// Since when they have left no room for others, and how many pages were written by then.
-    full: Mutex<Option<(u64, std::time::Instant)>>,
+    full: Mutex<Option<(u64, Patience)>>,
     /// Pages that are read together where one of them is used through a guard and memory is free; 0 or 1 on devices where
     /// that gains nothing.
     pub(crate) around_pages: AtomicU64,

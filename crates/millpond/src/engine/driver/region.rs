@@ -14,6 +14,7 @@ use crate::device::Warning;
 use crate::memory::{Ahead, At, RegionInner, Regions};
 use crate::observe::trace::What;
 use crate::sys::arena::exchange::InHand;
+use crate::sys::clock::Patience;
 use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
@@ -171,7 +172,7 @@ impl Engine {
 
     /// A thread serves its own touch of a page that is not there. `false`: the page is lost.
     pub(crate) fn region_touched(&self, region: &Arc<RegionInner>, page: u64, access: Access) -> bool {
-        let began = std::time::Instant::now();
+        let (mut patience, mut slept) = (Patience::new(), Duration::ZERO);
         loop {
             let (settled, memory) = (region.settled.count(), self.memory_events.count());
             match region.pages.at(page) {
@@ -186,11 +187,12 @@ impl Engine {
                         return true;
                     };
                     self.look();
-                    if began.elapsed() > self.patience() {
+                    patience.slept(slept);
+                    if patience.waited() > self.patience() {
                         self.give_up_fault(region, page);
                     } else {
-                        self.memory_events
-                            .wait(memory, until_asking(at_most, began.elapsed()));
+                        slept = until_asking(at_most, patience.waited());
+                        self.memory_events.wait(memory, slept);
                     }
                 }
             }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result, again};
 use crate::files::{FileInner, log_failed};
 use crate::frames::own::Waits;
 use crate::observe::explain::{self, Call, Wait};
+use crate::sys::clock::Patience;
 use millpond_core::event::Event;
 use millpond_core::io::IoError;
 use millpond_core::mutation::{self, Mutation};
@@ -13,7 +14,7 @@ use millpond_core::units::FileId;
 use millpond_core::writeback::SyncTicket;
 use std::collections::HashMap;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// When a sync that has not ended looks for the first time whether a thread has a page in hand that it waits for. It
 /// looks at all pages of the file, so the next look comes after twice as long.
@@ -108,7 +109,7 @@ impl Engine {
     fn written(&self, file: &FileInner, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
         let Syncing { ticket, mut log } = syncing;
         let calls = file.writeback_rules.log_calls();
-        let began = Instant::now();
+        let (mut patience, mut slept) = (Patience::new(), Duration::ZERO);
         let mut wait = None;
         let mut look_at = LOOK_AT;
         loop {
@@ -131,25 +132,27 @@ impl Engine {
                     return log.map(|()| Ok(true));
                 }
             }
-            if began.elapsed() >= look_at {
+            patience.slept(slept);
+            let waited = patience.waited();
+            if waited >= look_at {
                 look_at *= 2;
                 let own = self.check_guards(file, 0..u64::MAX, Waits::ForWriters);
                 if own.is_err() && self.has_written_all_but_changed(file)? {
                     self.give_up(file.id, ticket);
                     return own.map(|()| Ok(true));
                 }
-                if began.elapsed() > self.patience() && self.is_stuck_in_mapping(file)? {
+                if waited > self.patience() && self.is_stuck_in_mapping(file)? {
                     self.give_up(file.id, ticket);
                     return Err(file.write_failed(io::Error::from_raw_os_error(libc::EBUSY)));
                 }
                 wait = self.waits_for(file, answer).map(|awaited| {
                     // Not twice at a time.
                     drop(wait.take());
-                    self.device.waits(&file.path, awaited, began.elapsed())
+                    self.device.waits(&file.path, awaited, waited)
                 });
             }
-            let at_most = look_at.saturating_sub(began.elapsed());
-            self.sync_events.wait(seen, at_most.min(Duration::from_secs(1)));
+            slept = look_at.saturating_sub(waited).min(Duration::from_secs(1));
+            self.sync_events.wait(seen, slept);
         }
     }
 

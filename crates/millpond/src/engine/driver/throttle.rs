@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::files::FileInner;
 use crate::files::order;
 use crate::observe::explain::Wait;
+use crate::sys::clock::Patience;
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::Event;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex};
@@ -59,7 +60,7 @@ impl Engine {
     }
 
     fn pause_until_told(&self, file: &FileInner) -> Result<()> {
-        let mut progress = (self.written_pages(), std::time::Instant::now());
+        let mut progress = (self.written_pages(), Patience::new());
         let calls = file.writeback_rules.log_calls();
         loop {
             self.call_flags.check()?;
@@ -71,17 +72,19 @@ impl Engine {
             // Asks before it sleeps: its wake-up may have come between the answer and this line, and there is only one. And it
             // has let go of its pages since, which may be all that can be written.
             let seen = self.dirtier_events.count();
-            match self.resume() {
-                None => return Ok(()),
-                Some(at_most) => self.dirtier_events.wait(seen, Duration::from_nanos(at_most.0)),
+            let Some(at_most) = self.resume() else {
+                return Ok(());
             };
+            let at_most = Duration::from_nanos(at_most.0);
+            self.dirtier_events.wait(seen, at_most);
             let written = self.written_pages();
             if written != progress.0 {
-                progress = (written, std::time::Instant::now());
+                progress = (written, Patience::new());
                 continue;
             }
             self.look();
-            let (stuck, patience) = (progress.1.elapsed(), self.patience());
+            progress.1.slept(at_most);
+            let (stuck, patience) = (progress.1.waited(), self.patience());
             if stuck > patience.min(PATIENCE_WITH_ERRORS) {
                 self.check_none_fails()?;
             }
@@ -107,7 +110,7 @@ impl Engine {
     }
 
     fn wait_for_room(&self, file: &FileInner, why: Dirtying, most: usize) -> Result<usize> {
-        let began = std::time::Instant::now();
+        let mut own = Patience::new();
         let mut has_asked = why == Dirtying::Asked;
         loop {
             self.call_flags.check()?;
@@ -125,13 +128,11 @@ impl Engine {
                 return Ok(1);
             }
             self.look();
-            let patience = self.patience();
-            if has_asked && self.full_for() > patience.min(PATIENCE_WITH_ERRORS) || began.elapsed() > patience
-            {
+            own.slept(LOOK_AGAIN);
+            let (waited, patience) = (own.waited(), self.patience());
+            if has_asked && self.full_for() > patience.min(PATIENCE_WITH_ERRORS) || waited > patience {
                 self.check_none_fails()?;
-                return self
-                    .check_none_is_late()
-                    .and(Err(self.no_frames(began.elapsed())));
+                return self.check_none_is_late().and(Err(self.no_frames(waited)));
             }
             if why == Dirtying::Promised {
                 // Its own next try may be half a minute away.
@@ -169,10 +170,13 @@ impl Engine {
     fn full_for(&self) -> Duration {
         let written = self.written_pages();
         let mut full = self.full.lock();
-        match *full {
-            Some((seen, since)) if seen == written => since.elapsed(),
+        match &mut *full {
+            Some((seen, since)) if *seen == written => {
+                since.slept(LOOK_AGAIN);
+                since.waited()
+            }
             _ => {
-                *full = Some((written, std::time::Instant::now()));
+                *full = Some((written, Patience::new()));
                 Duration::ZERO
             }
         }

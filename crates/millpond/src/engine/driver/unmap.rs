@@ -20,6 +20,7 @@ use crate::memory::mapped::MappedFile;
 use crate::memory::{At, RegionInner, Residence, Tables};
 use crate::sys::arena::Arena;
 use crate::sys::arena::exchange::{Copy, InHand};
+use crate::sys::clock::Patience;
 use millpond_core::event::Event;
 use millpond_core::frame::FrameTable;
 use millpond_core::mutation::{self, Mutation};
@@ -28,7 +29,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{sleep, yield_now};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pages that are called back at a time: as many as are dropped with one system call.
 const BATCH: u64 = 32;
@@ -162,7 +163,7 @@ impl Engine {
             return;
         };
         let key = PageKey::new(file.id, PageIndex(page));
-        let (began, mut known) = (Instant::now(), None);
+        let (mut patience, mut slept, mut known) = (Patience::new(), Duration::ZERO, None);
         for n in 0_u32.. {
             let is_stuck = self.call_mapped_back(&mapped, page..page + 1, to_change);
             let frame = self.table.frame_of(key);
@@ -176,12 +177,14 @@ impl Engine {
             if n < AT_ONCE {
                 continue;
             }
-            let waited = began.elapsed();
+            patience.slept(slept);
+            let waited = patience.waited();
             if waited >= SLOW_AFTER {
                 let awaited = Awaited::Transfer { page };
                 known.get_or_insert_with(|| self.device.waits(&file.path, awaited, waited));
             }
-            sleep((waited / 4).clamp(PAUSE_MIN, PAUSE_MAX));
+            slept = (waited / 4).clamp(PAUSE_MIN, PAUSE_MAX);
+            sleep(slept);
         }
     }
 
