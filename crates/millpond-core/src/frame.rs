@@ -48,6 +48,8 @@ pub enum BeginWrite {
     Begun,
     /// It is being changed at this moment, and no event says when that is over: ask again later.
     Busy,
+    /// The same of so many pages of the file from this one on, whichever of them are in memory.
+    BusyRun(u64),
     /// Its content is not needed: it is out of the table, and the frame is the core's.
     Useless,
     /// It may not be written yet. The driver says when, by [`Event::Released`](crate::event::Event::Released); until then

@@ -88,6 +88,10 @@ mutations! {
     OldBytesBehindCut = "old-bytes-behind-cut",
     /// A cut does not wait for a write of the page that it cuts.
     CutBeforeWrites = "cut-before-writes",
+    /// Pages leave memory before the device has agreed to give up its part.
+    ForgottenBeforeDevice = "forgotten-before-device",
+    /// Pages that the device is giving up are written meanwhile.
+    HoleIsWritten = "hole-is-written",
     /// A caller that waits is not told that the cache is poisoned.
     PoisonWakesNobody = "poison-wakes-nobody",
     /// A page of a region that is written after it was read is taken for one that was not.

@@ -72,6 +72,10 @@ const CUT_BESIDE: Test = (
     "millpond/all",
     "truncation::a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it",
 );
+const REFUSED: Test = (
+    "millpond/all",
+    "refusals::readers_find_what_was_or_what_will_be_and_nothing_of_what_is_refused_by_threads",
+);
 
 /// The tests that must notice. Only those that notice each time: more tests do by chance.
 fn named_for(mutation: Mutation) -> &'static [Test] {
@@ -139,6 +143,11 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
             "millpond/all",
             "truncation::a_write_on_its_way_does_not_make_a_file_longer_again_that_was_cut_meanwhile",
         )],
+        M::ForgottenBeforeDevice => &[
+            REFUSED,
+            ("millpond/all", "holes::a_punch_that_is_refused_changes_nothing"),
+        ],
+        M::HoleIsWritten => &[REFUSED],
         M::PoisonWakesNobody => &[(
             "millpond/all",
             "contention::who_waits_for_a_page_is_told_that_its_reader_broke",

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import re
 import resource
+import signal
 import tempfile
 import threading
 
@@ -179,6 +180,25 @@ def test_arrays_of_one_file_are_one_memory_in_one_budget(path):
     writer.close()
     reader.close()
     assert millpond.open_array(path, "f8", "w+", shape=3, memory="16M").sum() == 0
+
+
+@pytest.mark.parametrize("cut", [4096, 5000])
+def test_what_another_has_cut_off_is_a_signal_and_no_zeros(path, run, cut):
+    np.full(5 * MIB, 1, "f4").tofile(path)
+    program = run(
+        """
+        import os, sys, numpy as np, millpond
+        array = millpond.open_array(sys.argv[1], "f4", "r", memory="8M")
+        assert array.sum() == len(array)
+        os.truncate(sys.argv[1], int(sys.argv[2]))
+        print("cut", flush=True)
+        print(array[len(array) // 2])
+        """,
+        path,
+        str(cut),
+    )
+    assert program.stdout == "cut\n" and program.returncode == -signal.SIGBUS
+    assert "others have cut it" in program.stderr
 
 
 def test_a_file_that_has_arrays_grows_within_the_addresses_of_the_first(path):

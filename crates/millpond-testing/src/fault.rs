@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub enum Fault {
     /// It fails with this errno and moves nothing.
     Fail(i32),
-    /// It stops after so many bytes: a read as if the file ended there, a write with `EIO`. A sync just fails.
+    /// It stops after so many bytes: a read as if the file ended there, a write or a punch with `EIO`. A sync just fails.
     Cut(usize),
     /// It is done, and completed so much later.
     Delay(Duration),
@@ -224,8 +224,7 @@ impl Faulty {
     }
 
     /// What happens to a call that moves no bytes, before it is made.
-    fn meet(&self, target: FaultTarget, file: &DeviceFile, touched: Option<Range<u64>>) -> io::Result<()> {
-        let fault = self.state.lock().fault(target, file, touched);
+    fn meet(&self, fault: Option<Fault>) -> io::Result<()> {
         match fault {
             None => {}
             Some(Fault::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
@@ -427,21 +426,25 @@ impl Device for Faulty {
     }
 
     fn sync(&self, file: &DeviceFile) -> io::Result<()> {
-        self.meet(FaultTarget::Syncs, file, None)?;
+        let fault = self.state.lock().fault(FaultTarget::Syncs, file, None);
+        self.meet(fault)?;
         self.inner.sync(file)
     }
 
     fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
-        self.meet(FaultTarget::Lengths, file, Some(len..len.saturating_add(1)))?;
+        let touched = Some(len..len.saturating_add(1));
+        let fault = self.state.lock().fault(FaultTarget::Lengths, file, touched);
+        self.meet(fault)?;
         self.inner.set_len(file, len)
     }
 
     fn punch(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
-        self.meet(
-            FaultTarget::Punches,
-            file,
-            Some(offset..offset.saturating_add(len)),
-        )?;
+        let range = offset..offset.saturating_add(len);
+        let fault = self.state.lock().fault(FaultTarget::Punches, file, Some(range));
+        if let Some(Fault::Cut(bytes)) = fault {
+            self.inner.punch(file, offset, len.min(bytes as u64))?;
+        }
+        self.meet(fault)?;
         self.inner.punch(file, offset, len)
     }
 

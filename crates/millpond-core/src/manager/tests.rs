@@ -42,6 +42,9 @@ pub(super) struct Frames {
     pinned: BTreeSet<FrameNo>,
     dirty: BTreeSet<FrameNo>,
     held: BTreeSet<FrameNo>,
+    /// Pages that are not written now, and how often that was asked.
+    shut: core::ops::Range<u64>,
+    asked_of_shut: u64,
     /// Where they are accesses are not tracked.
     unseen: BTreeSet<FrameNo>,
 }
@@ -66,6 +69,11 @@ impl FrameTable for Frames {
         }
     }
     fn begin_write(&mut self, frame: FrameNo) -> BeginWrite {
+        let page = self.keys[frame.index()].index().0;
+        if self.shut.contains(&page) {
+            self.asked_of_shut += 1;
+            return BeginWrite::BusyRun(self.shut.end - page);
+        }
         if self.held.contains(&frame) {
             return BeginWrite::LogBlocked;
         }

@@ -176,7 +176,7 @@ impl<A: Form> Manager<A> {
     /// Issues one write of up to `count` pages, as many as can be written without a gap.
     fn write<F: FrameTable>(&mut self, job: &Job, count: u64, frames: &mut F, cx: &mut StepContext<'_>) {
         let mut cluster = self.ios.frame_list();
-        let mut log_blocked = None;
+        let (mut log_blocked, mut busy) = (None, 1);
         for n in 0..count {
             let key = PageKey::new(job.file, job.first.after(n));
             let frame = frames
@@ -189,6 +189,10 @@ impl<A: Form> Manager<A> {
                 BeginWrite::Begun => {}
                 // The second is said of regions only, which are not written here.
                 BeginWrite::Busy | BeginWrite::Useless => break,
+                BeginWrite::BusyRun(pages) => {
+                    busy = pages;
+                    break;
+                }
                 BeginWrite::LogBlocked => {
                     log_blocked = Some(key.index());
                     break;
@@ -205,7 +209,7 @@ impl<A: Form> Manager<A> {
             self.ios.recycle(cluster);
             if log_blocked.is_none() {
                 (cx.met_busy, self.busy_file) = (true, Some(job.file));
-                self.flusher.passed_over(job, 1);
+                self.flusher.passed_over(job, busy);
             }
             return;
         }

@@ -233,6 +233,7 @@ impl Mapping {
         if to > len {
             return Err(self.file.no_such_map("end of bytes", to, Some(len)));
         }
+        self.file.check_whole(from..to)?;
         let whole = (&self.bytes, self.mapped.file.id, self.start);
         Ok(pinned::lend(whole, part, &pins, read))
     }

@@ -1,4 +1,5 @@
-//! What makes calls unusual: a cache that is unusable, one that is another process's, and one whose calls are being recorded.
+//! What makes calls unusual: a cache that is unusable, one that is another process's, one whose calls are being recorded, and one
+//! that has a page of a file which others have cut.
 //!
 //! A background thread that dies takes the cache with it, loudly: every call says so, and no thread waits for
 //! it. Calls look at one byte for this and for whether they are recorded (`trace/`), so that the second costs
@@ -14,6 +15,8 @@ const POISONED: u8 = 1;
 /// Its calls are recorded.
 #[cfg(feature = "trace")]
 const RECORDED: u8 = 2;
+/// A page of some file is short: others have cut the file.
+const SHORT: u8 = 4;
 
 /// What each call looks at first.
 #[derive(Debug)]
@@ -65,11 +68,19 @@ impl CallFlags {
         self.unusual.load(Ordering::Acquire) & POISONED != 0
     }
 
-    /// Whether a call has nothing to look at but its pages: neither poisoned, recorded nor another
+    /// Whether a call has nothing to look at but its pages: neither poisoned, recorded, with a short page nor another
     /// process's. Two loads.
     #[inline]
     pub(crate) fn is_usual(&self) -> bool {
         self.unusual.load(Ordering::Acquire) == 0 && !self.is_of_another()
+    }
+
+    /// A page of some file is short, or none is any more.
+    pub(crate) fn set_short(&self, is_short: bool) {
+        match is_short {
+            true => self.unusual.fetch_or(SHORT, Ordering::Release),
+            false => self.unusual.fetch_and(!SHORT, Ordering::Release),
+        };
     }
 
     /// Whether calls are recorded from now on.

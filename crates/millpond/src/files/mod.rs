@@ -7,6 +7,8 @@
 //! | `order` | how far a log is durable, and which pages wait for it |
 //! | `check` | what a user checks of pages |
 //! | `hole` | pages that are on their way out |
+//! | `shrunk` | a file that others have cut |
+//! | `tail` | the last page, while the file becomes longer |
 //! | `requests` | how many of its pages calls have asked for |
 //! | `writers` | which cache of the process writes which file |
 //!
@@ -17,10 +19,13 @@ pub(crate) mod check;
 mod hole;
 pub(crate) mod order;
 pub(crate) mod requests;
+mod shrunk;
 mod tail;
 pub(crate) mod writeback_rules;
 pub(crate) mod writers;
 
+pub(crate) use hole::Making;
+pub(crate) use shrunk::Shrunk;
 pub(crate) use tail::Kept;
 pub use writeback_rules::StablePages;
 pub(crate) use writeback_rules::{WritebackRules, log_failed};
@@ -78,8 +83,6 @@ pub(crate) struct FileInner {
     /// A block device: its length is its size.
     pub(crate) is_fixed: bool,
     pub(crate) writeback_rules: WritebackRules,
-    /// Its length before a cut of which the device has not heard yet, or which it has refused.
-    pub(crate) cut_from: AtomicU64,
     /// Its length as users see it.
     pub(crate) len: AtomicU64,
     /// How far the file on the device goes; grows ahead of the writes.
@@ -102,6 +105,8 @@ pub(crate) struct FileInner {
     pub(crate) failing: AtomicBool,
     /// What the device said last when it refused a write, by its number: the core is told the number alone.
     refusals: Mutex<BTreeMap<i32, io::Error>>,
+    /// See [`FileInner::short_at`].
+    short_at: AtomicU64,
     /// A sync of the device failed: it is unknown what it holds.
     pub(crate) sync_error: OnceLock<io::Error>,
     /// A page that its last handle left in a forgotten guard, if one was left that is not written: it stays in the list of
@@ -110,11 +115,18 @@ pub(crate) struct FileInner {
 }
 
 impl FileInner {
-    /// Whether threads may write the page in a mapping, of which the caller has seen to it that no other thread uses it. If
-    /// not they may as soon as no thread changes the length.
+    /// Whether threads may write the page in a mapping, of which the caller has seen to it that no other thread uses it.
     pub(crate) fn may_open(&self, page: u64) -> bool {
         let is_tail = self.tail.is(page) && !mutation::is(Mutation::TailIsOpened);
         !self.hole.has(page) && !is_tail
+    }
+
+    /// Waits until they may, as far as can be told. The caller holds no page.
+    pub(crate) fn wait_openable(&self, page: u64) {
+        self.hole.wait(page);
+        if !self.may_open(page) {
+            drop(self.resize.lock());
+        }
     }
 
     pub(crate) fn new(
@@ -135,7 +147,6 @@ impl FileInner {
             path: path.to_owned(),
             writeback_rules,
             len: AtomicU64::new(len),
-            cut_from: AtomicU64::new(0),
             room: Mutex::new(len),
             is_shortening: AtomicBool::new(false),
             resize: Mutex::new(()),
@@ -146,6 +157,7 @@ impl FileInner {
             requests: FileRequests::default(),
             failing: AtomicBool::new(false),
             refusals: Mutex::default(),
+            short_at: AtomicU64::new(shrunk::WHOLE),
             sync_error: OnceLock::new(),
             stuck: OnceLock::new(),
         }
@@ -177,13 +189,6 @@ impl FileInner {
     /// the thread that cuts the file looks for pages in use.
     pub(crate) fn len(&self) -> u64 {
         self.len.load(Ordering::SeqCst)
-    }
-
-    /// How far writes to the device go. While a cut has not reached the device, what is behind it is written like all
-    /// else: a sync may promise it, and the cut may be refused. In this order; see `cut`.
-    pub(crate) fn len_to_write(&self) -> u64 {
-        let len = self.len();
-        len.max(self.cut_from.load(Ordering::SeqCst))
     }
 
     /// The device has refused to write some of its pages. What the core is to be told.

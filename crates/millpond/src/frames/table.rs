@@ -202,6 +202,18 @@ impl<M> Table<M> {
             .wait(frame, self.index.word(frame), (false, None), busy);
     }
 
+    /// Whether a thread has `key` in `frame` in hand to change it, at this moment.
+    pub(crate) fn is_in_change(&self, frame: FrameNo, key: PageKey) -> bool {
+        self.word(frame).is_exclusive() && self.index.key(frame) == key
+    }
+
+    /// Waits for a moment at which none has. Calls `slow` if it takes long.
+    pub(crate) fn wait_changed(&self, frame: FrameNo, key: PageKey, slow: Slow<'_>) {
+        let busy = |word: Word| word.is_exclusive() && self.index.key(frame) == key;
+        self.stripes
+            .wait(frame, self.index.word(frame), (false, slow), busy);
+    }
+
     /// Waits until `key` in `frame` is not under writeback, or no longer there, or waiting is
     /// [called off](Table::call_off).
     pub(crate) fn wait_written(&self, frame: FrameNo, key: PageKey) {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::support::{Draw, Kind, Place, bounded, seeds};
+use crate::support::{Draw, Kind, Place, bounded, linger, seeds, until};
 use millpond::{File, OpenOptions, PageCache};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use std::os::unix::fs::MetadataExt;
@@ -226,4 +226,142 @@ fn what_cannot_be_written_out_is_an_error_and_known_until_it_is_written() {
     device.clear();
     file.write_out().unwrap();
     assert!(file.failure().is_none());
+}
+
+/// Memory had forgotten the pages before the device was asked: changes that calls had accepted were gone when it refused, and
+/// the error said that they were kept.
+#[test]
+fn a_punch_that_is_refused_changes_nothing() {
+    for refusal in [libc::EOPNOTSUPP, libc::ENOSPC, libc::EIO] {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
+        let builder = PageCache::builder().memory(4 << 20);
+        let cache = builder.device(device.clone()).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
+        file.write_at(&[1; 10 * PAGE as usize], 0).unwrap();
+        file.sync_data().unwrap();
+        file.write_at(&[2; 9 * PAGE as usize], 0).unwrap();
+        // Not on the device at all.
+        file.append(&[3; 3 * PAGE as usize]).unwrap();
+        let before = all(&file);
+        device.add(FaultRule::always(FaultTarget::Punches, Fault::Fail(refusal)));
+        for (at, len) in [(0, 13 * PAGE), (100, 5 * PAGE), (8 * PAGE - 1, 4 * PAGE + 2)] {
+            assert_eq!(file.punch(at, len).unwrap_err().errno(), refusal);
+            assert!(all(&file) == before);
+        }
+        assert!(file.is_unwritten().unwrap());
+        file.sync_data().unwrap();
+        assert!(std::fs::read(&path).unwrap() == before);
+        drop(file);
+        assert!(cache.take_lost().is_empty());
+    }
+}
+
+/// Memory says what the device has, but for what it is still to get.
+#[test]
+fn after_a_punch_that_failed_halfway_each_byte_is_as_it_was_or_zero() {
+    let folder = Place::Disk.folder();
+    let path = folder.path().join("data");
+    let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
+    let builder = PageCache::builder().memory(4 << 20);
+    let cache = builder.device(device.clone()).build().unwrap();
+    let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
+    file.write_at(&[1; 10 * PAGE as usize], 0).unwrap();
+    file.sync_data().unwrap();
+    for page in [1, 7] {
+        file.write_at(&[2; PAGE as usize], page * PAGE).unwrap();
+    }
+    device.add(FaultRule::always(
+        FaultTarget::Punches,
+        Fault::Cut(4 * PAGE as usize),
+    ));
+    assert_eq!(file.punch(0, 9 * PAGE).unwrap_err().errno(), libc::EIO);
+    let numbers = || -> Vec<u8> {
+        let bytes = all(&file);
+        let pages = bytes.chunks(PAGE as usize);
+        pages
+            .map(|page| page.iter().fold(page[0], |is, &byte| is | byte))
+            .collect()
+    };
+    let expected = [0, 2, 0, 0, 1, 1, 1, 2, 1, 1];
+    assert_eq!(numbers(), expected);
+    file.sync_data().unwrap();
+    file.invalidate(..).unwrap();
+    assert_eq!(numbers(), expected);
+}
+
+/// A file whose page is 1 on the device, 2 in memory, and the punch of which the device is asked, until `then` has returned.
+fn while_it_is_asked(then: impl Fn(&File) + Send + Sync + 'static) {
+    bounded(move || {
+        let folder = Place::Disk.folder();
+        let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
+        let builder = PageCache::builder().memory(4 << 20);
+        let cache = builder.device(device.clone()).build().unwrap();
+        let file = cache
+            .open(folder.path().join("data"), OpenOptions::new().create(true))
+            .unwrap();
+        file.write_at(&[1; 8 * PAGE as usize], 0).unwrap();
+        file.sync_data().unwrap();
+        file.write_at(&[2; 8 * PAGE as usize], 0).unwrap();
+        device.add(FaultRule::always(FaultTarget::Punches, Fault::Hold));
+        std::thread::scope(|scope| {
+            let punching = scope.spawn(|| file.punch(0, 4 * PAGE));
+            until("the punch", || device.held() == 1);
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| then(&file)));
+            device.clear();
+            device.release().unwrap();
+            punching.join().unwrap().unwrap();
+            done.unwrap();
+        });
+        assert!(all(&file)[..4 * PAGE as usize].iter().all(|&byte| byte == 0));
+    });
+}
+
+/// What the device had was read, which was older than what calls had written.
+#[test]
+fn who_reads_beside_a_punch_finds_nothing_older_than_what_was_written() {
+    while_it_is_asked(|file| {
+        let is_new = |bytes: &[u8]| assert!(bytes.iter().all(|&byte| byte == 2));
+        is_new(&all(file));
+        (0..8).for_each(|page| is_new(&file.page(page).unwrap()));
+        assert!(file.try_page_mut(2).unwrap().is_none());
+        file.write_at(&[2; PAGE as usize], 4 * PAGE).unwrap();
+    });
+}
+
+/// A thread that had one of the pages in hand and wanted another waited for the punch, which waited for it.
+#[test]
+fn a_thread_that_keeps_a_page_of_the_range_may_change_another_beside_a_punch_or_a_cut() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let (_cache, file) = open(&folder.path().join("data"));
+        for cuts in [false, true] {
+            file.write_at(&[7; 8 * PAGE as usize], 0).unwrap();
+            let mut guard = file.page_mut(2).unwrap();
+            let reader = (!cuts).then(|| file.page(3).unwrap());
+            let goes = || match cuts {
+                true => file.set_len(PAGE + 100).unwrap(),
+                false => file.punch(0, 8 * PAGE).unwrap(),
+            };
+            std::thread::scope(|scope| {
+                let going = scope.spawn(goes);
+                linger(|| going.is_finished());
+                file.write_at(&[8; 10], 5 * PAGE).unwrap();
+                file.page_mut(6).unwrap().fill(8);
+                assert_eq!(file.read_at(&mut [0; 10], PAGE).unwrap(), 10);
+                guard.fill(8);
+                drop(guard);
+                linger(|| going.is_finished());
+                // The device has agreed, or will, and the punch waits for the reader.
+                if !cuts {
+                    file.page_mut(5).unwrap()[0] = 9;
+                }
+                drop(reader);
+            });
+            let bytes = all(&file);
+            let (was, is) = if cuts { (7, 7) } else { (0, 9) };
+            assert!(bytes.iter().all(|byte| [was, is].contains(byte)));
+        }
+    });
 }

@@ -53,6 +53,79 @@ fn on_disk(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
+/// The length was asked for before what makes the file longer was written, and whether anything waits to be written after it.
+#[test]
+fn a_file_does_not_become_shorter_beside_writes_that_make_it_longer() {
+    bounded(|| {
+        let pond = pond_in(Place::Memory, 1);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    pond.file.invalidate(..).unwrap();
+                }
+            });
+            for n in 1..3_000 {
+                let at = pond.file.append(&[7; PAGE as usize]).unwrap();
+                let written = pond.file.write_out();
+                let len = pond.file.len();
+                if at != n * PAGE || len != (n + 1) * PAGE || written.is_err() {
+                    is_over.store(true, Ordering::SeqCst);
+                    panic!("page {n} is at {at}, and the file has {len} bytes");
+                }
+            }
+            is_over.store(true, Ordering::SeqCst);
+        });
+    });
+}
+
+/// It was zeros, and nothing was said.
+#[test]
+fn what_others_have_cut_off_is_an_error_until_it_is_there_again_or_the_file_is_invalidated() {
+    let Pond { others, file, .. } = &pond(100);
+    // Nothing of it is in memory, and nothing waits to be written.
+    file.invalidate(..).unwrap();
+    let mut bytes = [9; 2 * PAGE as usize];
+    for cut in [10 * PAGE, 10 * PAGE + 100] {
+        others.set_len(cut).unwrap();
+        let is_cut = |error: Error| match error {
+            Error::Read { offset, source, .. } => {
+                assert_eq!((offset, source.kind()), (cut, std::io::ErrorKind::UnexpectedEof))
+            }
+            other => panic!("{other}"),
+        };
+        for _ in 0..2 {
+            is_cut(file.read_at(&mut bytes, 10 * PAGE).unwrap_err());
+            is_cut(file.read_at(&mut bytes, 9 * PAGE).unwrap_err());
+            is_cut(file.page(10).unwrap_err());
+            is_cut(file.page_mut(10).unwrap_err());
+        }
+        assert!(matches!(file.page(50), Err(Error::Read { .. })));
+        file.prefetch(0, 100 * PAGE).unwrap();
+        assert!(matches!(file.page(60), Err(Error::Read { .. })));
+        assert!(file.page(9).unwrap().iter().all(|&byte| byte == 9));
+        // It is as long as it was.
+        others.set_len(100 * PAGE).unwrap();
+        assert_eq!(file.read_at(&mut bytes, 10 * PAGE).unwrap(), bytes.len());
+        assert!(bytes[100..].iter().all(|&byte| byte == 0));
+        file.invalidate(..).unwrap();
+    }
+    others.set_len(10 * PAGE + 100).unwrap();
+    // A change of a part is as one behind the end of any file: what was not there is zeros.
+    file.write_at(&[7; 10], 20 * PAGE + 5).unwrap();
+    assert_eq!(
+        file.page(20).unwrap()[..15],
+        [0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]
+    );
+    file.sync_data().unwrap();
+    assert_eq!(file.invalidate(..).unwrap(), 0);
+    assert_eq!(all(file).len() as u64, file.len());
+    // What this cache has not written yet is no cut by others.
+    file.write_at(&[7; 10], 200 * PAGE).unwrap();
+    assert_eq!(file.read_at(&mut bytes, 150 * PAGE).unwrap(), bytes.len());
+    assert!(bytes.iter().all(|&byte| byte == 0));
+}
+
 #[test]
 fn what_others_have_changed_is_seen_when_it_is_invalidated_and_not_before() {
     let Pond { others, file, .. } = &pond(10);

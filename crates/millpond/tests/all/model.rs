@@ -51,7 +51,10 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (handle(), len(), any::<u8>()).prop_map(|(handle, len, seed)| Append { handle, len, seed }),
         4 => (handle(), any::<u16>(), any::<u16>(), any::<u8>())
             .prop_map(|(handle, page, from, seed)| Grow { handle, page, from, seed }),
-        8 => (handle(), at()).prop_map(|(handle, at)| SetLen { handle, at }),
+        8 => (handle(), at(), any::<bool>())
+            .prop_map(|(handle, at, is_refused)| SetLen { handle, at, is_refused }),
+        6 => (handle(), at(), len(), any::<bool>())
+            .prop_map(|(handle, at, len, is_refused)| Punch { handle, at, len, is_refused }),
         3 => (handle(), at(), len()).prop_map(|(handle, at, len)| Invalidate { handle, at, len }),
         4 => handle().prop_map(|handle| Sync { handle }),
         1 => Just(SyncAll),

@@ -16,13 +16,17 @@ mod bytes;
 mod mapped;
 #[path = "world/op.rs"]
 mod op;
+#[path = "world/ranges.rs"]
+mod ranges;
 
 use crate::support::{Draw, Kind};
 use Op::*;
 use bytes::{content, same};
 use millpond::{Advice, Error, File, Mapping, OpenOptions, PageCache, Preset};
+use millpond_testing::Faulty;
 pub(crate) use op::{At, Op};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file as it has to be.
 pub(crate) struct Model {
@@ -34,6 +38,7 @@ pub(crate) struct World {
     kind: Kind,
     page_size: u64,
     cache: PageCache,
+    device: Arc<Faulty>,
     files: Vec<Model>,
     /// The file's number, and whether the handle writes.
     handles: Vec<(usize, bool, File)>,
@@ -52,8 +57,8 @@ fn memory(page_size: u64, eighths: u8) -> u64 {
     least + (32 << 10) + u64::from(eighths % 9) * 80 * page_size
 }
 
-fn build(kind: Kind, page_size: u64, preset: u8, eighths: u8) -> Option<PageCache> {
-    let device = kind.device()?;
+fn build(kind: Kind, page_size: u64, preset: u8, eighths: u8) -> Option<(PageCache, Arc<Faulty>)> {
+    let device = Arc::new(Faulty::new(kind.device()?, 1));
     let with = |mappings| {
         PageCache::builder()
             .memory(memory(page_size, eighths))
@@ -63,11 +68,12 @@ fn build(kind: Kind, page_size: u64, preset: u8, eighths: u8) -> Option<PageCach
             .mappings(mappings)
             .build()
     };
-    match with(page_size == 4096) {
+    let cache = match with(page_size == 4096) {
         // No userfaultfd here: no file is mapped.
-        Err(Error::Setup { .. }) => Some(with(false).unwrap()),
-        built => Some(built.unwrap()),
-    }
+        Err(Error::Setup { .. }) => with(false),
+        built => built,
+    };
+    Some((cache.unwrap(), device))
 }
 
 impl World {
@@ -85,10 +91,12 @@ impl World {
                 }
             })
             .collect();
+        let (cache, device) = build(kind, page_size, preset, 0)?;
         let mut world = World {
             kind,
             page_size,
-            cache: build(kind, page_size, preset, 0)?,
+            cache,
+            device,
             files,
             handles: Vec::new(),
             mappings: Vec::new(),
@@ -229,13 +237,7 @@ impl World {
                 let left = handle.invalidate(at..at + u64::from(len)).unwrap();
                 assert!(left <= before.dirty.0 + before.writing.0, "{left} of {before:?}");
             }
-            SetLen { handle, at } => {
-                let Some(n) = self.writer(handle) else { return };
-                let file = self.handles[n].0;
-                let len = self.place(file, at);
-                self.handles[n].2.set_len(len).unwrap();
-                self.files[file].bytes.resize(len as usize, 0);
-            }
+            SetLen { .. } | Punch { .. } => self.apply_range(op),
             Sync { handle } => {
                 let Some(n) = self.handle(handle) else { return };
                 self.handles[n].2.sync_data().unwrap();
@@ -300,7 +302,7 @@ impl World {
                 self.handles.clear();
                 assert!(self.cache.take_lost().is_empty());
                 self.page_size = 4096 << (page_shift % 5);
-                self.cache = build(self.kind, self.page_size, preset, eighths).unwrap();
+                (self.cache, self.device) = build(self.kind, self.page_size, preset, eighths).unwrap();
                 for (file, write) in names {
                     self.open(file, write, false);
                 }

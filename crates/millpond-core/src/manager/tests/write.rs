@@ -119,6 +119,22 @@ fn a_page_in_other_hands_holds_up_a_sync_until_a_tick() {
     assert_eq!(w.synced, [(1, Ok(()))]);
 }
 
+/// Each of them was asked for, each millisecond, beside a punch of a large range.
+#[test]
+fn a_run_of_pages_in_other_hands_is_passed_over_at_once() {
+    let mut w = World::new(quiet(), 1024);
+    (0..500).for_each(|page| w.write(page));
+    w.frames.shut = 100..400;
+    w.sync(1);
+    w.finish_writes(Ok(()));
+    assert!(w.frames.asked_of_shut < 10, "{}", w.frames.asked_of_shut);
+    assert!(w.synced.is_empty() && w.effects.next_tick.is_some());
+    w.frames.shut = 0..0;
+    w.step(Event::Tick);
+    w.finish_writes(Ok(()));
+    assert_eq!(w.synced, [(1, Ok(()))]);
+}
+
 /// Without being told the sync would wait for the next write of the file. No test had noticed when it was not told.
 #[test]
 fn a_sync_ends_when_the_last_pages_that_it_waits_for_are_cut_off() {

@@ -4,10 +4,10 @@ use super::File;
 use crate::api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
 use crate::engine::driver::{Dirtying, Granted, Missing, Reach};
 use crate::error::{Error, Result};
-use crate::files::LEN_MAX;
+use crate::files::{LEN_MAX, Shrunk};
 use crate::frames::own::Waits;
 use crate::frames::table::{ExclusivePin, Lookup, SharedPin, Table};
-use crate::observe::explain::{self, Call};
+use crate::observe::explain::{self, Call, Wait};
 use crate::observe::trace::What;
 use crate::sys::arena::Arena;
 use millpond_core::units::{PageIndex, PageKey};
@@ -133,7 +133,10 @@ impl File {
                     if self.engine().read_around(&self.inner, page)? {
                         continue;
                     }
-                    match self.engine().pin_missing(&self.inner, page, true)? {
+                    match self
+                        .engine()
+                        .pin_missing(&self.inner, page, (true, Shrunk::Refused))?
+                    {
                         Missing::Read(pin) => {
                             self.missed(1);
                             return Ok(PageRef::new(pin, len, self.key(page)));
@@ -203,7 +206,7 @@ impl File {
         if !self.engine().may_dirty(&self.inner)? {
             return Ok(None);
         }
-        let Lookup::Found(mut pin) = self.try_lock(self.key(page)) else {
+        let Lookup::Found(pin) = self.try_lock(self.key(page)) else {
             return Ok(None);
         };
         let what = What::Write {
@@ -211,7 +214,7 @@ impl File {
             keeps_last: false,
         };
         let _noted = self.engine().note(self.inner.id, (page, 1), what);
-        let is_in_hole = self.inner.hole.takes(page, &mut pin);
+        let is_in_hole = self.inner.hole.has(page);
         if pin.first_dirty() {
             self.engine()
                 .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
@@ -307,7 +310,7 @@ impl File {
         let (key, start) = (self.key(page), page << self.engine().page_size.shift());
         match self.try_lock(key) {
             Lookup::Absent if start < self.len() => {
-                self.bring(page, Reach::Inside)?;
+                self.bring(page, Reach::Inside, Shrunk::Zeros)?;
                 Ok(self.try_lock(key))
             }
             Lookup::Absent => {
@@ -337,8 +340,8 @@ impl File {
         loop {
             self.engine().call_flags.check()?;
             match self.lock(key, call) {
-                Lookup::Found(mut pin) => {
-                    if !self.inner.hole.takes(page, &mut pin) {
+                Lookup::Found(pin) => {
+                    if !self.inner.hole.has(page) {
                         self.found();
                         return Ok(pin);
                     }
@@ -347,12 +350,14 @@ impl File {
                             .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
                     }
                     drop(pin);
-                    drop(self.lock_length(call));
+                    explain::timed(Wait::Busy, || self.inner.hole.wait(page));
                 }
                 Lookup::Loading(frame) | Lookup::Busy(frame) => self.wait_loading(frame, key, call),
                 Lookup::Absent => {
                     explain::waits_in(call);
-                    if !self.engine().read_around(&self.inner, page)? && !self.bring(page, Reach::Inside)? {
+                    if !self.engine().read_around(&self.inner, page)?
+                        && !self.bring(page, Reach::Inside, Shrunk::Refused)?
+                    {
                         self.page_len(page)?;
                     }
                 }

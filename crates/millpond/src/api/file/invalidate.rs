@@ -15,7 +15,7 @@ use crate::files::check_len;
 use crate::frames::table::Lookup;
 use crate::observe::explain::Call;
 use millpond_core::units::PageIndex;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
 use std::sync::atomic::Ordering;
 
 impl File {
@@ -58,27 +58,76 @@ impl File {
         self.engine().drop_clean(&self.inner, pages)
     }
 
+    /// Before bytes are read: whether they are the file's, where a page was read of which others have cut off the rest.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub(crate) fn check_whole(&self, bytes: Range<u64>) -> Result<()> {
+        let Some(at) = self.inner.short_at() else {
+            return Ok(());
+        };
+        let size = self.engine().page_size.bytes();
+        let page = at / size;
+        if bytes.start.max(at) >= bytes.end.min((page + 1) * size).min(self.len()) {
+            return Ok(());
+        }
+        let pages = page..page + 1;
+        let is_ours = self.engine().is_changed(&self.inner, pages.clone())?;
+        if !is_ours && self.inner.device().len().is_ok_and(|on_device| on_device == at) {
+            return Err(self.inner.is_cut(at));
+        }
+        self.is_whole_again();
+        if !is_ours {
+            // It is longer again there, or shorter still: the page is read again.
+            self.engine().drop_clean(&self.inner, pages)?;
+        }
+        Ok(())
+    }
+
+    fn is_whole_again(&self) {
+        self.inner.set_short_at(None);
+        let core = self.engine().core();
+        // Under the lock, as where it is set.
+        if core.files.iter().flatten().all(|file| file.short_at().is_none()) {
+            self.engine().call_flags.set_short(false);
+        }
+    }
+
+    /// How long the file is on the device.
+    fn len_on_device(&self) -> Result<u64> {
+        let mut room = self.inner.room.lock();
+        let asked = self.inner.device().len().and_then(check_len);
+        *room = asked.map_err(|source| Error::Read {
+            path: self.inner.path.clone(),
+            offset: 0,
+            source,
+        })?;
+        Ok(*room)
+    }
+
     /// Takes the length of the file on the device, if others have changed it.
     fn take_len(&self) -> Result<()> {
         let size = self.engine().page_size.bytes();
         let _resize = self.inner.resize.lock();
-        let len = {
-            let mut room = self.inner.room.lock();
-            let asked = self.inner.device().len().and_then(check_len);
-            *room = asked.map_err(|source| Error::Read {
-                path: self.inner.path.clone(),
-                offset: 0,
-                source,
-            })?;
-            *room
-        };
         let old = self.len();
         let last = old.div_ceil(size);
-        if len == old || len < old && self.engine().is_changed(&self.inner, len / size..last)? {
-            return Ok(());
+        let mut len = self.len_on_device()?;
+        loop {
+            if len == old || len < old && self.engine().is_changed(&self.inner, len / size..last)? {
+                return Ok(());
+            }
+            // A page that was changed may have been written in between: that is then how long the file is.
+            let again = self.len_on_device()?;
+            if again == len {
+                break;
+            }
+            len = again;
         }
         if len < old {
             self.check_own_guards(len / size)?;
+        }
+        if self.inner.short_at().is_some() {
+            self.is_whole_again();
         }
         let tail = (len > old).then(|| self.shut_last()).flatten();
         // From here on as in a cut: SeqCst, and before the pages behind it are looked for.

@@ -115,6 +115,9 @@ impl File {
             return Ok(None);
         }
         self.engine().call_flags.check()?;
+        if !writes {
+            self.check_whole(offset..offset.saturating_add(len as u64))?;
+        }
         Ok(self.note_bytes(offset, len, writes))
     }
 
@@ -319,13 +322,22 @@ impl File {
     pub fn discard_unwritten(&self) -> Result<u64> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
-        // Before others are kept from changing the length: a thread that holds one of the pages may want to.
+        // What was appended and never written: the next sync promises the length all the same. First, as the device may refuse.
+        let lengthen = || {
+            let _resize = self.inner.resize.lock();
+            let on_device = self.inner.device().len();
+            match on_device.is_ok_and(|len| len < self.len()) {
+                true => self.resize_device(self.len()),
+                false => Ok(()),
+            }
+        };
+        if self.failure().is_some() {
+            lengthen()?;
+        }
+        // While others may change the length: a thread that holds one of the pages may want to.
         let given_up = self.engine().discard_failed(&self.inner)?;
-        let _resize = self.inner.resize.lock();
-        // What was appended and never written: the next sync promises the length all the same.
-        let on_device = self.inner.device().len();
-        if given_up > 0 && on_device.is_ok_and(|len| len < self.len()) {
-            self.resize_device(self.len())?;
+        if given_up > 0 {
+            lengthen()?;
         }
         Ok(given_up)
     }

@@ -1,13 +1,16 @@
 //! Holes: a range of a file reads as zeros and its blocks go back to the file system.
 //!
 //! ```text
-//!   pages that the range holds in part   zeros are written to them, as by any write
-//!   pages that it holds whole            1 leave memory, changed or not   2 the file system drops their blocks
-//!                                        3 those that came back between 1 and 2, as they were, leave once more
+//!   pages that it holds whole            1 no thread changes them, no write of them is on its way
+//!                                        2 the file system drops their blocks, or refuses: then nothing has changed
+//!                                        3 they leave memory, changed or not
+//!   pages that the range holds in part   4 zeros are written to them, as by any write
 //! ```
 //!
 //! No thread changes the length meanwhile. A write at the same time comes, page by page, before it or after it: a write
-//! that has its page before 1 goes with the rest; one that gets it later leaves it and waits for the end ([`Hole`]).
+//! that has its page before 1 goes with the rest; one that gets it later leaves it and waits for the end
+//! ([`Hole`](crate::files)). A reader finds a page as it was in memory, up to 3, or reads it anew: what the device had before 2
+//! it reads only if memory had nothing newer.
 
 use super::File;
 use crate::device::Device;
@@ -15,6 +18,7 @@ use crate::engine::driver::Dirtying;
 use crate::error::Result;
 use crate::frames::own::Waits;
 use crate::observe::explain::{self, Call, Wait};
+use millpond_core::mutation::{self, Mutation};
 use std::io;
 use std::ops::Range;
 
@@ -29,8 +33,9 @@ impl File {
     /// Waits for guards and transfers of the pages that go, and keeps others from changing the length meanwhile.
     ///
     /// # Errors
-    /// As [`File::write_at`] for the pages at both ends. [`Error::Write`](crate::Error::Write) if the file system has no holes, or can't make
-    /// one, and for a block device: the range may hold what it held on the device then, where that was written, or zeros.
+    /// [`Error::Write`](crate::Error::Write) if the file system has no holes, and for a block device: nothing has changed. The
+    /// same if it can't make one, and as [`File::write_at`] for the pages at both ends: then each byte is as it was or zero. No
+    /// change is lost in either case.
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
@@ -68,27 +73,33 @@ impl File {
         if first > last {
             return zero(offset, end);
         }
-        zero(offset, (first * size).min(end))?;
-        zero((last * size).max(offset), end)?;
-        if first == last {
-            return Ok(());
+        if first < last {
+            self.give_back(first..last)?;
         }
-        self.give_back(first..last)
+        zero(offset, (first * size).min(end))?;
+        zero((last * size).max(offset), end)
     }
 
     /// Gives the blocks of whole pages back. The caller keeps others from changing the length.
     fn give_back(&self, pages: Range<u64>) -> Result<()> {
-        let size = self.engine().page_size.bytes();
-        let _hole = self.inner.hole.make(&pages);
-        self.engine().discard(&self.inner, pages.clone())?;
+        let (engine, size) = (self.engine(), self.engine().page_size.bytes());
+        let hole = engine.quiet(&self.inner, pages.clone())?;
         let device = self.inner.device();
-        let (from, len) = (pages.start * size, (pages.end - pages.start) * size);
-        let punched = explain::timed(Wait::Length, || self.engine().device.punch(&device, from, len));
-        // What was to make the file longer on the device may be gone with its pages: the length is promised all the same.
+        // What was to make the file longer on the device may go with its pages: the length is promised all the same.
         if device.len().is_ok_and(|on_device| on_device < self.len()) {
             self.resize_device(self.len())?;
         }
-        self.engine().drop_clean(&self.inner, pages)?;
-        punched.map_err(|e| self.inner.write_failed(e))
+        if mutation::is(Mutation::ForgottenBeforeDevice) {
+            engine.discard(&self.inner, pages.clone())?;
+        }
+        let (from, len) = (pages.start * size, (pages.end - pages.start) * size);
+        let punched = explain::timed(Wait::Length, || engine.device.punch(&device, from, len));
+        let Err(refused) = punched else {
+            return engine.discard_in(&self.inner, pages, Some(&hole));
+        };
+        drop(hole);
+        // Some of it may be zeros there by now, which is then read; what is changed stays, and will be written.
+        let _ = engine.drop_clean(&self.inner, pages);
+        Err(self.inner.write_failed(refused))
     }
 }

@@ -6,6 +6,7 @@ use super::pieces::{Scattered, Sink};
 use crate::engine::driver::PAGES_MAX;
 use crate::engine::driver::{Missing, Reach};
 use crate::error::Result;
+use crate::files::Shrunk;
 use crate::frames::own::Waits;
 use crate::frames::table::Lookup;
 use crate::memory::buffers;
@@ -15,6 +16,9 @@ use millpond_core::event::Event;
 use millpond_core::units::PageIndex;
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
+
+/// What a caller wants to read.
+const REFUSED: (Reach, Shrunk) = (Reach::Inside, Shrunk::Refused);
 
 impl File {
     /// Reads into `buf` from byte `offset` on, as far as the file goes: the number of bytes read, less than asked for
@@ -170,7 +174,7 @@ impl File {
         };
         let missing = self
             .engine()
-            .read_missing(&self.inner, page..last + 1, Reach::Inside, copy)?;
+            .read_missing(&self.inner, page..last + 1, REFUSED, copy)?;
         self.missed(pages);
         Ok(match missing {
             Missing::Read(()) => Some(copied),
@@ -188,15 +192,15 @@ impl File {
         let count = (last - page + 1).min(PAGES_MAX);
         explain::waits_in(Call::Read((count * self.page_size()) as usize));
         self.engine()
-            .read_missing(&self.inner, page..last + 1, Reach::Inside, |_, _| {})?;
+            .read_missing(&self.inner, page..last + 1, REFUSED, |_, _| {})?;
         self.page_owned(page)
     }
 
     /// Reads a page that is missing. `false`: it is not within `reach` by now.
-    pub(super) fn bring(&self, page: u64, reach: Reach) -> Result<bool> {
+    pub(super) fn bring(&self, page: u64, reach: Reach, shrunk: Shrunk) -> Result<bool> {
         let missing = self
             .engine()
-            .read_missing(&self.inner, page..page + 1, reach, |_, _| {})?;
+            .read_missing(&self.inner, page..page + 1, (reach, shrunk), |_, _| {})?;
         Ok(!matches!(missing, Missing::Outside))
     }
 

@@ -4,9 +4,10 @@ use super::File;
 use crate::device::{Device, LengthLimit, is_behind_limit};
 use crate::error::{Error, Result};
 use crate::files::{Kept, LEN_MAX};
-use crate::frames::table::ExclusivePin;
+use crate::frames::table::{ExclusivePin, Table};
 use crate::observe::explain::{self, Wait};
 use crate::observe::trace::What;
+use crate::sys::arena::Arena;
 use millpond_core::event::Event;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{PageCount, PageIndex};
@@ -56,46 +57,58 @@ impl File {
     /// Makes the file `len` bytes long, which is inside it. The caller keeps others from changing the length.
     fn cut(&self, len: u64) -> Result<()> {
         let size = self.engine().page_size.bytes();
-        let (page, cut, old) = (len / size, (len % size) as usize, self.len());
-        // This thread holds the page that stays in part until every thread sees the new length.
-        let pin = if cut > 0 {
-            Some(self.lock_page(page)?)
-        } else {
-            None
+        let (page, cut, gone) = (
+            len / size,
+            (len % size) as usize,
+            len.div_ceil(size)..self.len().div_ceil(size),
+        );
+        // No thread changes what goes, and none of it is written, until the device has agreed: a write would make the file
+        // long again. So is the page that stays in part, which this thread holds, but not while it waits for guards.
+        let (mut pin, hole) = loop {
+            let pin = match cut {
+                0 => None,
+                _ => Some(self.lock_page(page)?),
+            };
+            if let Some(pin) = &pin
+                && !mutation::is(Mutation::CutBeforeWrites)
+            {
+                self.engine().table.wait_written(pin.frame(), self.key(page));
+            }
+            match self.engine().try_quiet(&self.inner, gone.clone())? {
+                Ok(hole) => break (pin, hole),
+                Err(in_change) => {
+                    self.unlock_page(page, pin);
+                    self.engine().wait_changed(&self.inner, &in_change);
+                }
+            }
         };
-        self.inner.cut_from.store(old, Ordering::SeqCst);
-        self.inner.len.store(len, Ordering::SeqCst);
-        // Whether it can be at all, before anything is thrown away.
+        // Nothing has changed yet, for any thread, if the device refuses.
         let refused = self.resize_device(len);
-        if refused.is_err() {
-            self.inner.len.store(old, Ordering::SeqCst);
-        } else {
-            // Not after a refusal: a thread that has seen the new length must see this.
-            self.inner.cut_from.store(0, Ordering::SeqCst);
+        if let Some(pin) = &mut pin
+            && refused.is_ok()
+            && !mutation::is(Mutation::OldBytesBehindCut)
+        {
+            // It reads as zeros if the file grows again.
+            pin[cut..].fill(0);
         }
-        let frame = pin.as_ref().map(ExclusivePin::frame);
-        if let Some(mut pin) = pin {
-            if refused.is_ok() && !mutation::is(Mutation::OldBytesBehindCut) {
-                // It reads as zeros if the file grows again.
-                pin[cut..].fill(0);
-            }
-            if pin.first_dirty() {
-                self.engine()
-                    .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
-            }
+        if refused.is_ok() {
+            self.inner.len.store(len, Ordering::SeqCst);
         }
+        self.unlock_page(page, pin);
         refused?;
+        // From here on the length keeps others from what is behind it.
+        drop(hole);
         // Before the discard: read-ahead goes no further from here on.
         self.resized(len);
-        if let Some(frame) = frame
-            && !mutation::is(Mutation::CutBeforeWrites)
-        {
-            self.engine().table.wait_written(frame, self.key(page));
+        self.engine().discard(&self.inner, gone)
+    }
+
+    /// Lets go of a page that was locked, and reports it if it has become dirty.
+    fn unlock_page(&self, page: u64, pin: Option<ExclusivePin<&Table<Arena>>>) {
+        if let Some(pin) = pin.filter(ExclusivePin::first_dirty) {
+            self.engine()
+                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
         }
-        self.engine()
-            .discard(&self.inner, len.div_ceil(size)..old.div_ceil(size))?;
-        // Writes that had begun before went up to the old end and may have made it long again; now there is none.
-        self.resize_device(len)
     }
 
     /// Makes the file on the device `len` bytes long, if it is not.

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::files::LEN_MAX;
 use crate::frames::own::Waits;
 use crate::memory::buffers;
-use crate::observe::explain::{self, Call};
+use crate::observe::explain::{self, Call, Wait};
 use parking_lot::MutexGuard;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -217,10 +217,17 @@ impl File {
                 }
             }
             if some.is_cut {
-                // What came before may be gone again: the whole write comes after the cut.
-                (*resize, done) = (Some(self.lock_length(Call::Write(buf.len()))), 0);
+                explain::waits_in(Call::Write(buf.len()));
+                let page = (offset + done as u64) >> self.engine().page_size.shift();
+                explain::timed(Wait::Busy, || self.inner.hole.wait(page));
+                // What came before may be gone again: the whole write comes after the cut, or the hole.
+                done = 0;
+                let end = offset + buf.len() as u64;
+                if self.len() < end {
+                    *resize = Some(self.lock_length(Call::Write(buf.len())));
+                }
                 if !may_grow {
-                    self.check_inside(offset + buf.len() as u64)?;
+                    self.check_inside(end)?;
                 }
             }
         }

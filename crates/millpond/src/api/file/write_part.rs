@@ -15,6 +15,7 @@ use super::File;
 use super::pieces::Source;
 use crate::engine::driver::{Granted, Reach};
 use crate::error::Result;
+use crate::files::Shrunk;
 use crate::frames::table::{ExclusivePin, Lookup, Table};
 use crate::observe::explain::{self, Call};
 use crate::sys::arena::Arena;
@@ -164,7 +165,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
             Lookup::Absent if has_pages => Ok(Next::Ends),
             Lookup::Absent => {
                 explain::waits_in(self.target.call);
-                let is_inside = self.file.bring(self.page, self.reach())?;
+                let is_inside = self.file.bring(self.page, self.reach(), Shrunk::Zeros)?;
                 Ok(if is_inside { Next::GoOn } else { Next::IsCut })
             }
         }
@@ -174,7 +175,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
     fn fill_locked(&mut self, mut pin: ExclusivePin<&'a Table<Arena>>) -> Next {
         let inner = &self.file.inner;
         // After the page is locked: a thread that cuts or punches stores that first and then waits for the page.
-        let is_cut = !self.target.at_end && (inner.len() < self.end || inner.hole.takes(self.page, &mut pin));
+        let is_cut = !self.target.at_end && (inner.len() < self.end || inner.hole.has(self.page));
         if is_cut {
             self.pins.push(pin);
             return Next::IsCut;
@@ -201,19 +202,16 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
             Granted::NoFrame => return Ok(Next::Ends),
             Granted::Outside => return Ok(Next::IsCut),
         };
-        let mut is_cut = false;
         for mut load in loads {
             let (in_page, source) = self.piece();
             let bytes = engine.table.load_bytes(&mut load);
             bytes[..in_page.start].fill(0);
             bytes[in_page.end..].fill(0);
             self.buf.get(source, &mut bytes[in_page]);
-            let mut pin = engine.table.finish_load_exclusive(load);
-            is_cut |= !self.target.at_end && self.file.inner.hole.takes(self.page, &mut pin);
-            self.pins.push(pin);
+            self.pins.push(engine.table.finish_load_exclusive(load));
             self.page += 1;
         }
-        Ok(if is_cut { Next::IsCut } else { Next::GoOn })
+        Ok(Next::GoOn)
     }
 
     /// Of the next page: which of its bytes are written, and from which byte of the buffer on.

@@ -3,7 +3,7 @@
 
 use super::{AfterUnlock, Engine};
 use crate::error::Result;
-use crate::files::FileInner;
+use crate::files::{FileInner, Making};
 use crate::frames::own::{self, Waits};
 use millpond_core::event::Event;
 use millpond_core::frame::FrameTable;
@@ -16,19 +16,42 @@ const DISCARD_BATCH: u64 = 1024;
 
 impl Engine {
     /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for the threads
-    /// that use them. None comes into memory meanwhile: the file is closed, or shorter by now
-    /// ([`Reach`](super::Reach)).
+    /// that use them. None comes into memory meanwhile that would have to go: the file is closed, or shorter by now
+    /// ([`Reach`](super::Reach)), or the device has given up its part.
     pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {
+        self.discard_in(file, pages, None)
+    }
+
+    /// As [`Engine::discard`], of a hole: it has those only that are waited for.
+    pub(crate) fn discard_in(
+        &self,
+        file: &FileInner,
+        pages: Range<u64>,
+        hole: Option<&Making<'_>>,
+    ) -> Result<()> {
+        // First those that are not in use: a thread that uses one may wait for memory.
+        let mut left = Vec::new();
         self.each_held(file, pages, |held| {
+            self.call_flags.check()?;
+            self.take_out(file, held, true);
+            left.append(held);
+            Ok(())
+        })?;
+        if let Some(hole) = hole {
+            hole.narrow(left.iter().map(|(key, _)| key.index().0));
+        }
+        for held in left.chunks(DISCARD_BATCH as usize) {
+            let mut held = held.to_vec();
             loop {
                 self.call_flags.check()?;
-                self.take_out(file, held, true);
+                self.take_out(file, &mut held, true);
                 let Some(&(key, frame)) = held.first() else {
-                    return Ok(());
+                    break;
                 };
                 self.wait_unused(file, frame, key.index().0);
             }
-        })
+        }
+        Ok(())
     }
 
     /// As [`Engine::discard`], but for pages of which the calling thread has guards: the first of those.

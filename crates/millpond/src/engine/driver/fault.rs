@@ -77,7 +77,8 @@ pub(crate) enum Reach {
     /// Those of the file as it is when it is this fault's turn. A thread that cuts the file stores its new length
     /// before it takes the core lock to discard what is behind, so nothing comes back afterwards.
     Inside,
-    /// Any, if the file has at least so many bytes.
+    /// Any, if the file has at least so many bytes; to be overwritten only such as are not on their way out
+    /// ([`Hole`](crate::files)).
     Within(u64),
     /// Any: the caller is making the file longer.
     Beyond,
@@ -151,6 +152,9 @@ impl Engine {
                         .div_ceil(self.page_size.bytes())
                         .saturating_sub(first.0),
                     Reach::Within(bytes) if file.len() < bytes => 0,
+                    // A page on its way out is not made anew. Under the lock: the thread that makes the hole finds those that
+                    // were granted before.
+                    Reach::Within(_) if intent == Intent::Overwrite => file.hole.pages_before(first.0),
                     Reach::Within(_) | Reach::Beyond => u64::MAX,
                 };
                 if within == 0 {

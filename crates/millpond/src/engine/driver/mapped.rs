@@ -11,7 +11,7 @@
 use super::{Engine, Missing};
 use crate::device::Warning;
 use crate::error::{Error, Result};
-use crate::files::FileInner;
+use crate::files::{FileInner, Shrunk};
 use crate::frames::own::Waits;
 use crate::frames::table::{Lookup, SharedPin, Table};
 use crate::memory::mapped::MappedFile;
@@ -405,7 +405,7 @@ impl Engine {
                     if self.read_around(file, page)? {
                         continue;
                     }
-                    match self.pin_missing(file, page, may.wait_for_frames)? {
+                    match self.pin_missing(file, page, (may.wait_for_frames, Shrunk::LeftOver))? {
                         Missing::Read(pin) => return Ok(Wanted::Pinned(pin)),
                         Missing::There => {}
                         Missing::NoFrame(at_most) => return Ok(Wanted::NoFrame(at_most)),

@@ -24,6 +24,7 @@
 //! | `throttle` | a thread that makes pages dirty, and pauses |
 //! | `sync` | requests for durability |
 //! | `hold` | waits for threads that have a page in hand |
+//! | `quiet` | pages to which nothing happens while the device is asked to give them up |
 //! | `discard` | pages of a file that is closed or cut leave memory |
 //! | `region` | faults on anonymous memory |
 //! | `swap_in` | its pages on their way back from swap |
@@ -46,6 +47,7 @@ mod mapped;
 mod marked;
 mod mempool;
 mod open;
+mod quiet;
 mod read;
 mod region;
 mod swap_in;

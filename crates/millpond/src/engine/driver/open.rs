@@ -103,7 +103,7 @@ impl Engine {
                 self.table.wait_unpinned(frame, key, slow);
             });
             if !mapped.file.may_open(page) {
-                drop(mapped.file.resize.lock());
+                mapped.file.wait_openable(page);
             }
             return Try::Again;
         }

@@ -10,7 +10,7 @@ use super::transfers::{BAD, OwnRead, io_error};
 use super::{AfterUnlock, Engine};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::files::FileInner;
+use crate::files::{FileInner, Shrunk};
 use crate::frames::table::{SharedPin, Table};
 use crate::observe::explain::{self, Wait};
 use crate::sys::arena::Arena;
@@ -39,12 +39,13 @@ impl Engine {
     /// of every page. Waits for frames, and for the device.
     ///
     /// # Errors
-    /// [`Error::Read`], [`Error::Check`]; the pages are not in memory then. [`Error::NoFrames`], [`Error::Poisoned`].
+    /// [`Error::Read`], also if others have cut the file; [`Error::Check`]; the pages are not in memory then.
+    /// [`Error::NoFrames`], [`Error::Poisoned`].
     pub(crate) fn read_missing(
         &self,
         file: &Arc<FileInner>,
         pages: Range<u64>,
-        reach: Reach,
+        (reach, shrunk): (Reach, Shrunk),
         each: impl FnMut(PageIndex, &[u8]),
     ) -> Result<Missing<()>> {
         let Some(answer) = self.fault(file, pages, (Intent::Read, reach), true)? else {
@@ -53,7 +54,7 @@ impl Engine {
         let Some(own) = answer.own else {
             return Ok(Missing::There);
         };
-        self.read(file, own, each, false)?;
+        self.read(file, own, each, (false, shrunk))?;
         Ok(Missing::Read(()))
     }
 
@@ -65,7 +66,7 @@ impl Engine {
         &self,
         file: &Arc<FileInner>,
         page: u64,
-        may_wait: bool,
+        (may_wait, shrunk): (bool, Shrunk),
     ) -> Result<Missing<SharedPin<&Table<Arena>>>> {
         let Some(answer) = self.fault(file, page..page + 1, (Intent::Read, Reach::Inside), may_wait)? else {
             return Ok(Missing::Outside);
@@ -76,7 +77,7 @@ impl Engine {
         let Some(own) = answer.own else {
             return Ok(Missing::There);
         };
-        let pin = self.read(file, own, |_, _| {}, true)?;
+        let pin = self.read(file, own, |_, _| {}, (true, shrunk))?;
         Ok(pin.map_or(Missing::There, Missing::Read))
     }
 
@@ -104,7 +105,7 @@ impl Engine {
             return Ok(is_there());
         };
         // A neighbour that can't be read is no error of this call. The page itself is then read alone.
-        let read = self.read(file, own, |_, _| {}, false);
+        let read = self.read(file, own, |_, _| {}, (false, Shrunk::Refused));
         Ok(read.is_ok() && is_there())
     }
 
@@ -140,7 +141,7 @@ impl Engine {
         file: &Arc<FileInner>,
         own: OwnRead,
         mut each: impl FnMut(PageIndex, &[u8]),
-        pins_first: bool,
+        (pins_first, shrunk): (bool, Shrunk),
     ) -> Result<Option<SharedPin<&Table<Arena>>>> {
         let OwnRead { io, first, mut loads } = own;
         let request = self.read_request((0, Reason::Fault), file, first, &mut loads);
@@ -151,7 +152,9 @@ impl Engine {
         let result = match result {
             Ok(bytes) => {
                 self.zero_rest(&mut loads, bytes);
-                self.check_read(file, first, &mut loads).map_err(|e| (e, BAD))
+                let whole = self.is_whole(file, first, loads.len(), bytes, shrunk);
+                let checked = whole.and_then(|()| self.check_read(file, first, &mut loads));
+                checked.map_err(|e| (e, BAD))
             }
             Err(source) => {
                 let (path, offset) = (file.path.clone(), self.offset(first));

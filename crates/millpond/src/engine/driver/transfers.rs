@@ -8,7 +8,7 @@ use super::writes::WritePin;
 use super::{AfterUnlock, Core, Engine};
 use crate::device::{Op, Request, Segments};
 use crate::error::{Error, Result, again, errno_of};
-use crate::files::FileInner;
+use crate::files::{FileInner, Shrunk};
 use crate::frames::table::Load;
 use crate::host::hook;
 use millpond_core::event::Event;
@@ -87,7 +87,7 @@ impl Engine {
         frames: &[FrameNo],
     ) -> Request {
         let (size, offset) = (self.page_size.bytes(), self.offset(first));
-        let mut left = file.len_to_write().saturating_sub(offset);
+        let mut left = file.len().saturating_sub(offset);
         if mutation::is(Mutation::SkipTail) {
             left -= left % size;
         }
@@ -137,6 +137,35 @@ impl Engine {
         }
     }
 
+    /// Whether the device had all of these pages, of which it has read `bytes`, as far as others have left the file as it was.
+    ///
+    /// # Errors
+    /// [`Error::Read`], unless `shrunk` says otherwise.
+    pub(super) fn is_whole(
+        &self,
+        file: &FileInner,
+        first: PageIndex,
+        pages: usize,
+        bytes: usize,
+        shrunk: Shrunk,
+    ) -> Result<()> {
+        let (offset, size) = (self.offset(first), self.page_size.bytes());
+        if bytes as u64 >= pages as u64 * size || shrunk == Shrunk::Zeros {
+            return Ok(());
+        }
+        let Some(at) = file.cut_by_others(offset + bytes as u64) else {
+            return Ok(());
+        };
+        if shrunk == Shrunk::LeftOver && pages == 1 && at > offset {
+            // Under the lock: a thread that finds no such file any more takes the flag back.
+            let _core = self.core();
+            file.set_short_at(Some(at));
+            self.call_flags.set_short(true);
+            return Ok(());
+        }
+        Err(file.is_cut(at.max(offset)))
+    }
+
     pub(super) fn fail_read(
         &self,
         core: &mut Core,
@@ -176,6 +205,13 @@ impl Engine {
         };
         match (kind, result) {
             (Kind::Read(mut loads), Ok(bytes)) => {
+                if self
+                    .is_whole(&file, first, loads.len(), bytes, Shrunk::Refused)
+                    .is_err()
+                {
+                    self.fail_read(core, io, loads, BAD, later);
+                    return None;
+                }
                 self.zero_rest(&mut loads, bytes);
                 if file.writeback_rules.check.is_some() {
                     let read = OwnRead { io, first, loads };

@@ -150,12 +150,15 @@ impl FrameTable for Frames<'_> {
         if let Some(begun) = self.begin_swap_out(frame) {
             return begun;
         }
+        let key = self.table.key(frame);
+        let file = self.files.get(key.file().0 as usize).and_then(Option::as_ref);
+        if let Some(pages @ 1..) = file.map(|file| file.hole.keeps(key.index().0)) {
+            return BeginWrite::BusyRun(pages);
+        }
         if !self.shut_to_write(frame) {
             return BeginWrite::Busy;
         }
-        let key = self.table.key(frame);
-        let file = self.files.get(key.file().0 as usize);
-        match file.and_then(Option::as_ref) {
+        match file {
             Some(file) if !file.writeback_rules.is_plain() => self.begin_kept(frame, key.index(), file),
             _ => self.table.begin_write(frame),
         }
@@ -261,7 +264,7 @@ impl Engine {
         if begun.iter().any(|page| page.slot.is_none()) {
             return Err(begun.into_iter().map(|page| page.pin).collect());
         }
-        let left = file.len_to_write().saturating_sub(self.offset(first));
+        let left = file.len().saturating_sub(self.offset(first));
         Ok(Copying {
             file: file.clone(),
             token,

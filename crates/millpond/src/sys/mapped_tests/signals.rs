@@ -108,6 +108,55 @@ fn a_touch_behind_the_end_of_a_cut_file_is_a_signal() {
     }
 }
 
+/// It had zeros, and nothing was said.
+#[test]
+fn a_touch_of_what_others_have_cut_off_is_a_signal() {
+    let name = "a_touch_of_what_others_have_cut_off_is_a_signal";
+    if let Some((path, faults)) = child() {
+        let cache = cache(2 << 20).unwrap();
+        let file = open(&cache, &path);
+        let mapping = file.map(.., &MapOptions::new().faults(faults)).unwrap();
+        assert_eq!(touch(&mapping, 0), byte(0));
+        let others = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        others.set_len(300 * PAGE as u64 + 10).unwrap();
+        // Of the page in which it ends there is what is left, as in a kernel's mapping.
+        let left = (touch(&mapping, 300 * PAGE), touch(&mapping, 300 * PAGE + 10));
+        assert_eq!(left, (byte(300), 0));
+        // Others see that these bytes are not the file's.
+        let is_cut = |error| matches!(error, Error::Read { offset, .. } if offset == 300 * PAGE as u64 + 10);
+        let whole = 300 * PAGE..301 * PAGE;
+        assert!(is_cut(mapping.try_read(whole.clone(), |_| ()).unwrap_err()));
+        assert!(is_cut(mapping.copy_to(&mut [0; PAGE], whole.start).unwrap_err()));
+        assert!(is_cut(file.page(300).unwrap_err()));
+        assert_eq!(
+            mapping
+                .try_read(whole.start..whole.start + 10, <[u8]>::len)
+                .unwrap(),
+            10
+        );
+        panic!("page 390 has {}", touch(&mapping, 390 * PAGE));
+    }
+    let folder = folder();
+    let path = folder.path().join("data");
+    if cache(2 << 20).is_none() {
+        return;
+    }
+    for faults in BOTH {
+        file_of(&path, 400);
+        let (signal, said) = ends(name, &path, faults);
+        assert_eq!(signal, Some(libc::SIGBUS), "{said}");
+        let warned = format!(
+            "a thread that has touched byte {} of {}",
+            390 * PAGE,
+            path.display()
+        );
+        assert!(
+            said.contains(&warned) && said.contains("others have cut it"),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn a_write_into_a_mapping_for_reading_is_a_signal() {
     let name = "a_write_into_a_mapping_for_reading_is_a_signal";

@@ -253,8 +253,8 @@ impl World {
                 let bytes = second.change(story.bytes(), size).unwrap();
                 story.begin(device.position(), bytes, false);
                 let cutting = scope.spawn(|| handle.set_len(len).unwrap());
-                until("the cut", || handle.len() == len);
-                (0..100).for_each(|_| std::thread::yield_now());
+                // It waits for the write.
+                (0..1000).for_each(|_| std::thread::yield_now());
                 faulty.release().unwrap();
                 cutting.join().unwrap();
                 story.end(device.position());

@@ -85,9 +85,17 @@ pub(crate) enum Op {
         at: At,
         len: u32,
     },
+    /// Which the device may refuse, as it may the next one.
     SetLen {
         handle: u8,
         at: At,
+        is_refused: bool,
+    },
+    Punch {
+        handle: u8,
+        at: At,
+        len: u32,
+        is_refused: bool,
     },
     /// No other program has changed the file, so nothing is to be seen of it.
     Invalidate {
@@ -187,7 +195,17 @@ impl Op {
                 pages: [page, from, draw.bits() as u16],
                 seed,
             },
-            52..=58 => SetLen { handle, at },
+            52..=56 => SetLen {
+                handle,
+                at,
+                is_refused: seed < 40,
+            },
+            57 | 58 => Punch {
+                handle,
+                at,
+                len,
+                is_refused: seed < 100,
+            },
             59..=62 => Invalidate { handle, at, len },
             63..=66 => Sync { handle },
             67 => SyncAll,

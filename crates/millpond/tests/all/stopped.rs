@@ -6,8 +6,7 @@
     reason = "a test fails by panicking, and tells its parent where it is"
 )]
 
-mod support;
-
+use crate::support::{Kind, linger, skip, until};
 use millpond::{Error, OpenOptions, PageCache, SwapFile};
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,7 +15,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Kind, linger, skip, until};
 
 /// Says to the test that it is the process which will be stopped, and where its files are.
 const CHILD: &str = "MILLPOND_STOPPED_CHILD";
@@ -93,7 +91,7 @@ fn a_process_that_was_stopped_gives_nothing_up_and_warns_of_nothing() {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "a_process_that_was_stopped_gives_nothing_up_and_warns_of_nothing",
+            "stopped::a_process_that_was_stopped_gives_nothing_up_and_warns_of_nothing",
             "--nocapture",
         ])
         .env(CHILD, folder.path())

@@ -1,0 +1,103 @@
+//! Pages that memory and the device give up together: nothing happens to them while the device is asked.
+//!
+//! ```text
+//!   a hole is made: no thread changes one of the pages, no write of one begins
+//!     │ threads that had one in hand let go, writes that had begun end
+//!     │        └─ a guard, which is kept: no hole any more until it is dropped, then again
+//!     ▼
+//!   the device is asked ─┬─ yes: they leave memory
+//!                        └─ no: all is as it was
+//! ```
+//!
+//! So a page's content in memory is what readers see until the device has agreed, and nothing older: what is on the device is
+//! not read before, nor written afterwards. Pages that are open in a mapping stay so: what is stored there until they leave
+//! goes with them. The hole is not kept while a guard is waited for, since the thread that has the
+//! guard may want another of the pages, or memory.
+
+use super::Engine;
+use crate::error::Result;
+use crate::files::{FileInner, Making};
+use crate::frames::state::State;
+use crate::frames::wait::SLOW_AFTER;
+use millpond_core::units::{FrameNo, PageKey};
+use std::ops::Range;
+use std::thread::yield_now;
+use std::time::Instant;
+
+/// A page that a thread has in hand for longer than a call does.
+pub(crate) struct InChange {
+    key: PageKey,
+    frame: FrameNo,
+}
+
+impl Engine {
+    /// No thread changes one of the pages and none is written, until the answer is dropped. The caller keeps others from
+    /// changing the length, and holds none of these pages.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned). Inside: a thread keeps one of them; try again after
+    /// [`Engine::wait_changed`], with no page in hand.
+    pub(crate) fn try_quiet<'a>(
+        &self,
+        file: &'a FileInner,
+        pages: Range<u64>,
+    ) -> Result<std::result::Result<Making<'a>, InChange>> {
+        let hole = file.hole.make(&pages);
+        let mut in_change = None;
+        self.each_held(file, pages, |held| {
+            for &(key, frame) in held.iter() {
+                if in_change.is_some() {
+                    break;
+                }
+                if !self.lets_go(key, frame)? {
+                    in_change = Some(InChange { key, frame });
+                }
+                self.table.wait_written(frame, key);
+            }
+            self.call_flags.check()
+        })?;
+        Ok(match in_change {
+            None => Ok(hole),
+            Some(in_change) => Err(in_change),
+        })
+    }
+
+    /// As [`Engine::try_quiet`], and waits for guards. The caller holds no page.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(crate) fn quiet<'a>(&self, file: &'a FileInner, pages: Range<u64>) -> Result<Making<'a>> {
+        loop {
+            match self.try_quiet(file, pages.clone())? {
+                Ok(hole) => return Ok(hole),
+                Err(in_change) => self.wait_changed(file, &in_change),
+            }
+        }
+    }
+
+    /// Waits until the thread that had the page in hand has let go of it.
+    pub(crate) fn wait_changed(&self, file: &FileInner, in_change: &InChange) {
+        let &InChange { key, frame } = in_change;
+        self.watched(file, key.index().0, |slow| {
+            self.table.wait_changed(frame, key, slow)
+        });
+    }
+
+    /// Waits a moment for a thread that has the page in hand: from before the hole was made, or in vain since. `false`: it
+    /// keeps it.
+    fn lets_go(&self, key: PageKey, frame: FrameNo) -> Result<bool> {
+        // A thread that fills it. One that reads it holds nothing that others wait for either.
+        if self.table.word(frame).state() == State::Loading {
+            self.table.wait_loading(frame, key);
+        }
+        let began = Instant::now();
+        while self.table.is_in_change(frame, key) {
+            self.call_flags.check()?;
+            if began.elapsed() >= SLOW_AFTER {
+                return Ok(false);
+            }
+            yield_now();
+        }
+        Ok(true)
+    }
+}
