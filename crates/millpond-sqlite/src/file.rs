@@ -64,8 +64,10 @@ impl Opened {
         setting: impl Fn(&str) -> Option<String>,
         log: &'static dyn Log,
     ) -> Result<Opened, (c_int, String)> {
-        let is_new_journal = asked.creates && !asked.is_database;
-        let failed = |error: Error| (code::of_opening(&error, is_new_journal), error.told(SURFACE));
+        let failed = |error: Error| {
+            let is_new_journal = asked.creates && !asked.is_database && !path.exists();
+            (code::of_opening(&error, is_new_journal), error.told(SURFACE))
+        };
         // A journal and a WAL have their database's parameters, which were heard when that was opened.
         let setting = |name: &str| asked.is_database.then(|| setting(name)).flatten();
         let process = process::with_settings(setting).map_err(|why| (code::CANTOPEN, why))?;

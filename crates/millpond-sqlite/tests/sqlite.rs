@@ -50,6 +50,7 @@ in_python! {
     fn a_parameter_that_is_off_is_off_in_each_form_that_sqlite_knows() { "memory=8M,default=OFF,faults=no,control=0" }
     fn what_is_refused_has_the_number_of_sqlites_own_vfs() { "memory=8M" }
     fn a_journal_that_may_not_be_made_is_a_folder_that_may_only_be_read() { "memory=8M" }
+    fn a_wal_that_may_not_be_read_can_not_be_opened() { "memory=8M" }
     fn each_sqlite_of_a_process_that_loads_it_has_it() { "memory=8M" }
     fn a_named_database_in_memory_is_one_if_it_was_opened_after_the_library_was_loaded() { "memory=8M,default=1" }
 }

@@ -88,13 +88,13 @@ def read_only(path, mode="delete"):
     return connection
 
 
-def load_and_give_up_writing():
+def load_and_give_up_writing(capabilities=1 << 2):
     """Loads the library and leaves root what it needs to read and search everything (CAP_DAC_READ_SEARCH), but not the right
-    to write what its mode forbids. Another user's process might not reach the folder."""
+    to write what its mode forbids; with 0 not to read it either. Another user's process might not reach the folder."""
     load()
-    version_3, this_thread, read_search = 0x20080522, 0, 1 << 2
+    version_3, this_thread = 0x20080522, 0
     header = (ctypes.c_uint32 * 2)(version_3, this_thread)
-    effective_permitted_inheritable = (ctypes.c_uint32 * 6)(read_search, read_search)
+    effective_permitted_inheritable = (ctypes.c_uint32 * 6)(capabilities, capabilities)
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.capset(header, effective_permitted_inheritable) == 0, os.strerror(ctypes.get_errno())
 

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import sqlite3
 
 from common import LIBRARY, MODES, Sqlite, ask, check, fails, is_root, load, load_and_give_up_writing, ours, plain
@@ -237,6 +238,28 @@ def a_journal_that_may_not_be_made_is_a_folder_that_may_only_be_read(folder):
         connection = sqlite3.connect(f"file:{folder}/closed/data.db?vfs={vfs}", uri=True, isolation_level=None)
         try:
             connection.execute("insert into t values(1)")
+        except sqlite3.Error as error:
+            said.append((str(error), getattr(error, "sqlite_errorname", "")))
+        connection.close()
+    assert len(said) == 2 and said[0] == said[1], said
+
+
+def a_wal_that_may_not_be_read_can_not_be_opened(folder):
+    if not is_root("a WAL that may not be read"):
+        return
+    connection = plain(f"{folder}/data.db")
+    connection.execute("pragma journal_mode=wal")
+    connection.execute("create table t(a)")
+    for vfs in ("unix", "millpond"):
+        for ending in ("", "-wal"):
+            shutil.copy(f"{folder}/data.db{ending}", f"{folder}/{vfs}.db{ending}")
+        os.chmod(f"{folder}/{vfs}.db-wal", 0)
+    load_and_give_up_writing(0)
+    said = []
+    for vfs in ("unix", "millpond"):
+        connection = sqlite3.connect(f"file:{folder}/{vfs}.db?vfs={vfs}", uri=True)
+        try:
+            connection.execute("select * from t")
         except sqlite3.Error as error:
             said.append((str(error), getattr(error, "sqlite_errorname", "")))
         connection.close()
