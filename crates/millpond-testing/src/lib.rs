@@ -9,10 +9,10 @@
 //! | what the engine does with an error of the disk, or a full one | [`Faulty`]: chosen reads, writes, syncs and changes of length fail, stop short, come late or hang |
 //! | what it finds after a loss of power | [`Crashing`]: of one run, every file that a crash at any moment could have left |
 //! | how it behaves on a disk that is not at hand | [`Modelled`]: the time that a rotating disk, an SSD or an NVMe drive would take |
+//! | what a reader of bytes from outside does with those that are nearly right | [`mutants::check`]: edited samples, in a process whose memory and time are bounded |
 //!
-//! They stand on one another and on any other [`Device`](millpond::device::Device). A device of your own is held against what
-//! every device promises by [`conformance::check`]. What an engine asked for while it ran is
-//! in a trace ([`PageCache::record`](millpond::PageCache::record)). `docs/TESTING.md` goes through all of it with an
+//! The devices stand on one another and on any other [`Device`](millpond::device::Device). A device of your own is held
+//! against what every device promises by [`conformance::check`]. What an engine asked for while it ran is in a trace ([`PageCache::record`](millpond::PageCache::record)). `docs/TESTING.md` goes through all of it with an
 //! append-only log, and finds two planted bugs in it.
 //!
 //! ```
@@ -40,12 +40,13 @@
 
 // Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
 //
-//   1  conformance  crash  fault  modelled   devices around a device, each by itself, and what all promise
+//   1  conformance  crash  fault  modelled  mutants   devices around a device, each by itself, what all promise; inputs
 
 pub mod conformance;
 mod crash;
 mod fault;
 mod modelled;
+pub mod mutants;
 
 pub use crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
 pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
