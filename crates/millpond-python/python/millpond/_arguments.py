@@ -3,6 +3,7 @@
 import math
 import operator
 import os
+import tokenize
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from . import _millpond
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SWAP_FOLDER = "/var/tmp"
+# What numpy says of a file that begins as a .npy file and is none.
+NOT_NPY = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, tokenize.TokenError)
 MODES = {"r": "r", "readonly": "r", "r+": "r+", "readwrite": "r+", "w+": "w+", "write": "w+"}
 
 
@@ -152,8 +155,11 @@ def npy_array(path, mode):
     with open(asked.path, "rb") as file:
         if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
             raise ValueError(f"{asked.path} is no .npy file: open_array takes others, and an .npz has to be unpacked")
-    # It maps the file and touches nothing of it.
-    is_there = np.load(asked.path, mmap_mode="r", allow_pickle=False)
+    try:
+        # It maps the file and touches nothing of it.
+        is_there = np.load(asked.path, mmap_mode="r", allow_pickle=False)
+    except NOT_NPY as error:
+        raise ValueError(f"{asked.path} can't be loaded: {error}") from error
     order = "C" if is_there.flags.c_contiguous else "F"
     return asked._replace(dtype=is_there.dtype, offset=is_there.offset, shape=is_there.shape, order=order)
 
