@@ -9,6 +9,7 @@ use crate::sys::clock::Patience;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{Instant, Nanos, PageCount, PageIndex, PageKey};
+use parking_lot::{Mutex, MutexGuard};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -60,6 +61,9 @@ impl Waiting {
 
 /// A call that waits for a frame asks again after so long at most.
 const ASKS_EVERY: Duration = Duration::from_millis(250);
+
+/// A thread that waits for another's turn to be over sleeps for so long at a time.
+const LOCK_SLEEP: Duration = Duration::from_secs(1);
 
 /// How long a call that has `waited` for a frame waits before it asks again, where the core says `at_most`. That bound
 /// is for what is not announced: a guard that is dropped. Each time the call asks, all of memory is looked through:
@@ -213,6 +217,25 @@ impl Engine {
     /// How long a call waits for a frame, or for pages to be written, before it gives up.
     pub(crate) fn patience(&self) -> Duration {
         Duration::from_nanos(self.core().manager.options().alloc_timeout.0)
+    }
+
+    /// Locks what a thread may hold that waits for frames.
+    ///
+    /// # Errors
+    /// [`Error::NoFrames`].
+    pub(super) fn lock_in_time<'a, T>(&self, lock: &'a Mutex<T>) -> Result<MutexGuard<'a, T>> {
+        let mut patience = Patience::new();
+        loop {
+            let (waited, most) = (patience.waited(), self.patience());
+            if waited > most {
+                return Err(self.no_frames(waited));
+            }
+            let slept = (most - waited).clamp(Duration::from_millis(1), LOCK_SLEEP);
+            if let Some(locked) = lock.try_lock_for(slept) {
+                return Ok(locked);
+            }
+            patience.slept(slept);
+        }
     }
 
     pub(super) fn no_frames(&self, waited: Duration) -> Error {

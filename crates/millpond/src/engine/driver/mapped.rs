@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::yield_now;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often a fault lets others have the processor because a writer waits for the page, or changes it. Few, as each can take
 /// milliseconds where there are more threads than processors, and the writer may wait for this very thread.
@@ -429,7 +429,7 @@ impl Engine {
         pages: Range<u64>,
     ) -> Result<Vec<SharedPin<&Table<Arena>>>> {
         let mut pins = Vec::with_capacity((pages.end - pages.start) as usize);
-        let (mut turn, mut page, began) = (None, pages.start, Instant::now());
+        let (mut turn, mut page) = (None, pages.start);
         while page < pages.end {
             let may_wait = turn.is_some() || pins.is_empty();
             if let Some(pin) = self.pin_mapped(mapped, page, may_wait)? {
@@ -441,10 +441,7 @@ impl Engine {
             if turn.is_none() {
                 pins.clear();
                 page = pages.start;
-                turn = self.gathering.try_lock_for(self.patience());
-                if turn.is_none() {
-                    return Err(self.no_frames(began.elapsed()));
-                }
+                turn = Some(self.lock_in_time(&self.gathering)?);
             }
         }
         Ok(pins)
