@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -12,6 +13,13 @@ import pytest
 def folder():
     """A folder on a disk, with direct I/O: what the caller says, else where swap is by default."""
     return os.environ.get("MILLPOND_TEST_FOLDER", "/var/tmp")
+
+
+@pytest.fixture
+def path(folder):
+    """Of a file that is not there, in a folder of its own."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        yield os.path.join(own, "a")
 
 
 @pytest.fixture
