@@ -205,8 +205,5 @@ pub(super) fn write_all(ops: &[Op], out: &mut Writer) {
 pub(super) fn read_all(from: &mut Reader<'_>) -> Result<Vec<Op>, FormatError> {
     let count = from.u32()?;
     let ops: Result<Vec<_>, _> = (0..count).map(|_| Op::read(from)).collect();
-    match from.0.is_empty() {
-        true => ops,
-        false => ops.and(Err(FormatError::Length)),
-    }
+    ops.and_then(|ops| from.end().map(|()| ops))
 }

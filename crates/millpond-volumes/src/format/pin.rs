@@ -41,10 +41,11 @@ impl Pin {
         let mut from = Reader::unsealed(bytes)?;
         from.magic(MAGIC)?;
         from.u16()?;
-        Ok(Pin {
+        let pin = Pin {
             number: from.u64()?,
             beat: from.u64()?,
             owner: from.text()?,
-        })
+        };
+        from.end().map(|()| pin)
     }
 }

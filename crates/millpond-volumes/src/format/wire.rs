@@ -80,6 +80,14 @@ impl<'a> Reader<'a> {
         String::from_utf8(text.to_vec()).map_err(|_| FormatError::Value("text"))
     }
 
+    /// Nothing is left.
+    pub(super) fn end(&self) -> Result<(), FormatError> {
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => Err(FormatError::Length),
+        }
+    }
+
     pub(super) fn magic(&mut self, magic: [u8; 4]) -> Result<(), FormatError> {
         match self.chunk::<4>()? == magic {
             true => Ok(()),
