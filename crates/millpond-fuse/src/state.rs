@@ -26,7 +26,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The size of the cache's pages, which answers of one page depend on.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -111,6 +111,8 @@ pub(crate) struct MountState {
     pub(crate) is_writing_back_maps: AtomicBool,
     /// For invalidating what the kernel caches.
     pub(crate) notifier: OnceLock<Notifier>,
+    /// Held while dentries of files that others have removed are invalidated: when that was last done for want of room.
+    pub(crate) looked_for_unlinked: Mutex<Option<Instant>>,
     /// Dentries are being invalidated to get descriptors back.
     pub(crate) invalidating: AtomicBool,
     /// Capabilities that the kernel's FUSE does not have, in sentences.
@@ -158,6 +160,7 @@ impl MountState {
             own_root: Mutex::default(),
             is_writing_back_maps: AtomicBool::new(false),
             notifier: OnceLock::new(),
+            looked_for_unlinked: Mutex::default(),
             invalidating: AtomicBool::new(false),
             unsupported: Mutex::default(),
         }

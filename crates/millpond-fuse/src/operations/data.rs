@@ -283,7 +283,12 @@ impl MountState {
     }
 
     fn sync_file(&self, file: &OpenFile, data_only: bool) -> Result<()> {
-        self.room.wait_for(|| file.content.sync())?;
+        let sync = || self.room.wait_for(|| file.content.sync());
+        let synced = sync();
+        match is_no_room(&synced) && self.invalidate_unlinked_for_room() {
+            true => sync()?,
+            false => synced?,
+        }
         let inode = &file.inode;
         self.check_writeback(inode)?;
         if data_only || !(inode.attributes_changed.swap(false, Ordering::AcqRel)) {

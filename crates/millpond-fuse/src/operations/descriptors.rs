@@ -19,12 +19,15 @@ use rustix::io::{Errno, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often, and after which pause, an open that finds no descriptor left is tried again: a second all together, since the
 /// kernel forgets nothing of the directory in which it waits for an answer.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How often what finds no room has files looked for that others have removed in the source.
+const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_secs(1);
 
 impl MountState {
     /// To be called before one more file becomes known. Returns at once: another thread invalidates.
@@ -65,6 +68,25 @@ impl MountState {
 
     /// Invalidates the dentries of closed files that have no name any more below, each once.
     pub(crate) fn invalidate_unlinked(&self) {
+        let _one_at_a_time = self.looked_for_unlinked.lock();
+        self.let_go_of_unlinked();
+    }
+
+    /// The same because something finds no room, which such a file may have; not more often than once a second. Whether it
+    /// was done. Not to be called for a call that holds a directory, which the kernel needs to drop a name there.
+    pub(super) fn invalidate_unlinked_for_room(&self) -> bool {
+        let Some(mut looked) = self.looked_for_unlinked.try_lock() else {
+            return false;
+        };
+        if looked.is_some_and(|at| at.elapsed() < LOOK_FOR_ROOM_EVERY) {
+            return false;
+        }
+        self.let_go_of_unlinked();
+        *looked = Some(Instant::now());
+        true
+    }
+
+    fn let_go_of_unlinked(&self) {
         for inode in self.inodes.all() {
             let is_unlinked = || rustix::fs::fstat(&inode.fd).is_ok_and(|stat| stat.st_nlink == 0);
             if inode.dentry.lock().is_none() || !is_closed(&inode) || !is_unlinked() {
@@ -72,6 +94,7 @@ impl MountState {
             }
             let dentry = inode.dentry.lock().take();
             if let Some(dentry) = dentry {
+                self.note_removed(&inode);
                 self.invalidate_entry(&inode, &dentry);
             }
         }

@@ -205,7 +205,7 @@ impl MountState {
     }
 
     /// The file has lost a name: it will give its room back if that was the last.
-    fn note_removed(&self, inode: &Inode) {
+    pub(super) fn note_removed(&self, inode: &Inode) {
         if rustix::fs::fstat(&inode.fd).is_ok_and(|stat| stat.st_nlink == 0) {
             let mut data = inode.data.lock();
             data.is_removed = true;

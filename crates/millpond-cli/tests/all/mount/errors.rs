@@ -123,6 +123,22 @@ fn who_removes_a_file_of_a_full_disk_may_write_at_once() {
     file.sync_all().unwrap();
 }
 
+/// The mount keeps the blocks of a file that it knows and others have removed, until it looks for such files.
+#[test]
+fn a_sync_on_a_full_disk_lets_go_of_what_others_have_removed_in_the_source() {
+    let Some(small) = Small::new() else { return };
+    let Some(mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
+        return;
+    };
+    let at = |name: &str| mounted.at().join(name);
+    fs::write(at("other"), vec![1; 4 << 20]).unwrap();
+    File::open(at("other")).unwrap().sync_all().unwrap();
+    let file = File::create_new(at("file")).unwrap();
+    let _ = file.write_all_at(&vec![7; 6 << 20], 0);
+    fs::remove_file(mounted.source().join("other")).unwrap();
+    file.sync_all().unwrap();
+}
+
 #[test]
 fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
     let Some(small) = Small::new() else { return };
