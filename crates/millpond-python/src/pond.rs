@@ -1,9 +1,9 @@
 //! A cache with its budget, and memory for arrays in it.
 
 use millpond::host::{Notice, memory_allowed};
-use millpond::internal::{Surface, mapping_budget, quantity, region_budget};
+use millpond::internal::{Surface, check_mapped_budget, mapping_budget, quantity, region_budget};
 use millpond::settings::{self, SettingError, Value};
-use millpond::units::Bytes;
+use millpond::units::{Bytes, PageSize};
 use millpond::{Error, PageCache, Region, SwapFile};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -139,18 +139,7 @@ impl Pond {
                 // They become warnings of Python's (`new_notices`).
                 builder.on_notice(|_| {}).build()
             })
-            .map_err(|error| match error {
-                Error::BudgetTooSmall {
-                    given,
-                    min,
-                    page_size,
-                } => raise(Error::BudgetTooSmall {
-                    given,
-                    min: min + beside,
-                    page_size,
-                }),
-                other => raise(other),
-            })?;
+            .map_err(|error| too_small(error, 0, beside))?;
         Ok(Pond {
             cache: Mutex::new(Some(Own::new(cache))),
             arrays: AtomicUsize::new(0),
@@ -251,6 +240,33 @@ pub(crate) fn beside(bytes: u64, start: Option<u64>) -> u64 {
     match start {
         None => region_budget(bytes, PAGE_BYTES),
         Some(start) => mapping_budget(start..start.saturating_add(bytes), PAGE_BYTES),
+    }
+}
+
+/// Whether an array that takes `beside` of a budget beside its pages can have this one.
+///
+/// # Errors
+/// How much is enough.
+#[pyfunction]
+pub(crate) fn check_memory(memory: u64, beside: u64) -> PyResult<()> {
+    let without = memory.saturating_sub(beside);
+    let enough = check_mapped_budget(without, PageSize::KIB_4);
+    enough.map_err(|error| too_small(error, memory - without, beside))
+}
+
+/// The same of a budget of which `beside` is taken, and that was so many bytes `larger`.
+fn too_small(error: Error, larger: u64, beside: u64) -> PyErr {
+    match error {
+        Error::BudgetTooSmall {
+            given,
+            min,
+            page_size,
+        } => raise(Error::BudgetTooSmall {
+            given: given + larger,
+            min: min + beside,
+            page_size,
+        }),
+        other => raise(other),
     }
 }
 

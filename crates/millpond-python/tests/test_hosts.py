@@ -148,7 +148,7 @@ def test_where_a_process_may_have_no_more_addresses_that_is_an_error(anyones, ru
         import millpond, resource, sys
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
         try:
-            millpond.empty(1 << 30, "f8", memory="16M", swap=sys.argv[1])
+            millpond.empty(1 << 30, "f8", memory="64M", swap=sys.argv[1])
         except OSError as error:
             print(type(error).__name__)
         """,

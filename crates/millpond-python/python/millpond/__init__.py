@@ -121,12 +121,12 @@ class Pond:
         Raises ValueError also if the file has arrays in another pond of this process, unless all of them only read.
         """
         native, asked = self._open(), _arguments.file_array(path, dtype, mode, offset, shape, order)
-        return _in(native, asked)
+        return _in(native, None, asked)
 
     def load(self, path, mode="r"):
         """The array in a `.npy` file, in this pond: as `millpond.load`."""
         native = self._open()
-        return _in(native, _arguments.npy_array(path, mode))
+        return _in(native, None, _arguments.npy_array(path, mode))
 
     def save(self, path, array):
         """Writes an array into a `.npy` file, within the budget of this pond: as `millpond.save`."""
@@ -239,8 +239,9 @@ def open_array(path, dtype, mode="r", offset=0, shape=None, order="C", *, memory
     be written is an OSError there. A read that fails is SIGBUS for the program, as with `numpy.memmap`, and a line on stderr
     says why.
 
-    `memory` (bytes, or text as "512M", "10%", "auto") is this array's own budget, at least about 1 MiB; no more of it is taken than the
-    array can use. Arrays of one file share one, the larger of theirs. Several files in one budget: `Pond.open_array`.
+    `memory` (bytes, or text as "512M", "10%", "auto") is what this array adds to the budget of all that are opened so, at least about
+    1 MiB, until it is closed or gone; no more of it is taken than the array can use. Arrays of one file add one, the larger of
+    theirs. Where the host decides ("auto") it is the array's own. Files in a budget apart: `Pond.open_array`.
 
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory(dir="/var/tmp")
@@ -256,7 +257,7 @@ def open_array(path, dtype, mode="r", offset=0, shape=None, order="C", *, memory
     """
     asked = _arguments.file_array(path, dtype, mode, offset, shape, order)
     memory = _arguments.memory_of(memory)
-    return _in(_mapped.pond_for(asked, _mapped.size_of(asked), memory), asked)
+    return _in(*_mapped.pond_for(asked, _mapped.size_of(asked), memory), asked)
 
 
 def load(path, mode="r", *, memory):
@@ -267,7 +268,7 @@ def load(path, mode="r", *, memory):
     """
     asked = _arguments.npy_array(path, mode)
     memory = _arguments.memory_of(memory)
-    return _in(_mapped.pond_for(asked, _mapped.size_of(asked), memory), asked)
+    return _in(*_mapped.pond_for(asked, _mapped.size_of(asked), memory), asked)
 
 
 def save(path, array, *, memory):
@@ -284,13 +285,13 @@ def save(path, array, *, memory):
     """
     array = _np.asarray(array)
     asked, memory = _arguments.new_npy(path, array), _arguments.memory_of(memory)
-    native = _mapped.pond_for(asked, array.nbytes, memory)
-    _mapped.save_in(native, asked, array)
+    native, ask = _mapped.pond_for(asked, array.nbytes, memory)
+    _mapped.save_in(native, asked, array, ask)
     _budgets.tell(native)
 
 
-def _in(pond, asked):
-    array = _mapped.array_in(pond, asked)
+def _in(pond, ask, asked):
+    array = _mapped.array_in(pond, asked, ask)
     _budgets.tell(pond)
     return array
 

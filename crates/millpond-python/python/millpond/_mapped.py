@@ -33,13 +33,13 @@ def files_of(identity):
 
 
 def pond_for(asked, size, memory):
-    """The pond of an array that is to have a budget of its own, of `size` bytes: where its file is already, if it is."""
+    """The pond of an array of `size` bytes that is in none of the user's, where its file is already, if it is; and what it asks
+    for, for `array_in`."""
     # No more than it can use: beside its own pages 4 bytes for each page of the file up to its end, and what an array has.
     memory = memory.up_to(size + size // 8 + (asked.offset + size) // 512 + _budgets.BESIDE)
     here = files_of(asked.identity)
     if here:
-        _budgets.raise_own(here[0].pond, memory)
-        return here[0].pond
+        return here[0].pond, _budgets.raise_own(here, memory)
     return _budgets.own(memory, _millpond.beside(size, asked.offset) if size > 0 else 0)
 
 
@@ -50,9 +50,9 @@ def size_of(asked):
     return math.prod(asked.shape) * asked.dtype.itemsize
 
 
-def array_in(pond, asked):
+def array_in(pond, asked, ask=None):
     """An array on a file in `pond`, a native one, as `_arguments.file_array` has checked it."""
-    file = _open_in(pond, asked)
+    file = _open_in(pond, asked, ask)
     here = file.len()
     shape = (_count(asked, here),) if asked.shape is None else asked.shape
     size = math.prod(shape) * asked.dtype.itemsize
@@ -71,14 +71,15 @@ def array_in(pond, asked):
     return array
 
 
-def save_in(pond, asked, array):
+def save_in(pond, asked, array, ask=None):
     """Writes `array` as NumPy does, a part after the other."""
     if any(file.part[1] > 0 and np.may_share_memory(array, np.asarray(file)) for file in files_of(asked.identity)):
         raise ValueError(f"{asked.path} can't be saved to: it is the file that this array is on; flush() saves it")
-    file = _open_in(pond, asked)
+    file = _open_in(pond, asked, ask)
     _files.add(file)
     np.lib.format.write_array(_Output(file), array, allow_pickle=False)
     file.close()
+    _budgets.lower_own(file)
 
 
 class _Output:
@@ -93,7 +94,7 @@ class _Output:
         self._end += len(data)
 
 
-def _open_in(pond, asked):
+def _open_in(pond, asked, ask=None):
     here = files_of(asked.identity)
     elsewhere = [file for file in here if file.pond is not pond]
     if elsewhere and (asked.mode != "r" or any(file.is_writable for file in elsewhere)):
@@ -108,7 +109,9 @@ def _open_in(pond, asked):
                 f"mode 'w+' would cut {asked.path} to {end} bytes below an array of its first {longest}: close or delete that "
                 "before, or open with 'r+'"
             )
-    return File(pond, asked.path, asked.mode)
+    file = File(pond, asked.path, asked.mode)
+    _budgets.holds(file, ask)
+    return file
 
 
 def _count(asked, here):
@@ -141,14 +144,16 @@ def _reopen(name, memory, place, dtype, shape, strides, first):
     """What was pickled: where its pond is, as it was; else for reading."""
     path, mode, start, size = place
     memory = _arguments.Memory(memory, memory)
-    pond, mode = _budgets.named(name), "r" if mode == "r" else "r+"
+    pond, ask, mode = _budgets.named(name), None, "r" if mode == "r" else "r+"
     asked = _arguments.FileArray(path, np.dtype("u1"), mode, start, (size,), "C")
     if pond is None:
-        asked = asked._replace(mode="r")
-        pond = pond_for(asked, size, memory)
+        if not (_budgets.is_here(name) and files_of(asked.identity)):
+            asked = asked._replace(mode="r")
+        pond, ask = pond_for(asked, size, memory)
         _budgets.tell(pond)
-        _budgets.call(pond, name)
-    file = _open_in(pond, asked)
+        if not _budgets.is_shared(name):
+            _budgets.call(pond, name)
+    file = _open_in(pond, asked, ask)
     if file.len() < start + size:
         raise ValueError(f"{path} has {file.len()} bytes, and had {start + size} when this array was pickled")
     _map(file, start, size)
@@ -255,7 +260,7 @@ class MappedArray(np.ndarray):
         file = self._of_file()
         if not file.closed:
             file.close()
-            _budgets.lower_own(file.pond)
+            _budgets.lower_own(file)
         self.flags.writeable = False
 
     @property
@@ -278,6 +283,5 @@ class MappedArray(np.ndarray):
             self._file.sync()
         low, high, first = self._place()
         place = (self._file.path, self._file.mode, self._file.part[0] + low, high - low)
-        pond = self._file.pond
-        name, memory = _budgets.name_of(pond), pond.counters()["memory_bytes"]
+        name, memory = _budgets.name_of(self._file)
         return _reopen, (name, memory, place, self.dtype, self.shape, self.strides, first - low)

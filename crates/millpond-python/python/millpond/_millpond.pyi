@@ -1,13 +1,14 @@
 from os import PathLike
 from typing import Any, final
 
-__all__ = ["Block", "File", "Pond", "__version__", "beside", "memory_of", "size_of"]
+__all__ = ["Block", "File", "Pond", "__version__", "beside", "check_memory", "memory_of", "size_of"]
 
 __version__: str
 
 def memory_of(text: str) -> tuple[int, int]: ...
 def size_of(text: str) -> int: ...
 def beside(bytes: int, start: int | None = None) -> int: ...
+def check_memory(memory: int, beside: int) -> None: ...
 
 @final
 class Pond:

@@ -14,14 +14,25 @@ pub use crate::sys::mapped_file::MappedFile;
 pub use crate::sys::realtime::be_punctual;
 
 use crate::device::DeviceFile;
+use crate::engine::budget::{self, Reserved};
+use crate::error::Result;
 use crate::memory::PAGE_BYTES;
 use crate::memory::covered::Covered;
+use millpond_core::units::{Bytes, PageSize};
 use std::ops::Range;
 
 /// What a budget has to have beside the least that a cache needs, for a mapping of the bytes `range` of a file.
 pub fn mapping_budget(range: Range<u64>, page_size: u64) -> u64 {
     let pages = range.start / page_size..range.end.div_ceil(page_size);
     Covered::default().with(&pages).bytes()
+}
+
+/// Whether a cache with mappings can have this budget.
+///
+/// # Errors
+/// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall).
+pub fn check_mapped_budget(memory: u64, page_size: PageSize) -> Result<()> {
+    budget::frames(Bytes(memory), page_size, Reserved::with_regions(page_size)).map(drop)
 }
 
 /// The same for a region of `bytes`.
