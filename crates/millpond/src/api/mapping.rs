@@ -5,11 +5,13 @@ use crate::api::file::{Advice, File};
 use crate::engine::driver::Engine;
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
+use crate::host::addresses;
 use crate::memory::mapped::MappedFile;
 use crate::memory::{MapOptions, Regions, buffers};
 use crate::sys::addresses::{MappedBytes, RegionMemory};
 use crate::sys::arena::pinned;
 use crate::sys::uffd::Touch;
+use millpond_core::units::Bytes;
 use std::fmt;
 use std::io;
 use std::ops::{Bound, Deref, Range, RangeBounds};
@@ -164,7 +166,8 @@ impl File {
             in_thread::prepare().map_err(setup)?;
         }
         let bytes = options.addresses(self.len(), end);
-        let memory = RegionMemory::of_file(bytes as usize, options.touch()).map_err(setup)?;
+        let memory = RegionMemory::of_file(bytes as usize, options.touch());
+        let memory = memory.map_err(|error| setup(addresses::refused(error, Bytes(bytes))))?;
         regions.exchange.add_region(&memory).map_err(setup)?;
         let mapped = Arc::new(MappedFile::new(self.inner.clone(), memory).map_err(setup)?);
         if options.touch() == Touch::Signals {

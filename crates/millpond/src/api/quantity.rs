@@ -34,9 +34,9 @@ pub fn parse_size(text: &str) -> Result<Bytes, String> {
 pub fn parse_time(text: &str) -> Result<Nanos, String> {
     match nanoseconds(text.trim()) {
         Some(span) if span <= u128::from(TIME_MAX.0) => Ok(Nanos(span as u64)),
-        Some(_) => Err(format!("`{text}` is too long: times go up to 24 hours (1440min)")),
+        Some(_) => Err(format!("`{text}` is too long: times go up to 24h")),
         None => Err(format!(
-            "`{text}` is not a time: give a number with us, ms, s or min, such as 40ms or 2s"
+            "`{text}` is not a time: give a number with us, ms, s, min or h, such as 40ms or 2s"
         )),
     }
 }
@@ -149,6 +149,7 @@ mod tests {
         assert_eq!(parse_time("1.5s"), Ok(Nanos::from_millis(1500)));
         assert_eq!(parse_time("500us"), Ok(Nanos::from_micros(500)));
         assert_eq!(parse_time("2min"), Ok(Nanos::from_secs(120)));
+        assert_eq!(parse_time("1h"), Ok(Nanos::from_secs(3600)));
         for text in ["40", "ms", "-4ms", "4 fortnights"] {
             assert!(parse_time(text).unwrap_err().contains("not a time"), "{text}");
         }

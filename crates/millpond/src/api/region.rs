@@ -3,11 +3,12 @@
 use super::handle::Handle;
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
+use crate::host::addresses;
 use crate::memory::{RegionInner, RegionOptions, buffers};
 use crate::sys::addresses::RegionBytes;
 use crate::sys::uffd::Touch;
 use bytemuck::{AnyBitPattern, Pod};
-use millpond_core::units::FileId;
+use millpond_core::units::{Bytes, FileId};
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
@@ -64,7 +65,8 @@ impl Region {
         if options.touch() == Touch::Signals {
             in_thread::prepare().map_err(setup)?;
         }
-        let bytes = RegionBytes::new(len, options.touch()).map_err(setup)?;
+        let bytes = RegionBytes::new(len, options.touch());
+        let bytes = bytes.map_err(|error| setup(addresses::refused(error, Bytes(len as u64))))?;
         let memory = bytes.memory().clone();
         let inner = Arc::new(RegionInner::new(id, memory, count).map_err(setup)?);
         if let Some(regions) = &cache.engine.regions {

@@ -92,7 +92,7 @@ pub(super) fn check_content(path: &Path, file: &File, metadata: &Metadata) -> io
     }
     let refused = |of: &str| {
         let said = format!(
-            "{} has no length, since {of} makes it up as it is read: read it with std::fs",
+            "{} has no length, since {of} makes it up as it is read: read it without a cache",
             path.display()
         );
         Err(io::Error::new(io::ErrorKind::InvalidInput, said))

@@ -49,7 +49,7 @@ pub(crate) fn to_reserve(needed: Bytes, machine: Bytes) -> Bytes {
     Bytes(Left::now().to_reserve(needed.0, machine.0.max(needed.0)))
 }
 
-/// Why there were none for a cache of `needed`.
+/// Why there were none for `needed` bytes more.
 pub(crate) fn refused(error: io::Error, needed: Bytes) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return error;
@@ -57,9 +57,7 @@ pub(crate) fn refused(error: io::Error, needed: Bytes) -> io::Error {
     match Limited::now() {
         Some(limited) => io::Error::new(
             io::ErrorKind::OutOfMemory,
-            format!(
-                "{limited}, and a cache of {needed} takes about as much: raise that limit, or ask for less"
-            ),
+            format!("{limited}, and about {needed} more are asked for: raise that limit, or ask for less"),
         ),
         None => error,
     }

@@ -115,10 +115,12 @@ impl RingRefusal {
                 disabled,
                 group: host.group,
             },
-            (libc::EPERM | libc::EACCES | libc::ENOSYS, _, true) => RingRefusal::Filter { call, errno },
+            (libc::EINVAL, _, _) if before(LINUX_LEAST) => too_old,
+            (libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EINVAL, _, true) => {
+                RingRefusal::Filter { call, errno }
+            }
             (libc::EPERM | libc::EACCES, _, false) => RingRefusal::NotPermitted,
             (libc::ENOSYS, _, false) => RingRefusal::NotBuilt,
-            (libc::EINVAL, _, _) if before(LINUX_LEAST) => too_old,
             (libc::ENOMEM, _, _) => RingRefusal::Memory {
                 locked_max: host.locked_max,
             },
@@ -133,6 +135,9 @@ impl RingRefusal {
                 "join the group of sysctl kernel.io_uring_group, or set kernel.io_uring_disabled=0".into()
             }
             RingRefusal::Switch { .. } => "set sysctl kernel.io_uring_disabled=0".into(),
+            RingRefusal::Filter { call: "eventfd", .. } => {
+                "allow eventfd2 in the seccomp profile of the container or service".into()
+            }
             RingRefusal::Filter { .. } => {
                 "allow io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile of the container or service"
                     .into()
@@ -199,6 +204,7 @@ fn name(errno: i32) -> String {
         libc::EPERM => "EPERM".into(),
         libc::EACCES => "EACCES".into(),
         libc::ENOSYS => "ENOSYS".into(),
+        libc::EINVAL => "EINVAL".into(),
         _ => errno.to_string(),
     }
 }
@@ -269,6 +275,11 @@ mod tests {
             ),
             (
                 refusal(libc::EINVAL, None, true, new),
+                "a seccomp filter refuses io_uring_setup (EINVAL); allow io_uring_setup, io_uring_enter and \
+                 io_uring_register in the seccomp profile of the container or service",
+            ),
+            (
+                refusal(libc::EINVAL, None, false, new),
                 "io_uring_setup fails: Invalid argument (os error 22); see io_uring_setup(2)",
             ),
         ];

@@ -203,7 +203,8 @@ fn budget(text: &str, allowed: impl Fn() -> Bytes) -> Option<Value> {
     (min <= max).then_some(Value::Auto(MemoryRange { min, max }))
 }
 
-const TIMES: [(&str, u64); 5] = [
+const TIMES: [(&str, u64); 6] = [
+    ("h", 3_600_000_000_000),
     ("min", 60_000_000_000),
     ("s", 1_000_000_000),
     ("ms", 1_000_000),
@@ -247,8 +248,8 @@ fn show_size(f: &mut fmt::Formatter<'_>, bytes: u64) -> fmt::Result {
 }
 
 fn show_time(f: &mut fmt::Formatter<'_>, ns: u64) -> fmt::Result {
-    // A minute is no power of ten.
-    let (unit, factor) = TIMES[1..]
+    // Hours and minutes are no powers of ten.
+    let (unit, factor) = TIMES[2..]
         .iter()
         .find(|(_, factor)| ns >= *factor)
         .unwrap_or(&("s", 1_000_000_000));

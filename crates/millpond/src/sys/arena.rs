@@ -35,6 +35,7 @@ use crate::sys::drops::Drops;
 #[cfg(test)]
 use crate::sys::mapping::HUGE_PAGE;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
+use crate::sys::refusal::explained;
 use crate::sys::uffd::Userfault;
 use millpond_core::units::{Bytes, FrameNo, PageSize};
 use places::{Places, Stale};
@@ -89,13 +90,16 @@ impl Arena {
             false => bytes,
         };
         let mapping = Mapping::new(bytes + 2 * kernel_page(), false)?;
-        mapping.advise(0..mapping.len(), Advice::DoNotDump)?;
-        mapping.advise(0..mapping.len(), Advice::DoNotFork)?;
+        for advice in [Advice::DoNotDump, Advice::DoNotFork] {
+            let advised = mapping.advise(0..mapping.len(), advice);
+            advised.map_err(|error| explained("madvise", error))?;
+        }
         let huge_pages = match exchanged {
             // A page of a huge one can be moved only after that is split, and it can be split only while no
             // part of it is in transit.
             true => {
-                mapping.advise(0..mapping.len(), Advice::SmallPages)?;
+                let advised = mapping.advise(0..mapping.len(), Advice::SmallPages);
+                advised.map_err(|error| explained("madvise", error))?;
                 // Pages are moved only if both sides are locked or neither is, and no region is locked
                 // (`exchange.rs`).
                 mapping.unlock();

@@ -1,6 +1,7 @@
 //! Files without the page cache: the system calls that std does not have.
 
 use super::segment::Segments;
+use crate::sys::refusal::explained;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
@@ -194,7 +195,7 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
     // SAFETY: a name ended by NUL.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
-        return Err(io::Error::last_os_error());
+        return Err(explained("memfd_create", io::Error::last_os_error()));
     }
     // SAFETY: just made, and no other owner knows it.
     Ok(unsafe { File::from_raw_fd(fd) })

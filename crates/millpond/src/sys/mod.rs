@@ -31,6 +31,7 @@ mod own_memory;
 #[cfg(feature = "control")]
 pub(crate) mod peer;
 pub(crate) mod realtime;
+mod refusal;
 pub(crate) mod reserved;
 pub(crate) mod segment;
 pub(crate) mod sigbus;

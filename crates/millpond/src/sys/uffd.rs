@@ -13,6 +13,7 @@ mod open;
 
 use crate::sys::eventfd::Eventfd;
 use crate::sys::mapping::kernel_page;
+use crate::sys::refusal::explained;
 use rustix::event::epoll;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -431,7 +432,9 @@ impl Ear {
     /// # Errors
     /// If the process has too many descriptors.
     pub(crate) fn new(uffd: &Userfault) -> io::Result<Ear> {
-        let (epoll, alarm) = (epoll::create(epoll::CreateFlags::CLOEXEC)?, Eventfd::new(false)?);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
+        let epoll = epoll.map_err(|error| explained("epoll_create1", error.into()))?;
+        let alarm = Eventfd::new(false).map_err(|error| explained("eventfd2", error))?;
         let (of, exclusive) = (epoll::EventData::new_u64, epoll::EventFlags::EXCLUSIVE);
         epoll::add(&epoll, uffd, of(FAULTS), epoll::EventFlags::IN | exclusive)?;
         epoll::add(&epoll, &alarm, of(ALARM), epoll::EventFlags::IN)?;

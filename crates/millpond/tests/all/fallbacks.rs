@@ -434,3 +434,34 @@ fn a_limit_of_locked_memory_that_is_too_low_for_a_ring_is_named() {
     );
     assert_eq!(device, format!("thread pool: {cause}"));
 }
+
+/// It was read as a limit of 0 bytes, so that nothing could be written.
+#[test]
+fn a_limit_of_lengths_that_can_not_be_asked_for_is_none() {
+    let folder = Place::Disk.folder();
+    where_refused(&[always(libc::SYS_prlimit64, libc::EPERM)], || {
+        job(PageCache::builder(), folder.path());
+    });
+}
+
+/// It was userfaultfd that was said to be missing.
+#[test]
+fn what_is_refused_is_named_with_what_allows_it() {
+    for (call, name) in [
+        (libc::SYS_eventfd2, "eventfd2"),
+        (libc::SYS_epoll_create1, "epoll_create1"),
+        (libc::SYS_madvise, "madvise"),
+    ] {
+        let built = where_refused(&[always(call, libc::EPERM)], || {
+            let builder = PageCache::builder()
+                .memory(MEMORY)
+                .mappings(true)
+                .on_notice(|_| {});
+            builder.build().map(drop)
+        });
+        let why = built.unwrap_err().to_string();
+        let is_named = why.contains(&format!("{name} is refused")) && why.contains("seccomp");
+        // Where there is no userfaultfd, that is.
+        assert!(is_named || why.contains("needs userfaultfd"), "{why}");
+    }
+}

@@ -17,6 +17,8 @@ const DEVICE: &str = "/dev/userfaultfd";
 const NEW: u64 = 0xAA00;
 const FLAGS: libc::c_int = libc::O_CLOEXEC | libc::O_NONBLOCK;
 const USER_MODE_ONLY: libc::c_int = 1;
+/// The first Linux that can move pages (`UFFDIO_MOVE`).
+const MOVES: (u32, u32) = (6, 8);
 
 /// A new one, and whether it sees what system calls touch as well.
 ///
@@ -59,7 +61,8 @@ fn owned(answer: libc::c_long) -> io::Result<OwnedFd> {
 
 fn explained(error: &io::Error, is_filtered: bool) -> io::Error {
     let text = match (error.raw_os_error(), is_filtered) {
-        (Some(libc::EPERM | libc::EACCES | libc::ENOSYS), true) => format!(
+        // A kernel gives EINVAL before 5.11 only, which could not move pages either.
+        (Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EINVAL), true) => format!(
             "a seccomp filter refuses it ({error}); allow userfaultfd in the seccomp profile of the container or service, or \
              give it the device {DEVICE}"
         ),
@@ -76,7 +79,13 @@ fn explained(error: &io::Error, is_filtered: bool) -> io::Error {
 /// The kernel refused the features that are needed.
 pub(super) fn too_old(error: &io::Error) -> io::Error {
     let linux = linux_version().map_or(String::new(), |(major, minor)| format!(" {major}.{minor}"));
-    let text = format!("that of Linux{linux} can't move pages ({error}); take Linux 6.8 or newer");
+    let text = match linux_version() >= Some(MOVES) {
+        true => format!(
+            "that of Linux{linux} can move pages, but is refused ({error}), as by a seccomp filter: allow its ioctl in the \
+             profile of the container or service"
+        ),
+        false => format!("that of Linux{linux} can't move pages ({error}); take Linux 6.8 or newer"),
+    };
     io::Error::new(io::ErrorKind::Unsupported, text)
 }
 
@@ -101,6 +110,12 @@ mod tests {
                 "a seccomp filter refuses it",
                 "/dev/userfaultfd",
             ),
+            (
+                libc::EINVAL,
+                true,
+                "a seccomp filter refuses it",
+                "in the seccomp profile",
+            ),
             (libc::ENOSYS, false, "the kernel has none", "CONFIG_USERFAULTFD"),
             (
                 libc::EPERM,
@@ -113,7 +128,11 @@ mod tests {
             assert!(said.starts_with(cause) && said.contains(way), "{said}");
         }
         let old = too_old(&io::Error::from_raw_os_error(libc::EINVAL)).to_string();
-        assert!(old.ends_with("take Linux 6.8 or newer"), "{old}");
+        let way = match linux_version() >= Some(MOVES) {
+            true => "allow its ioctl",
+            false => "take Linux 6.8 or newer",
+        };
+        assert!(old.contains(way), "{old}");
     }
 
     #[test]
