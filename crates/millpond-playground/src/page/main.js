@@ -57,14 +57,14 @@ const showWords = spec => {
   say(by("saw"), spec.saw);
   by("look").replaceChildren(make("b", {}, "What to look at: "), spec.look);
   say(by("note"), spec.published_note);
-  const legend = make("div", { class: "legend" });
+  const legend = make("div", { class: "legend", id: "shades" });
   spec.shades.forEach((name, n) => {
     if (name) legend.append(make("span", {}, make("i", { style: `background: var(--${SHADES[n]})` }), name));
   });
   legend.append(make("span", {}, "lists: warm end left, cold end right"));
   if (spec.shades[5]) legend.append(make("span", {}, "disk: where its head is, and a square for each read and write that waits"));
+  document.getElementById("shades")?.remove();
   by("columns").before(legend);
-  document.querySelectorAll("main > .legend").forEach(old => { if (old !== legend) old.remove(); });
   say(by("plot-label"), spec.plot.label);
   const key = make("span", { class: "legend", id: "plot-key" });
   by("plot-label").append(key);

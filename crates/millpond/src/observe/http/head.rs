@@ -66,7 +66,8 @@ impl Answer {
         let head = format!(
             "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\
              Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
-             Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+             Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
+             script-src 'unsafe-inline' 'wasm-unsafe-eval'; \
              connect-src 'self'; frame-ancestors 'none'; base-uri 'none'\r\n{allow}\r\n",
             self.status,
             self.content_type,
