@@ -5,9 +5,9 @@ use crate::measure::disk::block_device;
 use crate::measure::process;
 use crate::outcome::Setting;
 use millpond::host;
+use millpond::internal::mounts;
 use millpond::internal::quantity::size;
 use millpond_core::units::{Bytes, PageCount};
-use procfs::process::Process;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -58,12 +58,12 @@ pub fn check_free(option: &'static str, value: impl Into<String>, needs: Bytes) 
 /// The type of the file system that holds `dir`, such as `ext4`, if the kernel tells.
 pub fn file_system(dir: &Path) -> Option<String> {
     let dir = dir.canonicalize().ok()?;
-    let mounts = Process::myself().ok()?.mountinfo().ok()?;
     // of mounts over each other the last one is seen
-    let holds = mounts.into_iter().filter(|m| dir.starts_with(&m.mount_point));
+    let mounts = mounts().ok()?.into_iter();
+    let holds = mounts.filter(|mount| dir.starts_with(&mount.point));
     holds
-        .max_by_key(|m| m.mount_point.components().count())
-        .map(|m| m.fs_type)
+        .max_by_key(|mount| mount.point.components().count())
+        .map(|mount| mount.fs_type)
 }
 
 /// Whether files in `dir` live in memory, so that no disk takes part.

@@ -4,11 +4,14 @@
 pub use crate::api::quantity;
 pub use crate::error::told::Surface;
 pub use crate::host::limit::{ControlGroup, GroupVersion, control_groups};
+pub use crate::host::mounts::{MountEntry, mounts, mounts_in};
 pub use crate::host::scratch::ScratchDir;
 pub use crate::observe::record::{Answer, Recorder, Step};
 pub use crate::sys::allocator::give_large_buffers_back;
 pub use crate::sys::cancel::{CancelHeldOff, cancel_point};
+pub use crate::sys::descriptors::hand_on_no_descriptors;
 pub use crate::sys::forks::{Maker, OfProcess};
+pub use crate::sys::limits::{Limits, Resource, resource_limits};
 pub use crate::sys::loop_device::{add_loop_device, remove_loop_device};
 pub use crate::sys::mapped_file::MappedFile;
 pub use crate::sys::realtime::be_punctual;

@@ -1,13 +1,14 @@
 //! A file for one cache alone: a lock of an open file (`F_OFD_SETLK`) that has no other use, so that children close it.
 
+use super::again::open_again;
 use super::{Descriptor, DeviceFile};
 use crate::sys::forks::NotInChildren;
 use crate::sys::locks::{self, Holder};
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Whether a file is locked for one cache.
 #[derive(Debug, Default)]
@@ -71,10 +72,8 @@ impl DeviceFile {
         if let Some(kept) = Descriptor::kept((metadata.dev(), metadata.ino()), true, false) {
             return Ok(kept);
         }
-        let again = File::options()
-            .read(true)
-            .write(true)
-            .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let mut options = File::options();
+        let again = open_again(file, Path::new(self.name()), options.read(true).write(true));
         Ok(Descriptor::new(again.or_else(|_| file.try_clone())?))
     }
 }

@@ -5,6 +5,7 @@
 //! what is cached of its range). Where the file system refuses direct I/O everything goes through the page cache and
 //! is dropped from it afterwards, and the file says so: memory is then used twice for a moment.
 
+use super::again::open_again;
 use super::descriptor::Descriptor;
 use super::exclusive::Exclusive;
 use super::facts::{self, DeviceFacts};
@@ -177,7 +178,7 @@ impl DeviceFile {
             metadata.dev()
         };
         let (major, minor) = (libc::major(number), libc::minor(number));
-        let (direct, direct_reason) = match Direct::open(file, &metadata, (major, minor)) {
+        let (direct, direct_reason) = match Direct::open(file, path, &metadata, (major, minor)) {
             Ok(direct) => {
                 let reason = format!("direct, blocks of {} bytes", direct.block_bytes);
                 (Some(direct), reason)
@@ -385,7 +386,7 @@ impl DeviceFile {
 
 impl Direct {
     /// Opens the same file once more, for direct I/O.
-    fn open(file: &File, metadata: &Metadata, (major, minor): (u32, u32)) -> io::Result<Direct> {
+    fn open(file: &File, path: &Path, metadata: &Metadata, (major, minor): (u32, u32)) -> io::Result<Direct> {
         let alignment = direct::direct_alignment(file);
         if alignment.is_some_and(|alignment| alignment.offset == 0) {
             return Err(io::Error::new(
@@ -397,11 +398,8 @@ impl Direct {
         let kept = Descriptor::kept((metadata.dev(), metadata.ino()), is_writable, true);
         let open = || {
             let mut options = OpenOptions::new();
-            options.read(true).write(is_writable);
-            let opened = options
-                .custom_flags(libc::O_DIRECT)
-                .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
-            opened.map(Descriptor::new)
+            options.read(true).write(is_writable).custom_flags(libc::O_DIRECT);
+            open_again(file, path, &options).map(Descriptor::new)
         };
         let opened = kept.map_or_else(open, Ok)?;
         let (memory_alignment, block_bytes) = match alignment {

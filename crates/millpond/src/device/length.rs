@@ -3,13 +3,14 @@
 //! Both are asked before anything is accepted. Afterwards it is too late: the write is made in the
 //! background, where no caller hears of it, and at the limit of the process the kernel ends that (SIGXFSZ).
 
+use super::again::open_again;
 use super::{Descriptor, DeviceFile};
 use crate::sys::limits::{Resource, limit};
 use rustix::fs::SeekFrom;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All file systems have files so long.
@@ -109,8 +110,9 @@ impl DeviceFile {
         if self.is_direct() {
             return Ok(rustix::fs::seek(self.descriptor(true), to)?);
         }
-        let path = format!("/proc/self/fd/{}", self.descriptor(false).as_raw_fd());
-        let own = Descriptor::new(File::open(path)?);
+        let mut options = File::options();
+        let again = open_again(self.buffered.file(), Path::new(self.name()), options.read(true));
+        let own = Descriptor::new(again?);
         Ok(rustix::fs::seek(own, to)?)
     }
 

@@ -27,6 +27,7 @@
 //!
 //! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
 
+mod again;
 mod calibration;
 mod descriptor;
 mod exclusive;

@@ -1,6 +1,8 @@
 //! What people call a device: `vda1`, or `overlay at /` where there is no disk of its own below the file system.
 
+use crate::host::mounts::{MountEntry, mounts};
 use std::fs;
+use std::path::Path;
 
 /// The name of the device with this number, as the system has it now. Reads a link in sysfs, and the list of mounts if
 /// that is not there.
@@ -8,29 +10,18 @@ pub fn device_name(device: u64) -> String {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok();
     let disk = link.and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
-    let mount = || of_mounts(&fs::read_to_string("/proc/self/mountinfo").ok()?, major, minor);
+    let mount = || of_mounts(&mounts().ok()?, &format!("{major}:{minor}"));
     disk.or_else(mount).unwrap_or_else(|| format!("{major}:{minor}"))
 }
 
-/// `31 23 0:28 / /mnt rw,relatime shared:1 - btrfs /dev/vdb rw`, by the third word; behind the dash are the
-/// file system and where it is. A file system whose disk is named there gets its name.
-fn of_mounts(mounts: &str, major: u32, minor: u32) -> Option<String> {
-    let number = format!("{major}:{minor}");
-    let of_line = |line: &str| {
-        let (mount, system) = line.split_once(" - ")?;
-        let mut words = mount.split(' ').skip(2);
-        if words.next()? != number {
-            return None;
-        }
-        let point = words.nth(1)?;
-        let mut system = system.split(' ');
-        let (kind, source) = (system.next()?, system.next()?);
-        Some(match source.strip_prefix("/dev/") {
-            Some(disk) => format!("{disk} ({kind})"),
-            None => format!("{kind} at {point}"),
-        })
-    };
-    mounts.lines().find_map(of_line)
+/// A file system whose disk is named there gets its name.
+fn of_mounts(mounts: &[MountEntry], device: &str) -> Option<String> {
+    let mount = mounts.iter().find(|mount| mount.device == device)?;
+    let kind = &mount.fs_type;
+    Some(match Path::new(&mount.source).strip_prefix("/dev/") {
+        Ok(disk) => format!("{} ({kind})", disk.display()),
+        Err(_) => format!("{kind} at {}", mount.point.display()),
+    })
 }
 
 #[cfg(test)]
@@ -39,11 +30,21 @@ mod tests {
 
     #[test]
     fn a_file_system_without_a_disk_is_called_by_its_place_and_others_by_their_disk() {
-        let mounts = "22 1 0:21 / / rw shared:1 - overlay overlay rw\n\
-                      31 22 0:28 /sub /mnt/a rw,relatime - btrfs /dev/vdb rw\n";
-        assert_eq!(of_mounts(mounts, 0, 21).as_deref(), Some("overlay at /"));
-        assert_eq!(of_mounts(mounts, 0, 28).as_deref(), Some("vdb (btrfs)"));
-        assert_eq!(of_mounts(mounts, 0, 2), None);
+        let mount = |device: &str, point: &str, kind: &str, source: &str| MountEntry {
+            device: device.into(),
+            root: "/".into(),
+            point: point.into(),
+            fs_type: kind.into(),
+            source: source.into(),
+            options: Vec::new(),
+        };
+        let mounts = [
+            mount("0:21", "/", "overlay", "overlay"),
+            mount("0:28", "/mnt/a", "btrfs", "/dev/vdb"),
+        ];
+        assert_eq!(of_mounts(&mounts, "0:21").as_deref(), Some("overlay at /"));
+        assert_eq!(of_mounts(&mounts, "0:28").as_deref(), Some("vdb (btrfs)"));
+        assert_eq!(of_mounts(&mounts, "0:2"), None);
         assert_eq!(device_name(rustix::fs::makedev(4095, 77)), "4095:77");
     }
 }

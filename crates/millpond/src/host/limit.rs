@@ -12,13 +12,14 @@
 //! A process in a group namespace sees itself in `/`; one whose path the mount does not show (a bind mount of another
 //! group, or `/..`) gets the group at the mount point.
 
+use super::mounts::mounts_in;
 use super::{Notice, field};
 use crate::size::Size;
 use millpond_core::units::Bytes;
-use procfs::process::MountInfos;
-use procfs::{FromRead, ProcessCGroups};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 /// From here on a limit is none: in version 1 it is then 2^63 less a page.
@@ -96,26 +97,21 @@ fn available_below(root: &Path) -> Option<u64> {
 
 pub(super) fn groups_below(root: &Path) -> Vec<ControlGroup> {
     let own = root.join("proc/self");
-    let (Ok(groups), Ok(mounts)) = (
-        ProcessCGroups::from_file(own.join("cgroup")),
-        MountInfos::from_file(own.join("mountinfo")),
-    ) else {
+    let (Ok(groups), Ok(mounts)) = (fs::read(own.join("cgroup")), mounts_in(&own)) else {
         return Vec::new();
     };
     let mut found: Vec<ControlGroup> = Vec::new();
     for mount in mounts {
         let version = match mount.fs_type.as_str() {
-            "cgroup" if mount.super_options.contains_key("memory") => GroupVersion::One,
+            "cgroup" if mount.options.iter().any(|option| option == "memory") => GroupVersion::One,
             "cgroup2" => GroupVersion::Two,
             _ => continue,
         };
-        let group = groups.0.iter().find(|group| match version {
-            GroupVersion::One => group.controllers.iter().any(|name| name == "memory"),
-            GroupVersion::Two => group.hierarchy == 0,
-        });
-        let Some(group) = group else { continue };
-        let point = under(root, &mount.mount_point);
-        for path in upwards(&point, Path::new(&mount.root), Path::new(&group.pathname)) {
+        let Some(group) = own_group(&groups, version) else {
+            continue;
+        };
+        let point = under(root, &mount.point);
+        for path in upwards(&point, &mount.root, group) {
             let group = ControlGroup { path, version };
             if !found.contains(&group) {
                 found.push(group);
@@ -123,6 +119,24 @@ pub(super) fn groups_below(root: &Path) -> Vec<ControlGroup> {
         }
     }
     found
+}
+
+/// The path in `/proc/self/cgroup`, in lines such as `4:memory:/box` and `0::/box`.
+fn own_group(groups: &[u8], version: GroupVersion) -> Option<&Path> {
+    let lines = groups.split(|&byte| byte == b'\n');
+    let paths = lines.filter_map(|line| {
+        let mut fields = line.splitn(3, |&byte| byte == b':');
+        let (number, controllers) = (fields.next()?, fields.next()?);
+        let is_it = match version {
+            GroupVersion::One => controllers
+                .split(|&byte| byte == b',')
+                .any(|name| name == b"memory"),
+            GroupVersion::Two => number == b"0",
+        };
+        fields.next().filter(|_| is_it)
+    });
+    let mut paths = paths.map(|path| Path::new(OsStr::from_bytes(path)));
+    paths.next()
 }
 
 /// The directories from a process's own group up to the mount, of which only what is below `shown` is seen.

@@ -33,6 +33,7 @@ pub(crate) mod addresses;
 pub(crate) mod hook;
 mod huge;
 pub(crate) mod limit;
+pub(crate) mod mounts;
 mod notice;
 mod places;
 mod ring;
@@ -45,7 +46,7 @@ pub use ring::RingRefusal;
 
 pub(crate) use huge::small_pages;
 pub(crate) use limit::{MemoryRefusal, check_memory, free_memory};
-pub(crate) use notice::Notices;
+pub(crate) use notice::{NO_PROC, Notices};
 pub(crate) use places::{MemoryGroup, Stalls, places};
 
 pub use crate::sys::linux_version;

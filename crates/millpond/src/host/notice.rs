@@ -10,6 +10,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+/// Why a file can't be opened once more.
+pub(crate) const NO_PROC: &str = "there is no /proc here, by which it would be opened once more";
+
 /// Something that the cache does without. `Display` is one line: the cause, what happens instead, the mend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -120,6 +123,7 @@ impl Notice {
     pub fn mend(&self) -> String {
         match self {
             Notice::NoRing(refusal) => refusal.mend(),
+            Notice::NoDirect { why, .. } if why == NO_PROC => "mount /proc, or open the file by a name".into(),
             Notice::NoDirect { .. } => "put the file on ext4, xfs or btrfs".into(),
             Notice::NoDontCache { .. } => {
                 "take Linux 6.14 with ext4, xfs or btrfs, or a file system with direct I/O".into()

@@ -4,6 +4,7 @@
 //! same prefix in the same place removes every such directory whose lock no process holds any more, and what is mounted
 //! there.
 
+use super::mounts::mounts;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -84,14 +85,10 @@ fn sweep(dir: &Path, prefix: &str) {
 
 /// Takes away what the killed process has mounted below it, which would be in the way.
 fn detach(path: &Path) {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    let mounts = mounts().unwrap_or_default();
+    let points = mounts.iter().map(|mount| &mount.point);
     // What is mounted last lies within what is mounted first.
-    let within: Vec<_> = points
-        .map(Path::new)
-        .filter(|point| point.starts_with(path))
-        .collect();
-    for point in within.into_iter().rev() {
+    for point in points.rev().filter(|point| point.starts_with(path)) {
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
         if rustix::mount::unmount(point, flags) == Err(Errno::PERM) {
             // For a user other than root there is a helper. What it can't remove stays in the way.
@@ -147,7 +144,7 @@ mod tests {
     #[test]
     fn what_a_killed_process_has_mounted_goes_with_it() {
         let dir = tempfile::tempdir().unwrap();
-        let point = dir.path().join("millpond-lab-1/fuse-point");
+        let point = dir.path().join("millpond-lab-1/fuse point");
         fs::create_dir_all(&point).unwrap();
         fs::write(dir.path().join("millpond-lab-1/.lock"), "").unwrap();
         let kept = dir.path().join("kept");

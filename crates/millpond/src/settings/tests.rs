@@ -68,6 +68,23 @@ fn a_range_is_said_as_it_is_typed() {
     }
 }
 
+/// `1h` was refused with "1ms to 1h".
+#[test]
+fn both_ends_of_what_is_said_to_be_allowed_can_be_typed() {
+    for setting in SETTINGS.iter().filter(|setting| setting.kind != Kind::Memory) {
+        let allowed = setting.allowed();
+        let ends = allowed.split(", or ").flat_map(|range| range.split(" to "));
+        for end in ends.filter(|end| end.starts_with(|c: char| c.is_ascii_digit())) {
+            let end = end.split(" of ").next().unwrap().trim_end_matches(" (off)");
+            assert!(
+                Value::parse(setting.kind, end).is_some(),
+                "{}: {end}",
+                setting.name
+            );
+        }
+    }
+}
+
 #[test]
 fn a_form_that_is_chosen_has_its_settings_and_the_others_have_not() {
     for setting in SETTINGS.iter().filter(|s| s.of.is_some()) {

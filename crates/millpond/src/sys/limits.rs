@@ -1,32 +1,62 @@
 //! What this process may have: the limits that `ulimit` shows, and what it has of them.
 
 use std::fs;
+use std::io;
 
 /// What there is a limit for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Resource {
+pub enum Resource {
     /// Bytes of addresses (`ulimit -v`).
     Addresses,
     /// Bytes of memory that can be written and is the process's own, there or not (`ulimit -d`).
     Data,
     /// Bytes of a file that is written (`ulimit -f`).
     FileLength,
+    /// Open files (`ulimit -n`).
+    Descriptors,
+    /// Bytes of locked memory (`ulimit -l`).
+    Locked,
 }
 
-/// The limit that is in force; `None`: there is none, or the process may not ask.
-pub(crate) fn limit(resource: Resource) -> Option<u64> {
+/// Limits; `None`: there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// What is in force.
+    pub current: Option<u64>,
+    /// To what the process may raise it.
+    pub maximum: Option<u64>,
+}
+
+/// The limits of this process.
+///
+/// # Errors
+/// The system's: a seccomp filter may refuse prlimit(2), and then nothing is known.
+pub fn resource_limits(resource: Resource) -> io::Result<Limits> {
     let resource = match resource {
         Resource::Addresses => libc::RLIMIT_AS,
         Resource::Data => libc::RLIMIT_DATA,
         Resource::FileLength => libc::RLIMIT_FSIZE,
+        Resource::Descriptors => libc::RLIMIT_NOFILE,
+        Resource::Locked => libc::RLIMIT_MEMLOCK,
     };
     let mut found = libc::rlimit {
         rlim_cur: libc::RLIM_INFINITY,
         rlim_max: libc::RLIM_INFINITY,
     };
-    // SAFETY: a structure of that call, which outlives it. A refusal leaves it as it is.
-    unsafe { libc::getrlimit(resource, &raw mut found) };
-    (found.rlim_cur != libc::RLIM_INFINITY).then_some(found.rlim_cur)
+    // SAFETY: a structure of that call, which outlives it.
+    if unsafe { libc::getrlimit(resource, &raw mut found) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let known = |value: libc::rlim_t| (value != libc::RLIM_INFINITY).then_some(value);
+    Ok(Limits {
+        current: known(found.rlim_cur),
+        maximum: known(found.rlim_max),
+    })
+}
+
+/// The limit that is in force; `None`: there is none, or the process may not ask.
+pub(crate) fn limit(resource: Resource) -> Option<u64> {
+    resource_limits(resource).ok()?.current
 }
 
 /// How much of it the process has; 0 if that can't be known, without `/proc`.
@@ -34,7 +64,7 @@ pub(crate) fn used(resource: Resource) -> u64 {
     let name = match resource {
         Resource::Addresses => "VmSize:",
         Resource::Data => "VmData:",
-        Resource::FileLength => return 0,
+        Resource::FileLength | Resource::Descriptors | Resource::Locked => return 0,
     };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));

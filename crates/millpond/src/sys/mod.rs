@@ -14,6 +14,7 @@ mod closed_tests;
 pub(crate) mod copies;
 #[cfg(test)]
 pub(crate) mod counted;
+pub(crate) mod descriptors;
 pub(crate) mod direct;
 mod drops;
 mod eventfd;

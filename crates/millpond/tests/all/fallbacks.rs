@@ -340,6 +340,18 @@ fn a_file_system_that_refuses_direct_io_is_told_once_on_stderr() {
     );
 }
 
+/// Direct I/O was given up, since the file was opened for it by its link in /proc, and ext4 was told to be the cause.
+#[test]
+fn without_proc_direct_io_is_had_by_the_files_name() {
+    let folder = Place::Disk.folder();
+    let usual = usual_lines(folder.path());
+    let Some((mut said, _)) = child("job", folder.path(), "umount -l /proc") else {
+        return;
+    };
+    said.retain(|line| !usual.contains(line));
+    assert_eq!(said, [""; 0]);
+}
+
 #[test]
 fn a_switch_of_the_administrator_is_named() {
     let folder = Place::Disk.folder();

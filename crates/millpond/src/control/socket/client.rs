@@ -1,6 +1,7 @@
 //! The other end: asks a cache.
 
 use super::{other, place};
+use crate::sys::peer::peer;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -31,6 +32,13 @@ impl Client {
         };
         client.wait_at_most(ANSWER_WAIT_MAX)?;
         Ok(client)
+    }
+
+    /// The number of the process whose cache it is, whether it answers or not. `None` if it is in a PID namespace that this one
+    /// does not see.
+    pub fn process(&self) -> Option<u32> {
+        let (process, _) = peer(self.stream.get_ref()).ok()?;
+        (process != 0).then_some(process)
     }
 
     /// Waits for an answer for so long, in place of a minute; [`io::ErrorKind::TimedOut`] then. A client whose answer has not
