@@ -15,7 +15,7 @@
 //!   4  lab  umount  service                    lab only with the feature `lab`
 //!   3  top  mount                              what serves, and what shows
 //!   2  control                                 running caches, through their sockets
-//!   1  address  complete  directories  log  man  signals  without_lab
+//!   1  address  complete  daemon  directories  log  man  signals  silence  without_lab
 //!   0  failure
 //! ```
 #![forbid(unsafe_code)]
@@ -32,6 +32,7 @@ macro_rules! say {
 mod address;
 mod complete;
 mod control;
+mod daemon;
 mod directories;
 mod doctor;
 mod failure;
@@ -46,6 +47,7 @@ mod man;
 mod mount;
 mod service;
 mod signals;
+mod silence;
 mod top;
 mod umount;
 

@@ -1,8 +1,8 @@
 //! `millpond mount`: a directory through the cache, for any program.
-//!
-//! In the background the program starts itself once more, in a session of its own, and ends when that one has mounted.
 
 use crate::address::local_address;
+use crate::control::shown_path;
+use crate::daemon::{self, LogFile, PidFile, leave_terminal, nowhere};
 use crate::failure::Failure;
 use crate::log;
 use crate::signals::{self, Signals};
@@ -12,12 +12,13 @@ use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
 use millpond_fuse::{Mount, MountError, Options, Unmounted};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 use tracing_subscriber::filter::LevelFilter;
@@ -161,9 +162,11 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     if args.daemon && !args.in_background {
         return start_in_background(args);
     }
-    let (log, syslog) = match (&args.log, args.in_background) {
+    let log_file = args.log.as_deref().filter(|_| args.in_background);
+    let log_file = log_file.map(LogFile::at).transpose()?;
+    let (log, syslog) = match (&log_file, args.in_background) {
         (_, false) => (None, None),
-        (Some(log), true) => (Some(open_log(log)?), None),
+        (Some(log), true) => (Some(log.open()?), None),
         (None, true) => match log::Syslog::open()? {
             Some((log, syslog)) => (Some(log), Some(syslog)),
             None => {
@@ -175,7 +178,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
             }
         },
     };
-    let code = mount_with(args, log);
+    let code = mount_with(args, log, log_file.as_ref());
     if let Some(syslog) = syslog {
         if let Err(failure) = &code
             && let Some(message) = &failure.message
@@ -189,17 +192,17 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     code
 }
 
-fn nowhere() -> io::Result<File> {
-    OpenOptions::new().write(true).open("/dev/null")
-}
-
-fn mount_with(args: &MountArgs, log: Option<File>) -> Result<ExitCode, Failure> {
+fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -> Result<ExitCode, Failure> {
     if args.in_background {
         // Not ended by what ends the terminal. It fails if we have a session already.
         let _ = rustix::process::setsid();
     }
     let _log = log::start(args.log_level)?;
-    let signals = Signals::catch()?;
+    // Without a terminal there is none that hangs up: the signal asks for another log.
+    let signals = match args.in_background {
+        true => Signals::catch_in_background()?,
+        false => Signals::catch()?,
+    };
     signals::outlive_long_files()?;
     let mount = Mount::new(&args.options())?;
     for notice in mount.notices() {
@@ -216,20 +219,25 @@ fn mount_with(args: &MountArgs, log: Option<File>) -> Result<ExitCode, Failure> 
         say!("millpond mount: the goal for reads is {ms:.1} ms: {source}");
     }
     let pid_file = args.pid_file.as_deref().map(PidFile::write).transpose()?;
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{}", mount.point().display())?;
-    stdout.flush()?;
-    drop(stdout);
+    let point = mount.point().as_os_str().as_bytes();
     match log {
-        Some(log) => leave_terminal(&log)?,
-        None => say!(
-            "millpond mount: {} is at {}; Ctrl-C or `millpond umount` ends it",
-            mount.source().display(),
-            mount.point().display()
-        ),
+        Some(log) => {
+            // All is open that has a name: the directory in which it was started is let go of.
+            let _ = std::env::set_current_dir("/");
+            daemon::serves(point)?;
+            leave_terminal(&log)?;
+        }
+        None => {
+            io::stdout().write_all(&[point, b"\n"].concat())?;
+            say!(
+                "millpond mount: {} is at {}; Ctrl-C or `millpond umount` ends it",
+                shown_path(mount.source()),
+                shown_path(mount.point())
+            );
+        }
     }
-    serve(&mount, &signals)?;
-    let point = mount.point().to_owned();
+    serve(&mount, &signals, log_file)?;
+    let point = shown_path(mount.point());
     let (ended, served) = mount.wait();
     drop(pid_file);
     for lost in &ended.lost {
@@ -238,19 +246,15 @@ fn mount_with(args: &MountArgs, log: Option<File>) -> Result<ExitCode, Failure> 
     served?;
     if !ended.lost.is_empty() {
         return Err(Failure::failed(format!(
-            "{} has ended, and not everything is on the disk",
-            point.display()
+            "{point} has ended, and not everything is on the disk"
         )));
     }
-    say!(
-        "millpond mount: {} has ended, everything is on the disk",
-        point.display()
-    );
+    say!("millpond mount: {point} has ended, everything is on the disk");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Until it is unmounted, by whomever.
-fn serve(mount: &Mount, signals: &Signals) -> Result<(), Failure> {
+fn serve(mount: &Mount, signals: &Signals, log_file: Option<&LogFile>) -> Result<(), Failure> {
     let line = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         line.set_style(style);
@@ -259,6 +263,9 @@ fn serve(mount: &Mount, signals: &Signals) -> Result<(), Failure> {
     let mut detached = false;
     while !mount.is_ended() {
         thread::sleep(Duration::from_millis(20));
+        if let (true, Some(log)) = (signals.has_hung_up(), log_file) {
+            log.reopen();
+        }
         if signals.caught().is_some() && !detached {
             if mount.unmount()? == Unmounted::Gone {
                 break;
@@ -267,7 +274,7 @@ fn serve(mount: &Mount, signals: &Signals) -> Result<(), Failure> {
             say!(
                 "millpond mount: {} is in use: it has no name any more, and ends when the last user has closed it; \
                  another Ctrl-C ends it at once, and what is not synced is lost",
-                mount.point().display()
+                shown_path(mount.point())
             );
         }
         if shown.elapsed() >= Duration::from_secs(1) {
@@ -290,7 +297,7 @@ fn status(mount: &Mount, cache: &PageCache) -> String {
         .map_or("none".into(), |p50| format!("{} us", p50.0 / 1000));
     format!(
         "{}: {} of {} in memory, {} dirty, {} being written, reads from disk {read}, {} files known",
-        mount.point().display(),
+        shown_path(mount.point()),
         bytes(now.frames.0 - now.free.0),
         bytes(now.frames.0),
         bytes(now.dirty.0),
@@ -302,69 +309,24 @@ fn status(mount: &Mount, cache: &PageCache) -> String {
 /// Starts this program once more, and waits until that one serves or has failed.
 fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
     if let Some(log) = &args.log {
-        open_log(log)?;
+        LogFile::at(log)?;
     }
-    let mut child = Command::new(std::env::current_exe()?)
-        .args(std::env::args_os().skip(1))
-        .arg("--in-background")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut line = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line)?;
-    }
-    if line.is_empty() {
+    let (mut child, said) = daemon::start("--in-background")?;
+    let Some(point) = said else {
         // It has said why.
         let code = child.wait()?.code().and_then(|code| u8::try_from(code).ok());
         return Ok(ExitCode::from(code.filter(|&code| code > 0).unwrap_or(1)));
-    }
-    write!(io::stdout(), "{line}")?;
+    };
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&[&point, &b"\n"[..]].concat())?;
     if !args.quiet {
         say!(
             "millpond mount: process {} serves {} in the background; `millpond umount` ends it",
             child.id(),
-            line.trim_end()
+            shown_path(Path::new(OsStr::from_bytes(&point)))
         );
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn open_log(path: &Path) -> Result<File, Failure> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|e| Failure::bad_usage(format!("--log {}: {e}", path.display())))
-}
-
-fn leave_terminal(log: &File) -> io::Result<()> {
-    rustix::stdio::dup2_stderr(log)?;
-    rustix::stdio::dup2_stdout(log)?;
-    Ok(())
-}
-
-/// The file with the number of this process, until it is dropped.
-struct PidFile(PathBuf);
-
-impl PidFile {
-    fn write(path: &Path) -> Result<PidFile, Failure> {
-        let path = std::path::absolute(path)?;
-        // The process that serves has no umask, and no other user may put another number there.
-        let mut file = OpenOptions::new();
-        let file = file
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o644)
-            .open(&path);
-        let written = file.and_then(|mut file| writeln!(file, "{}", std::process::id()));
-        written.map_err(|e| Failure::bad_usage(format!("--pid-file {}: {e}", path.display())))?;
-        Ok(PidFile(path))
-    }
-}
-
-impl Drop for PidFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 impl MountArgs {

@@ -2,15 +2,26 @@
 //!
 //! That everything is on the disk is said only after the exit report of the process that served says so.
 
+use crate::control::shown_path;
 use crate::failure::Failure;
+use crate::silence;
 use millpond_fuse::{ExitReport, Mount, MountError, MountServer, ServerProcess};
 use rustix::io::Errno;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// A process that has not answered, nor read or written anything, for so long hangs or is stopped.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// One that has to write, and has not for so long, does not get on: longer than disks take for one request.
+const WRITES_WITHIN: Duration = Duration::from_secs(30);
+
+/// The exit code of the process that waits for the sync, if something that was stored through a map was lost before.
+const EXIT_STORES_LOST: u8 = 10;
 
 /// After this it is printed what is waited for.
 const NOTICE_AFTER: Duration = Duration::from_secs(5);
@@ -28,7 +39,8 @@ Examples:
   millpond umount /mnt/pond --lazy     although it is in use: it has no name any more, and ends when its users are done
 
 It writes everything first; if that fails it stays mounted, unless --force says that what can't be written may be lost.
-What a mount whose process was killed has left is cleared away.
+What a mount whose process was killed has left is cleared away. One whose process does not answer stays as well, and the
+process is named; --force takes the mount away from it.
 Exit codes: 0 unmounted and all is on the disk (with --lazy: all that was written until then), 1 failed, or not all of it
 could be written, or its process was gone; 2 bad command line.";
 
@@ -41,29 +53,47 @@ pub(crate) struct UmountArgs {
     /// Also if it is in use.
     #[arg(long)]
     lazy: bool,
-    /// Also if some of it can't be written.
+    /// Also if some of it can't be written, or its process does not answer.
     #[arg(long)]
     force: bool,
+    /// This is the process that waits for the sync.
+    #[arg(long, hide = true)]
+    only_sync: bool,
 }
 
 pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
-    let point = mount_point(&args.point)?;
-    let shown = point.display();
-    let asks = format!(
-        "the mount at {shown} has not answered yet: its source, or the disk, lets its process wait; still waiting"
-    );
-    let server = match with_notice(&asks, || ServerProcess::find(&point))? {
-        MountServer::Running(server) => server,
-        MountServer::Gone => {
-            Mount::unmount_at(&point, true)?;
-            return Err(Failure::failed(format!(
-                "{shown} is unmounted; the process that served it was gone: what was synced is on the disk, what was not is \
-                 lost"
-            )));
-        }
+    if args.only_sync {
+        return only_sync(&args.point);
+    }
+    let given = args.point.clone();
+    // The last part of a path within what does not answer is taken as it is.
+    let point = silence::answer_of(&[], ANSWERS_WITHIN, move || mount_point(&given));
+    let point = point.unwrap_or_else(|| std::path::absolute(&args.point))?;
+    let processes = millpond_fuse::processes_serving(&point);
+    let find = {
+        let point = point.clone();
+        move || ServerProcess::find(&point)
+    };
+    let shown = shown_path(&point);
+    let server = match silence::answer_of(&processes, ANSWERS_WITHIN, find) {
+        None => return unanswered(&point, &processes, args.force),
+        Some(found) => match found? {
+            MountServer::Running(server) => server,
+            MountServer::Gone => {
+                Mount::unmount_at(&point, true)?;
+                return Err(Failure::failed(format!(
+                    "{shown} is unmounted; the process that served it was gone: what was synced is on the disk, what was not \
+                     is lost"
+                )));
+            }
+        },
     };
     let writes = format!("what was written at {shown} is on its way to the disk; still waiting");
-    let unwritten = sync(&server, &point, args.force, &writes)?;
+    let unwritten = match sync(&point, &processes, args.force, &writes)? {
+        Synced::Still => return unanswered(&point, &processes, args.force),
+        Synced::All => None,
+        Synced::Not(why) => Some(why),
+    };
     unmount(&point, args.lazy).map_err(|error| match is_busy(&error) {
         true => Failure::failed(format!(
             "{shown} is in use: end the programs that have files open there (`fuser -vm {shown}` lists them), or say --lazy"
@@ -74,29 +104,109 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         return report_detached(&point, unwritten);
     }
     let elsewhere = server.elsewhere()?;
-    if elsewhere.is_empty() {
-        report_ended(&point, with_notice(&writes, || server.wait())?)
-    } else {
-        report_elsewhere(&point, &elsewhere, unwritten)
+    if !elsewhere.is_empty() {
+        return report_elsewhere(&point, &elsewhere, unwritten);
+    }
+    let waits = move || server.wait();
+    match with_notice(&writes, || {
+        silence::answer_of(&processes, writes_within(&processes), waits)
+    }) {
+        Some(report) => report_ended(&point, report?),
+        None => Err(Failure::failed(format!(
+            "{shown} is unmounted, and what was written there is not all on the disk: {}",
+            silence::describe(&processes)
+        ))),
     }
 }
 
+/// Its process does not answer, or does not get on with what it has to write.
+fn unanswered(point: &Path, processes: &[u32], force: bool) -> Result<ExitCode, Failure> {
+    let (shown, silent) = (shown_path(point), silence::describe(processes));
+    if !millpond_fuse::is_mounted(point) {
+        return Err(Failure::failed(format!(
+            "{shown} does not answer, and no millpond mount is there"
+        )));
+    }
+    if !force {
+        return Err(Failure::failed(format!(
+            "{shown} stays mounted: {silent}. `millpond umount --force {shown}` takes it away nevertheless: programs that use \
+             it get errors, and what is not written yet is with the process"
+        )));
+    }
+    Mount::abort_at(point)?;
+    Err(Failure::failed(format!(
+        "{shown} is unmounted by force, and not all of it may be on the disk: {silent}. When it goes on it writes what it has, \
+         and ends"
+    )))
+}
+
+/// For how long it is waited for processes that have to write and don't; without an end where that can't be seen.
+fn writes_within(processes: &[u32]) -> Duration {
+    match silence::can_be_watched(processes) {
+        true => WRITES_WITHIN,
+        false => Duration::MAX,
+    }
+}
+
+/// What became of a sync.
+enum Synced {
+    All,
+    /// Why not.
+    Not(String),
+    /// Nothing has moved for a while.
+    Still,
+}
+
 /// Has everything written. What could not be, if that may be lost.
-fn sync(server: &ServerProcess, point: &Path, force: bool, writes: &str) -> Result<Option<String>, Failure> {
-    match with_notice(writes, || server.sync()) {
-        Ok(true) => Ok(None),
-        Ok(false) => Ok(Some(
+///
+/// By a process of its own: a call that the mount has begun to answer can't be given up, and who has made it can't end.
+fn sync(point: &Path, processes: &[u32], force: bool, writes: &str) -> Result<Synced, Failure> {
+    let child = Command::new(std::env::current_exe()?)
+        .args(["umount", "--only-sync"])
+        .arg(point)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let ended = || {
+        silence::answer_of(processes, writes_within(processes), move || {
+            child.wait_with_output()
+        })
+    };
+    let Some(output) = with_notice(writes, ended) else {
+        return Ok(Synced::Still);
+    };
+    let output = output?;
+    match output.status.code() {
+        Some(0) => Ok(Synced::All),
+        Some(code) if code == i32::from(EXIT_STORES_LOST) => Ok(Synced::Not(
             "some of what was stored through maps was lost before, and the mount has said which".into(),
         )),
-        Err(error) => {
-            let message = format!("not everything at {} can be written: {error}", point.display());
+        _ => {
+            let why = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            let message = format!("not everything at {} can be written: {why}", shown_path(point));
             if !force {
                 return Err(Failure::failed(format!(
                     "{message}; it stays mounted: mend the disk, or say --force to lose what can't be written"
                 )));
             }
             say!("millpond umount: {message}");
-            Ok(Some(error.to_string()))
+            Ok(Synced::Not(why))
+        }
+    }
+}
+
+/// The process that waits for the sync: why it failed is on standard output.
+fn only_sync(point: &Path) -> Result<ExitCode, Failure> {
+    let synced = match ServerProcess::find(point)? {
+        MountServer::Running(server) => server.sync(),
+        MountServer::Gone => Err(Errno::NOTCONN.into()),
+    };
+    match synced {
+        Ok(true) => Ok(ExitCode::SUCCESS),
+        Ok(false) => Ok(ExitCode::from(EXIT_STORES_LOST)),
+        Err(error) => {
+            writeln!(io::stdout(), "{error}")?;
+            Ok(ExitCode::FAILURE)
         }
     }
 }
@@ -105,7 +215,7 @@ fn sync(server: &ServerProcess, point: &Path, force: bool, writes: &str) -> Resu
 fn report_detached(point: &Path, unwritten: Option<String>) -> Result<ExitCode, Failure> {
     let message = format!(
         "{} has no name any more and ends when no program uses it",
-        point.display()
+        shown_path(point)
     );
     match unwritten {
         None => {
@@ -124,10 +234,10 @@ fn report_elsewhere(
     others: &[PathBuf],
     unwritten: Option<String>,
 ) -> Result<ExitCode, Failure> {
-    let others: Vec<_> = others.iter().map(|other| other.display().to_string()).collect();
+    let others: Vec<_> = others.iter().map(|other| shown_path(other)).collect();
     let message = format!(
         "{} is unmounted, and the same mount is still at {}",
-        point.display(),
+        shown_path(point),
         others.join(", ")
     );
     match unwritten {
@@ -193,7 +303,7 @@ fn with_notice<T>(notice: &str, does: impl FnOnce() -> T) -> T {
 
 /// The process has ended.
 fn report_ended(point: &Path, report: ExitReport) -> Result<ExitCode, Failure> {
-    let shown = point.display();
+    let shown = shown_path(point);
     let message = match report {
         ExitReport::Saved => {
             say!("millpond umount: {shown} is unmounted, everything is on the disk");

@@ -13,6 +13,7 @@
 use crate::error::{MountError, Result, system};
 use crate::host::{self, mountinfo};
 use crate::own_attributes::{PROCESS_ATTRIBUTE, STORES_LOST, SYNC_ATTRIBUTE};
+use millpond::internal::mounts_in;
 use procfs::process::Process;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -133,7 +134,7 @@ impl ServerProcess {
         Ok(MountServer::Running(ServerProcess {
             point: point.to_owned(),
             process,
-            device: mountinfo::mount_at(point)?.map(|mount| mount.majmin),
+            device: mountinfo::mount_at(point)?.map(|mount| mount.device),
             report,
         }))
     }
@@ -162,15 +163,13 @@ impl ServerProcess {
     /// # Errors
     /// If /proc can't be read.
     pub fn elsewhere(&self) -> Result<Vec<PathBuf>> {
-        let theirs = Process::new(self.process).and_then(|process| process.mountinfo());
+        let theirs = mounts_in(Path::new(&format!("/proc/{}", self.process)));
         let mut mounts = mountinfo::mounts()?;
         mounts.extend(theirs.into_iter().flatten());
         let same = mounts
             .into_iter()
-            .filter(|mount| mount.fs_type == host::FS_TYPE && Some(&mount.majmin) == self.device.as_ref());
-        let mut points: Vec<_> = same
-            .map(|mount| mountinfo::unescaped(&mount.mount_point))
-            .collect();
+            .filter(|mount| mount.fs_type == host::FS_TYPE && Some(&mount.device) == self.device.as_ref());
+        let mut points: Vec<_> = same.map(|mount| mount.point).collect();
         points.sort();
         points.dedup();
         Ok(points)

@@ -140,7 +140,7 @@ impl Source {
         };
         let millponds = mounts.iter().filter(|mount| mount.fs_type == host::FS_TYPE);
         let others = millponds.filter_map(|mount| {
-            let source = mountinfo::source_of(mount)?;
+            let source = PathBuf::from(&mount.source);
             let theirs = FsPath::of(&source, &mounts)?;
             (theirs.device == ours.device).then_some(())?;
             let (within, around) = (
@@ -148,7 +148,7 @@ impl Source {
                 ours.path.starts_with(&theirs.path),
             );
             (within || around).then(|| Other {
-                point: mountinfo::unescaped(&mount.mount_point),
+                point: mount.point.clone(),
                 source,
                 is_same: within && around,
                 is_within: within,

@@ -1,11 +1,12 @@
 //! Which caches there are, and which one a command means.
 
-use super::{Cache, Which, ago, count, shown, text};
+use super::{Cache, Which, ago, count, shown, shown_path, text};
 use crate::failure::Failure;
+use crate::silence;
 use millpond::control::{Client, sockets};
 use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +19,8 @@ Examples:
   millpond caches --json
 
 A cache is listed if its program asked for a control socket and runs as the same user. Those whose program has chosen
-another path for it are not listed; give their path with --cache.
+another path for it are not listed; give their path with --cache. Of one that does not answer, what its process does instead
+and the way out are in the next line.
 Exit codes: 0, also if there is none.";
 
 #[derive(clap::Args)]
@@ -31,18 +33,24 @@ pub(crate) struct CachesArgs {
 
 pub(crate) fn caches(args: &CachesArgs) -> Result<ExitCode, Failure> {
     let mut stdout = io::stdout().lock();
-    let found = running();
+    let Found { answering, silent } = look();
     if args.json {
-        for (socket, mut about) in found {
+        for (socket, mut about) in answering {
             about["socket"] = socket.display().to_string().into();
             writeln!(stdout, "{about}")?;
         }
+        for silent in silent {
+            writeln!(stdout, "{}", silent.json())?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
-    if found.is_empty() {
+    if answering.is_empty() && silent.is_empty() {
         say!("millpond: no cache with a control socket is running as this user");
     }
-    write!(stdout, "{}", table(&found))?;
+    write!(stdout, "{}", table(&answering))?;
+    for silent in silent {
+        writeln!(stdout, "{}", silent.line())?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -52,9 +60,104 @@ const ABOUT_WAIT_MAX: Duration = Duration::from_secs(1);
 /// The same while none has answered: on a machine that is very busy all of them may be late.
 const FIRST_WAIT_MAX: Duration = Duration::from_secs(4);
 
+/// For so long a path is looked for.
+const CONNECT_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// The caches of this user that have a socket.
+pub(crate) struct Found {
+    /// With what they say of themselves.
+    pub(crate) answering: Vec<(PathBuf, Value)>,
+    pub(crate) silent: Vec<Silent>,
+}
+
+/// A cache whose process does not answer.
+pub(crate) struct Silent {
+    socket: PathBuf,
+    process: u32,
+    /// Where it serves a mount.
+    points: Vec<PathBuf>,
+}
+
+impl Silent {
+    /// `None` if it has ended.
+    fn at(socket: PathBuf) -> Option<Silent> {
+        let process = match Client::connect(&socket) {
+            Ok(client) => client.process(),
+            // So many wait already: the name has the number.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let name = socket.file_name()?.to_str()?;
+                name.split_once('-')?.0.parse().ok()
+            }
+            Err(_) => None,
+        }?;
+        Some(Silent {
+            points: millpond_fuse::served_by(process),
+            socket,
+            process,
+        })
+    }
+
+    fn program(&self) -> String {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", self.process));
+        shown(name.unwrap_or_default().trim_end())
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<_> = self.points.iter().map(|point| shown_path(point)).collect();
+        names.join(", ")
+    }
+
+    fn line(&self) -> String {
+        let names = match self.names() {
+            names if names.is_empty() => names,
+            names => format!("{names}  "),
+        };
+        format!(
+            "{:>8}  {:16} {:>10} {:>9}  {names}{}\n          does not answer: {}",
+            self.process,
+            self.program(),
+            "-",
+            "-",
+            shown_path(&self.socket),
+            silence::state(self.process)
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "pid": self.process,
+            "program": self.program(),
+            "name": self.points.first().map(|point| point.display().to_string()),
+            "socket": self.socket.display().to_string(),
+            "silent": silence::state(self.process),
+        })
+    }
+
+    /// Why it can't be asked.
+    fn failure(&self) -> Failure {
+        let serves = match self.names() {
+            names if names.is_empty() => names,
+            names => format!("{names}: "),
+        };
+        Failure::failed(format!("{serves}{}", silence::describe(&[self.process])))
+    }
+}
+
 /// All that answer, with what they say of themselves. Takes a second if one hangs, and four if all do.
 pub(crate) fn running() -> Vec<(PathBuf, Value)> {
     answering(sockets(), ABOUT_WAIT_MAX, FIRST_WAIT_MAX)
+}
+
+/// The same, and those that don't.
+pub(crate) fn look() -> Found {
+    let sockets = sockets();
+    let answering = answering(sockets.clone(), ABOUT_WAIT_MAX, FIRST_WAIT_MAX);
+    let is_silent = |socket: &PathBuf| answering.iter().all(|(other, _)| other != socket);
+    let silent = sockets.into_iter().filter(is_silent).filter_map(Silent::at);
+    Found {
+        silent: silent.collect(),
+        answering,
+    }
 }
 
 /// Those of the sockets whose caches answer in time, in this order: the first within `first`, and from the beginning on
@@ -123,10 +226,14 @@ impl Which {
 
     /// The cache that is meant.
     pub(crate) fn find(&self) -> Result<Cache, Failure> {
+        let Found {
+            answering: mut found,
+            silent,
+        } = look();
         let Some(given) = &self.cache else {
-            let mut found = running();
             return match found.len() {
                 1 => Cache::connect(&found.remove(0).0),
+                0 if !silent.is_empty() => Err(silent[0].failure()),
                 0 => Err(Failure::failed(
                     "no cache with a control socket is running as this user: start one \
                      (`millpond mount`, `millpond lab run`, a program that builds one with `.control(true)`), or give the path \
@@ -139,19 +246,19 @@ impl Which {
             };
         };
         let Ok(pid) = given.parse::<u32>() else {
-            return named(given).map_or_else(
-                || Cache::connect(Path::new(given)),
-                |socket| Cache::connect(&socket),
-            );
+            return named(given, found, &silent);
         };
-        let mut of_pid = running();
+        let mut of_pid = found.clone();
         of_pid.retain(|(_, about)| count(about, "pid") == u64::from(pid));
         match of_pid.len() {
             1 => Cache::connect(&of_pid.remove(0).0),
-            0 => Err(Failure::failed(format!(
-                "process {pid} has no cache with a control socket, or is another user's\n{}",
-                table(&running())
-            ))),
+            0 => Err(match silent.iter().find(|silent| silent.process == pid) {
+                Some(silent) => silent.failure(),
+                None => Failure::failed(format!(
+                    "process {pid} has no cache with a control socket, or is another user's\n{}",
+                    table(&found)
+                )),
+            }),
             _ => Err(Failure::bad_usage(format!(
                 "process {pid} has several caches: give the path of one with --cache\n{}",
                 table(&of_pid)
@@ -160,27 +267,47 @@ impl Which {
     }
 }
 
-/// The socket of the cache of this name, as of a mount: the directory where it is. What is a socket is no name.
-fn named(given: &str) -> Option<PathBuf> {
+/// The cache of this name, as of a mount: the directory where it is; or of this socket. What is a socket is no name.
+fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result<Cache, Failure> {
     use std::os::unix::fs::FileTypeExt;
-    let path = Path::new(given);
+    let path = PathBuf::from(given);
     // Without asking the file system: a mount that hangs must not hang the command that asks why.
-    let whole = std::path::absolute(path).ok();
+    let whole = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+    let shown_as = whole.display().to_string();
     let is_it = |about: &Value| {
         let name = about["name"].as_str();
-        name == Some(given) || name.is_some_and(|name| whole.as_deref() == Some(Path::new(name)))
+        name.is_some_and(|name| name == given || name == shown_as)
     };
-    let mut found = running();
-    found.retain(|(_, about)| is_it(about));
-    let [(_, about)] = &found[..] else {
-        return None;
-    };
-    let is_mount = about["name"].as_str().is_some_and(|name| name.starts_with('/'));
-    let is_socket = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    if !is_mount && is_socket() {
-        return None;
+    let is_silent = |silent: &&Silent| silent.socket == whole || silent.points.contains(&whole);
+    if let Some(silent) = silent.iter().find(is_silent) {
+        return Err(silent.failure());
     }
-    found.pop().map(|(socket, _)| socket)
+    found.retain(|(_, about)| is_it(about));
+    if let [(socket, about)] = &found[..] {
+        let is_mount = about["name"].as_str().is_some_and(|name| name.starts_with('/'));
+        let is_socket = || std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket());
+        if is_mount || !is_socket() {
+            return Cache::connect(socket);
+        }
+    } else if millpond_fuse::is_mounted(&whole) {
+        let processes = millpond_fuse::processes_serving(&whole);
+        let served = match &processes[..] {
+            [] => "a process that can't be seen from here".to_owned(),
+            [process, ..] => format!("process {process}"),
+        };
+        return Err(Failure::failed(format!(
+            "the mount at {}, served by {served}, has no control socket for this user: it was made with --no-control, or by \
+             another user",
+            shown_path(&whole)
+        )));
+    }
+    // A path within a mount that hangs does not come back.
+    let connected = silence::answer_of(&[], CONNECT_WAIT_MAX, move || Cache::connect(&path));
+    connected.unwrap_or_else(|| {
+        Err(Failure::failed(format!(
+            "{given} can't be reached: what holds it does not answer"
+        )))
+    })
 }
 
 #[cfg(test)]

@@ -21,10 +21,18 @@ pub(crate) use stat::{Span, StatArgs, interval, stat};
 pub(crate) use stores::Store;
 
 use crate::failure::Failure;
+use crate::silence;
 use millpond::control::Client;
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// An answer takes well below a millisecond: after this the process hangs.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// The same for what may take longer.
+const SLOW_ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Which cache is meant.
 #[derive(Clone, clap::Args)]
@@ -35,11 +43,21 @@ pub(crate) struct Which {
     cache: Option<String>,
 }
 
-/// A text as it can be shown in a line: nothing in it moves the cursor.
+/// A text as it can be shown in a line: nothing in it moves the cursor, or begins another line.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// The same of a path.
+pub(crate) fn shown_path(path: &Path) -> String {
+    shown(&path.display().to_string())
 }
 
 /// A running cache.
@@ -70,8 +88,20 @@ impl Cache {
     /// Its answer, as it came; an error of the cache is a failure, of the command line if a setting can't be.
     pub(crate) fn ask(&mut self, line: &str) -> Result<(String, Value), Failure> {
         let socket = self.socket.display();
+        // More memory may take the system a while, and a recording waits for its disk.
+        let is_slow = line.starts_with("set ") || line.starts_with("record ");
+        let wait_max = if is_slow {
+            SLOW_ANSWER_WAIT_MAX
+        } else {
+            ANSWER_WAIT_MAX
+        };
+        self.client.wait_at_most(wait_max)?;
         let text = self.client.ask(line).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Failure::failed(format!("{socket}: the cache has ended")),
+            io::ErrorKind::TimedOut => {
+                let process = self.client.process();
+                Failure::failed(silence::describe(process.as_slice()))
+            }
             _ => Failure::failed(format!("{socket}: {error}")),
         })?;
         let answer: Value = serde_json::from_str(&text).map_err(|error| {

@@ -1,14 +1,13 @@
 //! What belongs to the host and not to a directory.
 
 use super::Check;
-use millpond::internal::Surface;
 use millpond::internal::quantity::size;
+use millpond::internal::{Resource, Surface, resource_limits};
 use millpond::{Error, Notice, PageCache, host};
 use millpond_core::units::Bytes;
 #[cfg(feature = "lab")]
 use millpond_lab::memory_group::MemoryGroup;
 use procfs::process::Process;
-use rustix::process::{Resource, getrlimit};
 
 /// Linux before this lacks io_uring features that are relied on.
 const LINUX_LEAST: (u32, u32) = (5, 19);
@@ -73,7 +72,16 @@ pub(super) fn locked_memory() -> Check {
     if has_capability(CAP_IPC_LOCK) {
         return Check::ok(NAME, "no limit (CAP_IPC_LOCK)");
     }
-    match getrlimit(Resource::Memlock).current {
+    let limits = match resource_limits(Resource::Locked) {
+        Ok(limits) => limits,
+        Err(error) => {
+            return Check::ok(
+                NAME,
+                format!("the system does not say what the limit is ({error})"),
+            );
+        }
+    };
+    match limits.current {
         None => Check::ok(NAME, "no limit"),
         Some(bytes) if bytes >= RING_BYTES.0 => Check::ok(
             NAME,

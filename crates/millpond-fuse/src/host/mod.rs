@@ -5,6 +5,7 @@ pub(crate) mod mountinfo;
 use crate::error::{MountError, Result};
 use crate::options::Options;
 use millpond::internal::quantity::{size, size_typed};
+use millpond::internal::{Limits, MountEntry, resource_limits};
 use millpond::units::Bytes;
 use mountinfo::is_ours;
 use procfs::Lock;
@@ -16,12 +17,24 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// The file system type of our mounts in /proc/self/mountinfo.
 pub(crate) const FS_TYPE: &str = "fuse.millpond";
 
 /// The subtype in it.
 pub(crate) const SUBTYPE: &str = "millpond";
+
+/// By which a process serves.
+pub(crate) const DEVICE: &str = "/dev/fuse";
+
+/// A mount that has not answered for so long is taken for one whose process hangs.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// What Linux gives unless told otherwise.
+const DESCRIPTORS_USUAL: u64 = 1024;
 
 /// The most descriptors that a process may have by default (`sysctl_nr_open`, Linux 6.18).
 const DESCRIPTORS_MAX: u64 = 1 << 20;
@@ -99,9 +112,13 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
     Ok((point, cleared))
 }
 
-/// Whether the process that serves what is mounted there, if anything is, lives.
+/// Whether the process that serves what is mounted there, if anything is, lives. One that does not answer is there.
 pub(crate) fn is_alive(point: &Path) -> bool {
-    !matches!(rustix::fs::statfs(point), Err(Errno::NOTCONN))
+    let (tell, answer) = mpsc::channel();
+    let point = point.to_owned();
+    let asks = thread::Builder::new().spawn(move || tell.send(rustix::fs::statfs(&point).err()));
+    let answer = asks.ok().and_then(|_| answer.recv_timeout(ANSWERS_WITHIN).ok());
+    answer != Some(Some(Errno::NOTCONN))
 }
 
 /// The process whose lock keeps others from locking a file, if /proc says so.
@@ -119,7 +136,7 @@ pub(crate) fn serves(process: i32) -> bool {
         .into_iter()
         .flatten()
         .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    links.any(|link| link == Path::new("/dev/fuse"))
+    links.any(|link| link == Path::new(DEVICE))
 }
 
 /// Unmounts; `lazily`: also if it is in use or its process is gone.
@@ -178,9 +195,30 @@ pub(crate) fn memory_notice(options: &Options) -> Option<String> {
     })
 }
 
+/// Takes a mount away whose process does not answer: all calls that wait for it end with an error.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn abort(mount: &MountEntry) -> io::Result<()> {
+    let flags = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    match rustix::mount::unmount(&mount.point, flags) {
+        // The kernel lets whoever has mounted it end the connection.
+        Err(Errno::PERM) => {
+            let minor = mount.device.split_once(':').map_or("", |(_, minor)| minor);
+            fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1")?;
+            unmount(&mount.point, true)
+        }
+        other => Ok(other?),
+    }
+}
+
 /// Raises the limit of open files of this process as far as it may. The limit then.
 pub(crate) fn raise_descriptors() -> u64 {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
+    // Where a filter refuses the question it is as it usually is.
+    let limit = resource_limits(millpond::internal::Resource::Descriptors).unwrap_or(Limits {
+        current: Some(DESCRIPTORS_USUAL),
+        maximum: Some(DESCRIPTORS_USUAL),
+    });
     let raise = |to: Rlimit| {
         let most = to.current;
         rustix::process::setrlimit(Resource::Nofile, to).ok().and(most)

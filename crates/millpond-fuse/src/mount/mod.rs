@@ -143,13 +143,20 @@ impl Mount {
     /// [`MountError::Directory`] if no mount of ours is there, [`MountError::System`] with `EBUSY` if it is in use.
     pub fn unmount_at(point: &Path, lazily: bool) -> Result<()> {
         if !mountinfo::is_ours(point)? {
-            return Err(MountError::Directory {
-                path: point.to_owned(),
-                role: "unmounted",
-                why: "no millpond mount is there".into(),
-            });
+            return Err(no_mount(point));
         }
         host::unmount(point, lazily).map_err(system("can't unmount"))
+    }
+
+    /// Takes away what a process of this program has mounted there that does not answer: for `millpond umount --force`. Calls
+    /// that wait for it end with an error. The process goes on with what it has when it can, and ends.
+    ///
+    /// # Errors
+    /// [`MountError::Directory`] if no mount of ours is there, [`MountError::System`] if the system refuses it.
+    pub fn abort_at(point: &Path) -> Result<()> {
+        let mount = mountinfo::mount_at(point)?.filter(|mount| mount.fs_type == host::FS_TYPE);
+        let mount = mount.ok_or_else(|| no_mount(point))?;
+        host::abort(&mount).map_err(system("can't unmount"))
     }
 
     /// Waits until it is unmounted and no program uses it any more, and makes everything durable.
@@ -210,6 +217,14 @@ impl Drop for Mount {
                 let _ = writeln!(io::stderr(), "millpond: {lost}");
             }
         }
+    }
+}
+
+fn no_mount(point: &Path) -> MountError {
+    MountError::Directory {
+        path: point.to_owned(),
+        role: "unmounted",
+        why: "no millpond mount is there".into(),
     }
 }
 

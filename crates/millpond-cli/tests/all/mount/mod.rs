@@ -11,6 +11,7 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
+mod background;
 mod blocks;
 mod conformance;
 mod daemon;

@@ -1,0 +1,71 @@
+//! Which process serves which mount, found without asking either: a process that hangs or is stopped answers nothing, and a
+//! call that goes to its mount may not come back.
+//!
+//! A process that serves has /dev/fuse open. Since Linux 6.16 the kernel says of which connection (`fuse_connection` in
+//! fdinfo), whose number is the minor number of the mount's device. Before that the source is looked for among the directories
+//! that the process has open, by which mounts of one source for reading only are not told apart.
+
+use crate::host::mountinfo;
+use crate::host::{self, FS_TYPE};
+use millpond::internal::MountEntry;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The processes that serve what is mounted there, as far as they are to be seen: not those of other users, or of another PID
+/// namespace. None if no mount of this program is there.
+pub fn processes_serving(point: &Path) -> Vec<u32> {
+    let mount = mountinfo::mount_at(point).ok().flatten();
+    let Some(mount) = mount.filter(|mount| mount.fs_type == FS_TYPE) else {
+        return Vec::new();
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|&process| serves(process, &mount)).collect()
+}
+
+/// Where the mounts are that a process serves, as far as they are to be seen from here.
+pub fn served_by(process: u32) -> Vec<PathBuf> {
+    let mounts = mountinfo::mounts().unwrap_or_default().into_iter();
+    let ours = mounts.filter(|mount| mount.fs_type == FS_TYPE && serves(process, mount));
+    ours.map(|mount| mount.point).collect()
+}
+
+/// Whether a mount of this program is there, by what the kernel lists.
+pub fn is_mounted(point: &Path) -> bool {
+    mountinfo::is_ours(point).unwrap_or(false)
+}
+
+fn serves(process: u32, mount: &MountEntry) -> bool {
+    let minor = mount.device.split_once(':').map(|(_, minor)| minor);
+    let (mut is_fuse, mut has_source) = (false, false);
+    for open in fs::read_dir(format!("/proc/{process}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let Ok(link) = fs::read_link(open.path()) else {
+            continue;
+        };
+        if link == Path::new(host::DEVICE) {
+            is_fuse = true;
+            match connection(process, &open.file_name().to_string_lossy()) {
+                Some(connection) if Some(connection.as_str()) == minor => return true,
+                // Of another mount: a process may serve several.
+                Some(_) => is_fuse = false,
+                None => {}
+            }
+        }
+        has_source |= link.as_os_str() == mount.source;
+    }
+    is_fuse && has_source
+}
+
+/// The number of the connection that this descriptor of /dev/fuse is of, if the kernel says so.
+fn connection(process: u32, number: &str) -> Option<String> {
+    let info = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).ok()?;
+    let lines = info.lines();
+    let of = lines
+        .filter_map(|line| line.strip_prefix("fuse_connection:"))
+        .next()?;
+    Some(of.trim().to_owned())
+}
