@@ -23,6 +23,7 @@ use crate::observe::events;
 use crate::observe::record::Recorder;
 use crate::settings::MemoryRange;
 use crate::sys::arena::Arena;
+use crate::sys::mapping::kernel_page;
 use millpond_core::admission::{AdmissionOptions, DeviceHints};
 use millpond_core::event::Event;
 use millpond_core::manager::Manager;
@@ -247,6 +248,17 @@ impl Builder {
             value: format!("{} bytes", self.page_size),
             allowed: "4096, 8192, 16384, 32768 or 65536 bytes".into(),
         })?;
+        if exchanges && page_size.bytes() as usize != kernel_page() {
+            return Err(OptionError {
+                option: "page_size",
+                value: format!("{} bytes", page_size.bytes()),
+                allowed: format!(
+                    "{} bytes in a cache with mappings or swap, the kernel's own pages",
+                    kernel_page()
+                ),
+            }
+            .into());
+        }
         let options = match self.options {
             Some(options) => options?,
             None => Options::default(),

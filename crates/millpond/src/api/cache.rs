@@ -105,7 +105,8 @@ impl PageCache {
         self.handle.set_memory(bytes)
     }
 
-    /// What the cache has done and how full it is. Takes the core's lock for a moment.
+    /// What the cache has done and how full it is. Takes the core's lock for a moment, and may allocate: as no other call, it is
+    /// not for a signal handler, which may have interrupted the thread that has the lock.
     pub fn stats(&self) -> Stats {
         self.handle.engine.stats()
     }

@@ -10,7 +10,6 @@ use crate::sys::arena::Arena;
 use crate::sys::arena::exchange::Exchange;
 use crate::sys::direct;
 use crate::sys::forks::FileLock;
-use crate::sys::mapping::kernel_page;
 use millpond_core::swap::SlotNo;
 use millpond_core::units::{Bytes, FileId, PageCount, PageSize};
 use parking_lot::Mutex;
@@ -242,12 +241,6 @@ pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: Pag
         what: "memory beyond RAM needs userfaultfd",
         source,
     };
-    if page_size.bytes() as usize != kernel_page() {
-        let (given, kernel) = (page_size.bytes(), kernel_page());
-        return Err(setup(invalid(format!(
-            "a cache with swap or mappings has pages of the kernel's size: page_size can't be {given}, allowed is {kernel}"
-        ))));
-    }
     let exchange = Exchange::new(table.clone()).map_err(setup)?;
     let (mut areas, mut first) = (Vec::new(), 0);
     for swap in files {

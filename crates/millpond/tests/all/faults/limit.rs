@@ -153,6 +153,7 @@ fn a_swap_file_and_a_recording_beyond_the_limit_are_errors() {
                     matches!(error, Error::Swap { .. }) && error.errno() == libc::EFBIG,
                     "{error}"
                 );
+                assert!(error.to_string().contains("`ulimit -f`"), "{error}");
                 assert!(!folder.join("swap").exists());
             }
             let cache = PageCache::builder().memory(2 << 20).build().unwrap();
