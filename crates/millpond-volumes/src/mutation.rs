@@ -28,11 +28,21 @@ pub enum Mutation {
     CleanedOverWrite,
     /// Cleaning ends after a batch, however much garbage there is.
     CleaningCapped,
+    /// A store that has lost its commits is opened as an empty or an older one.
+    LossIgnored,
+    /// An object that is there under a name of ours counts as ours.
+    NameBelieved,
+    /// What a writer finds dead when it opens a store is dead since then.
+    GraceAnew,
+    /// As many chunks are in transit at a time, however slow the link is.
+    WindowFixed,
+    /// A writer that commits without a pause does not look for a claim.
+    ClaimIgnored,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 12] = [
+    pub const ALL: [Mutation; 17] = [
         Mutation::SleeperBelieved,
         Mutation::OutcomeGuessed,
         Mutation::FenceIgnored,
@@ -45,6 +55,11 @@ impl Mutation {
         Mutation::CheckpointUnproven,
         Mutation::CleanedOverWrite,
         Mutation::CleaningCapped,
+        Mutation::LossIgnored,
+        Mutation::NameBelieved,
+        Mutation::GraceAnew,
+        Mutation::WindowFixed,
+        Mutation::ClaimIgnored,
     ];
 }
 

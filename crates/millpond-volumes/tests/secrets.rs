@@ -198,7 +198,8 @@ fn an_endpoint_that_is_no_address_and_credentials_that_are_not_there_are_said_at
         assert!(!said.contains("panicked"), "{endpoint}: {said}");
     }
     let said = said(home.path(), port, &[("AWS_METADATA_ENDPOINT", "HERE/none")]);
-    let without = "there is no AWS_ACCESS_KEY_ID, no key in the profile default, and";
+    let without =
+        "there is no AWS_ACCESS_KEY_ID, no key and no credential_process in the profile default, and";
     assert!(said.matches(without).count() >= 2, "{said}");
     assert!(!said.contains("panicked"), "{said}");
 }

@@ -378,7 +378,14 @@ fn the_pages_of_a_store_are_those_that_it_was_made_with() {
     store.close().unwrap();
     let other = Store::open("memory://pages", options().page_bytes(65_536)).unwrap_err();
     assert!(matches!(other, Error::Open(OpenError::PageSize(4096))), "{other}");
-    assert!(other.to_string().contains("page_bytes(4096)"), "{other}");
+    assert!(other.to_string().contains("pages of 4096 bytes"), "{other}");
+    // Without a word they are the store's.
+    let same = Store::open("memory://pages", StoreOptions::new()).unwrap();
+    assert_eq!(same.page_bytes(), 4096);
+    same.create("a").unwrap().write_at(&[7; 10_000], 0).unwrap();
+    same.close().unwrap();
+    let new = Store::open("memory://pages-new", StoreOptions::new()).unwrap();
+    assert_eq!(new.page_bytes(), 65_536);
     for none in [0, 2048, 3000, 2 << 20] {
         let error = Store::open("memory://pages", options().page_bytes(none)).unwrap_err();
         assert!(

@@ -131,6 +131,7 @@ fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<C
     let delay = number("delay_ms").transpose()?.unwrap_or(0);
     let options = StoreOptions::new()
         .take_over(is_on("take_over")?)
+        .salvage(is_on("salvage")?)
         .delay(Duration::from_millis(delay.into()));
     let mut page_bytes = wanted.unwrap_or(PAGE_BYTES);
     loop {
@@ -155,12 +156,21 @@ fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<C
             {
                 page_bytes = bytes;
             }
-            Err(CacheError::Store(Error::Open(held @ OpenError::Held { .. }))) => {
-                return Err(format!("{held}: say take_over=1 in the URI"));
-            }
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(in_words_of_uris(&error.to_string())),
         }
     }
+}
+
+/// A store's message names the options of a program.
+fn in_words_of_uris(message: &str) -> String {
+    ["take_over", "salvage"]
+        .iter()
+        .fold(message.to_owned(), |said, option| {
+            said.replace(
+                &format!("StoreOptions::{option}(true)"),
+                &format!("{option}=1 in the URI"),
+            )
+        })
 }
 
 impl Folder for OpenStore {

@@ -2,126 +2,36 @@
 //!
 //! ```text
 //!   list m/ ──► head of the newest ──► its checkpoint, and the heads of all commits behind that ──► state
+//!      │                                └─ for a writer: what is there of epochs behind it
+//!      └── nothing ──► list c/ and k/ ── nothing ──► no store
 //! ```
 //!
 //! What is listed may be deleted meanwhile, a grace later: what is missing, and an answer that came too late, begin it
 //! anew. Each commit names the checksum of the one before, so that one that a delayed request has brought back is not
 //! taken for the one that was there.
+//!
+//! **What was lost is noticed.** The newest commit is never deleted, and what it needs is there. So a store that has chunks or
+//! checkpoints and no commit, or those of an epoch behind that of its newest commit, or not what this commit needs, has lost
+//! objects, by hand or by a copy that is not whole: the second time in a row that says so it is refused. With `salvage` it is
+//! opened as of the newest commit that is whole.
 
-use super::options::GRACE;
-use super::requests::{Answer, Outbox, Request, RequestId};
-use super::state::{State, StateError};
+use super::head::{Head, HeadFetch, READINGS};
+use super::loaded::{LoadError, Loaded, Purpose};
+use super::requests::{Answer, Listed, Outbox, Request, RequestId};
+use super::salvage::Salvage;
+use super::state::State;
 use crate::format::{Checkpoint, Commit, FormatError, Key, Kind};
+use crate::mutation::{self, Mutation};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// How much of a commit is asked for before it is known how long its head is.
-pub(super) const HEAD_BYTES: u64 = 64 << 10;
 
 /// The most that two tries are apart.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Why a store can't be read.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum LoadError {
-    /// An object is damaged, or of another format.
-    #[error("{key}: {error}")]
-    Format {
-        /// Which.
-        key: Key,
-        /// What is wrong with it.
-        error: FormatError,
-    },
-    /// Commits do not follow one another.
-    #[error("{0} does not follow the commit before it")]
-    Chain(Key),
-    /// A commit does not fit what is there.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// It was to be opened with another grace than the store's.
-    #[error(
-        "the store keeps what was superseded for {stored:?}, and it was to be opened with a grace of {said:?}: all that open \
-         a store must have the same, so say none, and it is the store's"
-    )]
-    Grace {
-        /// The store's.
-        stored: Duration,
-        /// The one that it was to be opened with.
-        said: Duration,
-    },
-}
-
 /// How long to wait before trying for the nth time.
 pub(super) fn pause(tries: u32) -> Duration {
     (Duration::from_millis(50) * 2u32.saturating_pow(tries.min(10))).min(PAUSE_MAX)
-}
-
-/// What a commit's head says, once all of it is there: fetches the rest if it is long.
-#[derive(Debug)]
-pub(super) struct HeadFetch {
-    pub(super) number: u64,
-    pub(super) request: RequestId,
-}
-
-/// An answer to a [`HeadFetch`].
-pub(super) enum Head {
-    Is(Box<Commit>, u64),
-    Absent,
-    Failed(String),
-    More,
-    Bad(LoadError),
-}
-
-impl HeadFetch {
-    pub(super) fn new(number: u64, outbox: &mut Outbox) -> HeadFetch {
-        let (key, range) = (Key::Commit(number), Some(0..HEAD_BYTES));
-        let request = outbox.ask(Request::Get { key, range });
-        HeadFetch { number, request }
-    }
-
-    pub(super) fn answered(&mut self, answer: Answer, outbox: &mut Outbox) -> Head {
-        let key = Key::Commit(self.number);
-        let bad = |error| Head::Bad(LoadError::Format { key, error });
-        match answer {
-            Answer::Absent => Head::Absent,
-            Answer::Failed(why) => Head::Failed(why),
-            Answer::Bytes(bytes) => {
-                let head_bytes = match Commit::head_bytes(&bytes) {
-                    Ok(head_bytes) => head_bytes as u64,
-                    Err(error) => return bad(error),
-                };
-                if bytes.len() as u64 == HEAD_BYTES && head_bytes > HEAD_BYTES {
-                    let range = Some(0..head_bytes);
-                    self.request = outbox.ask(Request::Get { key, range });
-                    return Head::More;
-                }
-                match Commit::decode(&bytes) {
-                    Ok((commit, _)) if commit.number != self.number => bad(FormatError::Value("number")),
-                    Ok((commit, checksum)) => Head::Is(Box::new(commit), checksum),
-                    Err(error) => bad(error),
-                }
-            }
-            _ => Head::Failed(String::from("an answer to another request")),
-        }
-    }
-}
-
-/// What was loaded.
-#[derive(Debug)]
-pub(super) struct Loaded {
-    pub(super) state: State,
-    /// The store's, or what a new one is to have.
-    pub(super) grace: Duration,
-    /// Zero: nothing was ever committed.
-    pub(super) number: u64,
-    pub(super) checksum: u64,
-    /// The newest commit; `None`: there is none.
-    pub(super) newest: Option<Box<Commit>>,
-    /// The commits that are there.
-    pub(super) commits: Vec<u64>,
-    /// When it was asked which is the newest.
-    pub(super) asked: Duration,
 }
 
 #[derive(Debug)]
@@ -129,11 +39,16 @@ enum Step {
     /// Until when nothing is asked.
     Pausing(Duration),
     Listing(RequestId),
+    /// There is no commit: is there anything else?
+    Beside(BTreeSet<RequestId>),
     Newest(HeadFetch),
     Rest {
         checkpoint: Option<RequestId>,
         heads: BTreeMap<u64, HeadFetch>,
+        /// Lists of what is of epochs behind the newest commit's.
+        behind: BTreeSet<RequestId>,
     },
+    Salvaging(Box<Salvage>),
 }
 
 /// A load under way.
@@ -142,41 +57,54 @@ pub(super) struct Load {
     step: Step,
     asked: Duration,
     tries: u32,
-    /// What the grace is to be.
-    said: Option<Duration>,
+    purpose: Purpose,
     /// Why the last try failed.
     pub(super) trouble: Option<String>,
-    /// Why the first list failed.
+    /// Why the first list failed, or what was refused later.
     pub(super) refused: Option<String>,
-    commits: Vec<u64>,
+    commits: BTreeMap<u64, Listed>,
     newest: Option<(Box<Commit>, u64)>,
     state: Option<State>,
     read: BTreeMap<u64, (Box<Commit>, u64)>,
+    /// How often the checkpoint was read and is damaged.
+    readings: u32,
+    /// What is newer than the newest commit, or there without one.
+    newer: Option<(u32, Key)>,
+    /// What the try before has said of the store. If this one says the same, it is so.
+    suspect: Option<LoadError>,
 }
 
 impl Load {
-    pub(super) fn new(now: Duration, said: Option<Duration>, outbox: &mut Outbox) -> Load {
-        let mut load = Load {
-            step: Step::Pausing(now),
+    pub(super) fn new(now: Duration, purpose: Purpose, outbox: &mut Outbox) -> Load {
+        let mut load = Load::later(now, purpose);
+        load.begin(now, outbox);
+        load
+    }
+
+    /// Begins after the longest pause.
+    pub(super) fn later(now: Duration, purpose: Purpose) -> Load {
+        Load {
+            step: Step::Pausing(now + PAUSE_MAX),
             asked: now,
             tries: 0,
-            said,
+            purpose,
             trouble: None,
             refused: None,
-            commits: Vec::new(),
+            commits: BTreeMap::new(),
             newest: None,
             state: None,
             read: BTreeMap::new(),
-        };
-        load.begin(now, outbox);
-        load
+            readings: 0,
+            newer: None,
+            suspect: None,
+        }
     }
 
     fn begin(&mut self, now: Duration, outbox: &mut Outbox) {
         let (kind, after) = (Kind::Commit, None);
         self.step = Step::Listing(outbox.ask(Request::List { kind, after }));
         self.asked = now;
-        (self.newest, self.state) = (None, None);
+        (self.newest, self.state, self.newer, self.readings) = (None, None, None, 0);
         self.commits.clear();
         self.read.clear();
     }
@@ -187,9 +115,23 @@ impl Load {
         self.trouble = Some(why);
     }
 
+    /// What is said of the store may be so because another writer was at it meanwhile. It is not if the same holds of a list
+    /// that is asked for now.
+    fn suspects(&mut self, now: Duration, error: LoadError, outbox: &mut Outbox) -> Option<LoadError> {
+        if self.suspect.as_ref() == Some(&error) {
+            return Some(error);
+        }
+        match self.suspect.replace(error.clone()) {
+            None => self.begin(now, outbox),
+            // Something else each time.
+            Some(_) => self.again(now, error.to_string()),
+        }
+        None
+    }
+
     pub(super) fn next_tick(&self) -> Option<Duration> {
-        match self.step {
-            Step::Pausing(until) => Some(until),
+        match &self.step {
+            Step::Pausing(until) => Some(*until),
             _ => None,
         }
     }
@@ -208,87 +150,205 @@ impl Load {
         answer: Answer,
         outbox: &mut Outbox,
     ) -> Option<Result<Loaded, LoadError>> {
-        if let Answer::Failed(why) = &answer {
+        if let Answer::Failed(why) | Answer::Refused(why) = &answer {
             if self.waits_for(id) {
-                if self.tries == 0 && matches!(self.step, Step::Listing(_)) {
+                let is_first = self.tries == 0 && matches!(self.step, Step::Listing(_));
+                if is_first || matches!(answer, Answer::Refused(_)) {
                     self.refused = Some(why.clone());
                 }
                 self.again(now, why.clone());
             }
             return None;
         }
+        let wrong = match self.step(now, id, answer, outbox) {
+            Ok(None) => return None,
+            Ok(Some(loaded)) => return Some(Ok(loaded)),
+            Err(error) => error,
+        };
+        let is_over = matches!(self.step, Step::Salvaging(_)) || !wrong.is_loss();
+        if is_over || !self.purpose.salvages {
+            return Some(Err(wrong));
+        }
+        self.step = Step::Salvaging(Box::new(Salvage::new(
+            now,
+            wrong.to_string(),
+            self.purpose,
+            outbox,
+        )));
+        None
+    }
+
+    fn step(
+        &mut self,
+        now: Duration,
+        id: RequestId,
+        answer: Answer,
+        outbox: &mut Outbox,
+    ) -> Result<Option<Loaded>, LoadError> {
         match &mut self.step {
+            Step::Salvaging(salvage) => return salvage.answered(id, answer, outbox),
             Step::Listing(request) if *request == id => {
                 let (listed, is_all) = match answer {
                     Answer::Part(listed) => (listed, false),
                     Answer::Listed(listed) => (listed, true),
-                    _ => return None,
+                    _ => return Ok(None),
                 };
-                self.commits
-                    .extend(listed.iter().filter_map(|listed| number(listed.key)));
+                let commits = listed
+                    .into_iter()
+                    .filter_map(|listed| Some((number(listed.key)?, listed)));
+                self.commits.extend(commits);
                 if !is_all {
-                    return None;
+                    return Ok(None);
                 }
-                match self.commits.iter().max() {
+                match self.commits.keys().max() {
                     Some(&newest) => self.step = Step::Newest(HeadFetch::new(newest, outbox)),
                     None => {
-                        self.step = Step::Rest {
-                            checkpoint: None,
-                            heads: BTreeMap::new(),
-                        }
+                        let lists =
+                            [Kind::Chunk, Kind::Checkpoint].map(|kind| Request::List { kind, after: None });
+                        self.step = Step::Beside(lists.into_iter().map(|list| outbox.ask(list)).collect());
                     }
                 }
+            }
+            Step::Beside(lists) if lists.contains(&id) => {
+                let listed = match answer {
+                    Answer::Part(listed) => listed,
+                    Answer::Listed(listed) => {
+                        lists.remove(&id);
+                        listed
+                    }
+                    _ => return Ok(None),
+                };
+                let is_all = lists.is_empty();
+                // The same each time, so that it can be compared.
+                let there = listed.iter().map(|listed| (0, listed.key));
+                self.newer = there.chain(self.newer).min_by_key(|(_, key)| *key);
+                if !is_all {
+                    return Ok(None);
+                }
+                return match self.newer {
+                    Some((_, key)) if !mutation::is(Mutation::LossIgnored) => {
+                        let error = LoadError::NoCommits(key);
+                        self.suspects(now, error, outbox).map_or(Ok(None), Err)
+                    }
+                    _ => Ok(Some(Loaded::nothing(&self.purpose, self.asked))),
+                };
             }
             Step::Newest(fetch) if fetch.request == id => match fetch.answered(answer, outbox) {
                 Head::Is(commit, checksum) => {
                     let stored = Duration::from_millis(commit.grace_ms);
-                    if let Some(said) = self.said.filter(|said| *said != stored) {
-                        return Some(Err(LoadError::Grace { stored, said }));
+                    if let Some(said) = self.purpose.grace.filter(|said| *said != stored) {
+                        return Err(LoadError::Grace { stored, said });
                     }
                     self.rest(commit, checksum, outbox);
+                    return self.finish(now, outbox);
                 }
-                Head::Absent => self.again(now, String::from("the newest commit was not there any more")),
+                Head::Absent => {
+                    let (key, newest) = (Key::Commit(fetch.number), fetch.number);
+                    let error = LoadError::Missing { key, newest };
+                    return self.suspects(now, error, outbox).map_or(Ok(None), Err);
+                }
                 Head::Failed(why) => self.again(now, why),
                 Head::More => {}
-                Head::Bad(error) => return Some(Err(error)),
+                Head::Bad(error) => return Err(error),
             },
-            Step::Rest { checkpoint, heads } => {
-                if *checkpoint == Some(id) {
-                    *checkpoint = None;
-                    match answer {
-                        Answer::Bytes(bytes) => match self.checkpoint(&bytes) {
-                            Ok(state) => self.state = Some(state),
-                            Err(error) => return Some(Err(error)),
-                        },
-                        _ => self.again(now, String::from("its checkpoint was not there any more")),
-                    }
-                } else if let Some(number) = heads.values().find(|f| f.request == id).map(|f| f.number) {
-                    let fetch = heads.get_mut(&number)?;
-                    match fetch.answered(answer, outbox) {
-                        Head::Is(commit, checksum) => {
-                            heads.remove(&number);
-                            self.read.insert(number, (commit, checksum));
-                        }
-                        Head::Absent => self.again(now, format!("commit {number} was not there any more")),
-                        Head::Failed(why) => self.again(now, why),
-                        Head::More => {}
-                        Head::Bad(error) => return Some(Err(error)),
-                    }
-                }
-            }
+            Step::Rest { .. } => return self.rest_answered(now, id, answer, outbox),
             _ => {}
         }
-        self.finish(now)
+        Ok(None)
+    }
+
+    fn rest_answered(
+        &mut self,
+        now: Duration,
+        id: RequestId,
+        answer: Answer,
+        outbox: &mut Outbox,
+    ) -> Result<Option<Loaded>, LoadError> {
+        let newest = self.newest.as_ref().map_or(0, |(newest, _)| newest.number);
+        let Step::Rest {
+            checkpoint,
+            heads,
+            behind,
+        } = &mut self.step
+        else {
+            return Ok(None);
+        };
+        if *checkpoint == Some(id) {
+            let (number, epoch) = self
+                .newest
+                .as_ref()
+                .map(|(newest, _)| newest.checkpoint)
+                .unwrap_or_default();
+            let key = Key::Checkpoint { number, epoch };
+            let Answer::Bytes(bytes) = answer else {
+                let error = LoadError::Missing { key, newest };
+                return self.suspects(now, error, outbox).map_or(Ok(None), Err);
+            };
+            *checkpoint = None;
+            match checkpoint_state((number, epoch), &bytes) {
+                Ok((state, _)) => self.state = Some(state),
+                Err(error) => {
+                    self.readings += 1;
+                    if self.readings >= READINGS {
+                        return Err(error);
+                    }
+                    *checkpoint = Some(outbox.ask(Request::Get { key, range: None }));
+                }
+            }
+        } else if behind.contains(&id) {
+            let listed = match answer {
+                Answer::Part(listed) => listed,
+                Answer::Listed(listed) => {
+                    behind.remove(&id);
+                    listed
+                }
+                _ => return Ok(None),
+            };
+            let newer = listed.iter().filter_map(|listed| match listed.key {
+                Key::Chunk { epoch, .. } => Some((epoch, listed.key)),
+                // A snapshot's is put before its commit, which another may have made.
+                Key::Checkpoint { number, epoch } => (number > newest + 1).then_some((epoch, listed.key)),
+                _ => None,
+            });
+            self.newer = newer.chain(self.newer).max();
+        } else if let Some(number) = heads.values().find(|f| f.request == id).map(|f| f.number) {
+            let Some(fetch) = heads.get_mut(&number) else {
+                return Ok(None);
+            };
+            match fetch.answered(answer, outbox) {
+                Head::Is(commit, checksum) => {
+                    heads.remove(&number);
+                    self.read.insert(number, (commit, checksum));
+                }
+                Head::Absent => {
+                    let key = Key::Commit(number);
+                    let error = LoadError::Missing { key, newest };
+                    return self.suspects(now, error, outbox).map_or(Ok(None), Err);
+                }
+                Head::Failed(why) => self.again(now, why),
+                Head::More => {}
+                Head::Bad(error) => return Err(error),
+            }
+        }
+        self.finish(now, outbox)
     }
 
     fn waits_for(&self, id: RequestId) -> bool {
         match &self.step {
             Step::Pausing(_) => false,
             Step::Listing(request) => *request == id,
+            Step::Beside(lists) => lists.contains(&id),
             Step::Newest(fetch) => fetch.request == id,
-            Step::Rest { checkpoint, heads } => {
-                *checkpoint == Some(id) || heads.values().any(|fetch| fetch.request == id)
+            Step::Rest {
+                checkpoint,
+                heads,
+                behind,
+            } => {
+                *checkpoint == Some(id)
+                    || behind.contains(&id)
+                    || heads.values().any(|fetch| fetch.request == id)
             }
+            Step::Salvaging(salvage) => salvage.waits_for(id),
         }
     }
 
@@ -302,71 +362,73 @@ impl Load {
         let heads = between
             .map(|number| (number, HeadFetch::new(number, outbox)))
             .collect();
-        self.newest = Some((newest, checksum));
-        self.step = Step::Rest { checkpoint, heads };
-    }
-
-    fn checkpoint(&self, bytes: &Bytes) -> Result<State, LoadError> {
-        let (number, epoch) = self
-            .newest
-            .as_ref()
-            .map(|(newest, _)| newest.checkpoint)
-            .unwrap_or_default();
-        let key = Key::Checkpoint { number, epoch };
-        let format = |error| LoadError::Format { key, error };
-        let checkpoint = Checkpoint::decode(bytes).map_err(format)?;
-        if (checkpoint.number, checkpoint.epoch) != (number, epoch) {
-            return Err(format(FormatError::Value("number")));
+        let mut behind = BTreeSet::new();
+        if self.purpose.writes {
+            let (epoch, number) = (newest.epoch, u32::MAX);
+            for (kind, after) in [
+                (Kind::Chunk, Some(Key::Chunk { epoch, number })),
+                (Kind::Checkpoint, None),
+            ] {
+                behind.insert(outbox.ask(Request::List { kind, after }));
+            }
         }
-        Ok(State::from_ops(&checkpoint.ops, checkpoint.page_bytes)?)
+        self.newest = Some((newest, checksum));
+        self.step = Step::Rest {
+            checkpoint,
+            heads,
+            behind,
+        };
     }
 
-    fn finish(&mut self, now: Duration) -> Option<Result<Loaded, LoadError>> {
+    fn finish(&mut self, now: Duration, outbox: &mut Outbox) -> Result<Option<Loaded>, LoadError> {
         match &self.step {
             Step::Rest {
                 checkpoint: None,
                 heads,
-            } if heads.is_empty() => {}
-            _ => return None,
+                behind,
+            } if heads.is_empty() && behind.is_empty() => {}
+            _ => return Ok(None),
         }
-        let stored = self
-            .newest
-            .as_ref()
-            .map(|(newest, _)| Duration::from_millis(newest.grace_ms));
-        let is_late = |grace: Duration| now.saturating_sub(self.asked) > grace / 2;
-        if stored.is_some_and(is_late) {
+        let Some((newest, checksum)) = self.newest.take() else {
+            return Ok(None);
+        };
+        if now.saturating_sub(self.asked) > Duration::from_millis(newest.grace_ms) / 2 {
             self.again(now, String::from("its commits came later than half of the grace"));
-            return None;
+            return Ok(None);
         }
-        let mut state = self.state.take().unwrap_or_default();
+        if let Some((_, key)) = self.newer.filter(|_| !mutation::is(Mutation::LossIgnored)) {
+            let newest = newest.number;
+            let error = LoadError::Newer { key, newest };
+            return self.suspects(now, error, outbox).map_or(Ok(None), Err);
+        }
+        let mut loaded = Loaded::nothing(&self.purpose, self.asked);
+        loaded.state = self.state.take().unwrap_or_default();
         let mut before = None;
-        let newest = self.newest.take();
         let read = std::mem::take(&mut self.read).into_values();
-        let (mut last, mut checksum_last) = (None, 0);
-        for (commit, checksum) in read.chain(newest) {
+        for (commit, checksum) in read.chain([(newest, checksum)]) {
             // Of the first, the commit before is in the checkpoint.
-            let follows = before.is_none_or(|before| commit.previous == before);
-            if !follows {
-                return Some(Err(LoadError::Chain(Key::Commit(commit.number))));
+            if before.is_some_and(|before| commit.previous != before) {
+                return Err(LoadError::Chain(Key::Commit(commit.number)));
             }
             before = Some(checksum);
-            for op in &commit.ops {
-                if let Err(error) = state.apply(op, commit.page_bytes, &mut Vec::new()) {
-                    return Some(Err(error.into()));
-                }
-            }
-            (last, checksum_last) = (Some(commit), checksum);
+            loaded.follow(&commit, checksum)?;
         }
-        Some(Ok(Loaded {
-            state,
-            grace: stored.or(self.said).unwrap_or(GRACE),
-            number: last.as_ref().map_or(0, |last| last.number),
-            checksum: checksum_last,
-            newest: last,
-            commits: std::mem::take(&mut self.commits),
-            asked: self.asked,
-        }))
+        loaded.commits = std::mem::take(&mut self.commits);
+        Ok(Some(loaded))
     }
+}
+
+/// What a checkpoint says, and bytes of a page.
+pub(super) fn checkpoint_state(of: (u64, u32), bytes: &Bytes) -> Result<(State, u32), LoadError> {
+    let (number, epoch) = of;
+    let key = Key::Checkpoint { number, epoch };
+    let format = |error| LoadError::Format { key, error };
+    let checkpoint = Checkpoint::decode(bytes).map_err(format)?;
+    if (checkpoint.number, checkpoint.epoch) != (number, epoch) {
+        return Err(format(FormatError::Value("number")));
+    }
+    let state = State::from_ops(&checkpoint.ops, checkpoint.page_bytes)?;
+    Ok((state, checkpoint.page_bytes))
 }
 
 pub(super) fn number(key: Key) -> Option<u64> {

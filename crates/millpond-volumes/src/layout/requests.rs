@@ -21,6 +21,16 @@ impl Body {
         Body(Arc::new(LazyLock::new(Box::new(make))))
     }
 
+    /// Whether these are its bytes.
+    pub(super) fn is(&self, mut bytes: &[u8]) -> bool {
+        self.total() == bytes.len() as u64
+            && self.iter().all(|piece| {
+                let (first, rest) = bytes.split_at(piece.len());
+                bytes = rest;
+                first == piece
+            })
+    }
+
     /// All bytes.
     pub(super) fn total(&self) -> u64 {
         self.iter().map(|piece| piece.len() as u64).sum()
@@ -100,6 +110,8 @@ pub struct Listed {
     pub key: Key,
     /// Its size.
     pub bytes: u64,
+    /// When it was put, in milliseconds since 1970 by the store's clock; 0: the store does not say.
+    pub put_unix_ms: u64,
 }
 
 /// What became of a request.
@@ -121,13 +133,15 @@ pub enum Answer {
     Deleted,
     /// It is not known whether it was done. Says why.
     Failed(String),
+    /// It was not done, and is not however often it is asked: for want of a right, or of the bucket. Says why.
+    Refused(String),
 }
 
 impl Answer {
     /// Why this is no success of a request for `what`.
     pub(super) fn why(self, what: &str) -> String {
         match self {
-            Answer::Failed(why) => why,
+            Answer::Failed(why) | Answer::Refused(why) => why,
             other => format!("it answers {other:?} to a {what}"),
         }
     }

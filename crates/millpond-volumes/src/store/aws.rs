@@ -1,33 +1,35 @@
 //! Settings and credentials as AWS' own tools read them: the variables `AWS_*`, else the profile `AWS_PROFILE` (`default`) in
-//! `~/.aws/credentials` and `~/.aws/config`, else what the machine's role has.
+//! `~/.aws/credentials` and `~/.aws/config`, with its keys or the program that gives some, else what the machine's role has.
 
+use super::credentials::{OfFiles, OfProcess};
 use super::error::Error;
 use super::message::{note, say};
 use super::options::StoreOptions;
+use super::profile::Profile;
 use async_trait::async_trait;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, AwsCredentialProvider};
-use object_store::{ClientOptions, CredentialProvider, Error as StoreError, ObjectStore, RetryConfig};
-use std::path::PathBuf;
+use object_store::{
+    Certificate, ClientOptions, CredentialProvider, Error as StoreError, ObjectStore, RetryConfig,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>, Error> {
+/// What speaks to a bucket, and the same for uploads: a client that gives none of them up by itself.
+type Clients = (Arc<dyn ObjectStore>, Arc<dyn ObjectStore>);
+
+pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Clients, Error> {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
-    let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| String::from("default"));
-    let has_keys = builder
-        .get_config_value(&AmazonS3ConfigKey::AccessKeyId)
-        .is_some();
-    for (key, value) in profile_settings(&profile) {
-        let is_secret = matches!(
-            key,
-            AmazonS3ConfigKey::AccessKeyId | AmazonS3ConfigKey::SecretAccessKey | AmazonS3ConfigKey::Token
-        );
-        let is_known = match is_secret {
-            true => has_keys,
-            false => builder.get_config_value(&key).is_some(),
-        };
-        if !is_known {
+    let name = std::env::var("AWS_PROFILE").unwrap_or_else(|_| String::from("default"));
+    let profile = Profile::read(&name);
+    for (key, setting) in [
+        (AmazonS3ConfigKey::Region, "region"),
+        (AmazonS3ConfigKey::Endpoint, "endpoint_url"),
+    ] {
+        if let Some(value) = profile
+            .get(setting)
+            .filter(|_| builder.get_config_value(&key).is_none())
+        {
             builder = builder.with_config(key, value);
         }
     }
@@ -49,10 +51,12 @@ pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn Obje
                    endpoint_url of the profile)";
         return Err(Error::Address(format!("s3://{bucket}: {why}")));
     }
-    let client = ClientOptions::new()
-        .with_timeout(options.request_timeout)
+    let mut client = ClientOptions::new()
         .with_connect_timeout((options.request_timeout / 3).max(Duration::from_millis(100)))
         .with_allow_http(endpoint.starts_with("http://"));
+    for certificate in certificates(&profile)? {
+        client = client.with_root_certificate(certificate);
+    }
     let retry = RetryConfig {
         max_retries: options.retries,
         retry_timeout: options.request_timeout,
@@ -61,16 +65,57 @@ pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Arc<dyn Obje
     let has_keys = builder
         .get_config_value(&AmazonS3ConfigKey::AccessKeyId)
         .is_some();
-    let without = (!has_keys).then(|| {
-        format!(
-            "there is no AWS_ACCESS_KEY_ID, no key in the profile {profile}, and what the machine's role has can't be had"
-        )
+    let without = (!has_keys).then(|| match profile.other() {
+        Some(other) => format!(
+            "the profile {name} has {other}, which is not known here; give one credential_process = aws configure \
+             export-credentials --profile {name}, and what the machine's role has can't be had"
+        ),
+        None => format!(
+            "there is no AWS_ACCESS_KEY_ID, no key and no credential_process in the profile {name}, and what the machine's \
+             role has can't be had"
+        ),
     });
-    let builder = builder.with_client_options(client).with_retry(retry);
+    // A piece of an answer may take that long, and all of it longer.
+    let reads = client
+        .clone()
+        .with_timeout_disabled()
+        .with_read_timeout(options.request_timeout);
+    let builder = builder.with_client_options(reads).with_retry(retry);
     let failed = |error| Error::Address(format!("s3://{bucket}: {}", say(&error)));
-    let of = builder.clone().build().map_err(failed)?.credentials().clone();
-    let store = builder.with_credentials(Arc::new(Noted { of, without })).build();
-    Ok(Arc::new(store.map_err(failed)?))
+    let of: AwsCredentialProvider = match profile.get("credential_process") {
+        _ if has_keys => builder.clone().build().map_err(failed)?.credentials().clone(),
+        // As AWS' tools look for them: keys, then a program.
+        _ if profile.keys().is_some() => Arc::new(OfFiles::new(profile)),
+        Some(command) => Arc::new(OfProcess::new(&name, command)),
+        None => builder.clone().build().map_err(failed)?.credentials().clone(),
+    };
+    let builder = builder.with_credentials(Arc::new(Noted { of, without }));
+    let uploads = builder
+        .clone()
+        .with_client_options(client.with_timeout_disabled());
+    let uploads = uploads.build().map_err(failed)?;
+    Ok((Arc::new(builder.build().map_err(failed)?), Arc::new(uploads)))
+}
+
+/// Certificates that are trusted beside the system's: of `AWS_CA_BUNDLE`, or `ca_bundle` of the profile.
+fn certificates(profile: &Profile) -> Result<Vec<Certificate>, Error> {
+    let of_environment = std::env::var("AWS_CA_BUNDLE")
+        .ok()
+        .filter(|path| !path.is_empty());
+    let (said, path) = match (of_environment, profile.get("ca_bundle")) {
+        (Some(path), _) => (String::from("AWS_CA_BUNDLE"), path),
+        (None, Some(path)) => (
+            format!("ca_bundle of the profile {}", profile.name()),
+            path.to_owned(),
+        ),
+        (None, None) => return Ok(Vec::new()),
+    };
+    let failed = |why: String| Error::Address(format!("{said}, {path}: {why}"));
+    let text = std::fs::read(&path).map_err(|error| failed(format!("it can't be read: {error}")))?;
+    match Certificate::from_pem_bundle(&text) {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(failed(String::from("it has no certificate in PEM"))),
+    }
 }
 
 /// Notes what is secret of the settings, from wherever they are.
@@ -116,63 +161,5 @@ impl CredentialProvider for Noted {
         note(&credential.secret_key);
         credential.token.iter().for_each(|token| note(token));
         Ok(credential)
-    }
-}
-
-/// What the files of a profile say.
-fn profile_settings(profile: &str) -> Vec<(AmazonS3ConfigKey, String)> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let file = |variable: &str, name: &str| {
-        let path = std::env::var_os(variable).map_or_else(|| home.join(".aws").join(name), PathBuf::from);
-        std::fs::read_to_string(path).unwrap_or_default()
-    };
-    let mut settings = section(&file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), &[profile]);
-    let named = format!("profile {profile}");
-    let names: &[&str] = match profile {
-        "default" => &["default", "profile default"],
-        _ => &[&named],
-    };
-    settings.extend(section(&file("AWS_CONFIG_FILE", "config"), names));
-    settings
-}
-
-/// The settings of a section of such a file that a store needs.
-fn section(text: &str, names: &[&str]) -> Vec<(AmazonS3ConfigKey, String)> {
-    let mut is_in = false;
-    let mut settings = Vec::new();
-    for line in text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with(['#', ';']))
-    {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            is_in = names.contains(&name.trim());
-        } else if let Some((name, value)) = line.split_once('=').filter(|_| is_in) {
-            let key = match name.trim() {
-                "aws_access_key_id" => AmazonS3ConfigKey::AccessKeyId,
-                "aws_secret_access_key" => AmazonS3ConfigKey::SecretAccessKey,
-                "aws_session_token" => AmazonS3ConfigKey::Token,
-                "region" => AmazonS3ConfigKey::Region,
-                "endpoint_url" => AmazonS3ConfigKey::Endpoint,
-                _ => continue,
-            };
-            settings.push((key, value.trim().to_owned()));
-        }
-    }
-    settings
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_profile_is_the_lines_below_its_name() {
-        let text = "[default]\naws_access_key_id = one\n# a note\n[other]\naws_access_key_id=two\nregion = here\ncolour = red\n";
-        let one = section(text, &["default"]);
-        assert_eq!(one, [(AmazonS3ConfigKey::AccessKeyId, String::from("one"))]);
-        let two = section(text, &["other"]);
-        assert_eq!(two.len(), 2);
-        assert_eq!(two[1], (AmazonS3ConfigKey::Region, String::from("here")));
     }
 }

@@ -1,14 +1,17 @@
 //! Does what a machine asks for, and counts it.
 
+use super::home::Home;
 use super::message::say;
 use super::options::StoreOptions;
+use super::pace::Pace;
 use crate::format::{Key, Kind};
 use crate::layout::{Answer, Body, Listed, Request};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{Error as StoreError, GetOptions, GetRange, ObjectStore, PutMode, PutPayload};
 use std::fmt;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,8 +26,62 @@ pub(super) type Part<'a> = dyn FnMut(Vec<Listed>) + Send + 'a;
 /// Why there is no answer.
 enum Failure {
     Store(StoreError),
-    /// None came in time.
-    Late,
+    /// None came in this time.
+    Late(Duration),
+    /// The folder is another than the one that was opened.
+    Gone(String),
+}
+
+/// Why there are no bytes of an object.
+#[derive(Clone, Debug)]
+pub(super) enum NotRead {
+    /// There is no such object.
+    Absent,
+    /// What the store says.
+    Failed(String),
+}
+
+/// What a store says by an error.
+pub(super) enum Said {
+    /// There is no such object.
+    Absent,
+    /// There is one already.
+    Exists,
+    /// Nothing will come of it however often it is asked: for want of a right, of the bucket, or of room.
+    Refused,
+    /// Nothing came of it this time.
+    Failed,
+}
+
+pub(super) fn said(error: &StoreError) -> Said {
+    match error {
+        // Of an object or of all of it.
+        StoreError::NotFound { .. } if say(error).contains("NoSuchBucket") => Said::Refused,
+        StoreError::NotFound { .. } => Said::Absent,
+        StoreError::AlreadyExists { .. } | StoreError::Precondition { .. } => Said::Exists,
+        StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => Said::Refused,
+        error => match system(error).map(|error| error.kind()) {
+            Some(
+                ErrorKind::PermissionDenied
+                | ErrorKind::ReadOnlyFilesystem
+                | ErrorKind::StorageFull
+                | ErrorKind::QuotaExceeded,
+            ) => Said::Refused,
+            _ => Said::Failed,
+        },
+    }
+}
+
+/// What the system said, of a folder.
+fn system(error: &StoreError) -> Option<&std::io::Error> {
+    let mut error: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(this) = error {
+        if let Some(found) = this.downcast_ref() {
+            return Some(found);
+        }
+        error = this.source();
+    }
+    None
 }
 
 /// Requests since a store was opened.
@@ -63,6 +120,8 @@ struct Counters {
     lists: AtomicU64,
     deletes: AtomicU64,
     failed: AtomicU64,
+    /// Of uploads that are there, and of all that was read.
+    done_bytes: AtomicU64,
     put_nanos: AtomicU64,
     get_nanos: AtomicU64,
     nanos: AtomicU64,
@@ -90,7 +149,12 @@ impl Drop for Timed<'_> {
 /// Objects below a prefix.
 pub(super) struct Bucket {
     pub(super) store: Arc<dyn ObjectStore>,
+    /// The same, for uploads: it gives none of them up by itself.
+    uploads: Arc<dyn ObjectStore>,
+    pace: Pace,
     prefix: Path,
+    /// Of a folder.
+    home: Option<Home>,
     /// For people.
     pub(super) name: String,
     timeout: Duration,
@@ -111,13 +175,17 @@ impl fmt::Debug for Bucket {
 impl Bucket {
     pub(super) fn new(
         store: Arc<dyn ObjectStore>,
+        uploads: Option<Arc<dyn ObjectStore>>,
         prefix: Path,
         name: String,
         options: &StoreOptions,
     ) -> Bucket {
         Bucket {
+            uploads: uploads.unwrap_or_else(|| store.clone()),
+            pace: Pace::default(),
             store,
             prefix,
+            home: None,
             name,
             timeout: options.request_timeout * 3,
             delay: options.delay,
@@ -125,17 +193,43 @@ impl Bucket {
         }
     }
 
-    pub(super) fn path(&self, name: &str) -> Path {
-        let prefix = self.prefix.as_ref();
-        match prefix.is_empty() {
-            true => Path::from(name),
-            false => Path::from(format!("{prefix}/{name}")),
-        }
+    /// The same, of a folder.
+    pub(super) fn at_home(mut self, home: Option<Home>) -> Bucket {
+        self.home = home;
+        self
     }
 
+    /// Where an object is: the prefix as it is, and the name below it. The client encodes what its requests need, once.
+    pub(super) fn path(&self, name: &str) -> Path {
+        name.split('/').fold(self.prefix.clone(), Path::join)
+    }
+
+    /// Whose path that is: the other way round.
     fn key(&self, path: &Path) -> Option<Key> {
-        let rest = path.as_ref().strip_prefix(self.prefix.as_ref())?;
-        Key::parse(rest.trim_start_matches('/'))
+        let names: Vec<_> = path.prefix_match(&self.prefix)?.collect();
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        Key::parse(&names.join("/"))
+    }
+
+    /// Whether a list has what is there, under the name that it has.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn lists(&self, path: &Path) -> Result<bool, StoreError> {
+        let all = path.as_ref();
+        let before = all
+            .char_indices()
+            .next_back()
+            .map_or("", |(last, _)| &all[..last]);
+        let before = Path::parse(before).unwrap_or_default();
+        let prefix = (!self.prefix.is_root()).then_some(&self.prefix);
+        let mut listed = self.store.list_with_offset(prefix, &before);
+        while let Some(object) = listed.try_next().await? {
+            if object.location == *path {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     pub(super) fn requests(&self) -> Requests {
@@ -166,37 +260,58 @@ impl Bucket {
         drop(timed);
         let failed = match done {
             Ok(answer) => return answer,
-            Err(Failure::Store(StoreError::NotFound { .. })) => return Answer::Absent,
-            Err(Failure::Store(StoreError::AlreadyExists { .. } | StoreError::Precondition { .. })) => {
-                return Answer::Exists;
+            Err(failure) => failure,
+        };
+        let why = match failed {
+            Failure::Late(limit) => format!("no answer in {limit:?}"),
+            Failure::Gone(why) => {
+                self.counters.failed.fetch_add(1, Relaxed);
+                return Answer::Refused(why);
             }
-            Err(Failure::Store(error)) => say(&error),
-            Err(Failure::Late) => format!("no answer in {:?}", self.timeout),
+            Failure::Store(error) => match (said(&error), request) {
+                (Said::Absent, Request::Get { .. }) => return Answer::Absent,
+                (Said::Exists, Request::Create { .. }) => return Answer::Exists,
+                (Said::Failed, _) => say(&error),
+                (Said::Absent | Said::Exists | Said::Refused, _) => {
+                    self.counters.failed.fetch_add(1, Relaxed);
+                    return Answer::Refused(say(&error));
+                }
+            },
         };
         self.counters.failed.fetch_add(1, Relaxed);
-        Answer::Failed(failed)
+        Answer::Failed(why)
     }
 
     async fn in_time<T>(&self, of: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
         let done = tokio::time::timeout(self.timeout, of).await;
-        done.map_err(|_| Failure::Late)?.map_err(Failure::Store)
+        done.map_err(|_| Failure::Late(self.timeout))?
+            .map_err(Failure::Store)
     }
 
     /// Part of an object, for a caller that waits for it; counted as those of the machine are.
     ///
     /// # Errors
     /// The store's.
-    pub(super) async fn read(&self, key: Key, range: Range<u64>) -> Result<Bytes, StoreError> {
+    pub(super) async fn read(&self, key: Key, range: Range<u64>) -> Result<Bytes, NotRead> {
         let timed = self.timed(Some(&self.counters.get_nanos));
         let read = self.get(key, Some(range)).await;
         drop(timed);
-        if read
-            .as_ref()
-            .is_err_and(|error| !matches!(error, StoreError::NotFound { .. }))
-        {
-            self.counters.failed.fetch_add(1, Relaxed);
-        }
-        read
+        let failed = match read {
+            Ok(bytes) => return Ok(bytes),
+            Err(Failure::Store(error)) if matches!(said(&error), Said::Absent) => {
+                return Err(NotRead::Absent);
+            }
+            Err(Failure::Store(error)) => say(&error),
+            Err(Failure::Late(limit)) => format!("no answer in {limit:?}"),
+            Err(Failure::Gone(why)) => why,
+        };
+        self.counters.failed.fetch_add(1, Relaxed);
+        Err(NotRead::Failed(failed))
+    }
+
+    /// Bytes that have come or gone: whether anything gets on.
+    pub(super) fn done_bytes(&self) -> u64 {
+        self.counters.done_bytes.load(Relaxed)
     }
 
     /// Counts the time until it is dropped.
@@ -208,64 +323,111 @@ impl Bucket {
         }
     }
 
-    async fn pause(&self) {
+    /// Before each request.
+    async fn begins(&self) -> Result<(), Failure> {
         if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
+        }
+        match &self.home {
+            Some(home) if !home.is_there() => Err(Failure::Gone(home.gone())),
+            _ => Ok(()),
         }
     }
 
     async fn done(&self, request: &Request, part: &mut Part<'_>) -> Result<Answer, Failure> {
         match request {
-            Request::Create { key, body } => self.in_time(self.put(*key, body, PutMode::Create)).await,
-            Request::Overwrite { key, body } => self.in_time(self.put(*key, body, PutMode::Overwrite)).await,
-            Request::Get { key, range } => {
-                let got = self.in_time(self.get(*key, range.clone())).await;
-                got.map(Answer::Bytes)
-            }
+            Request::Create { key, body } => self.put(*key, body, PutMode::Create).await,
+            Request::Overwrite { key, body } => self.put(*key, body, PutMode::Overwrite).await,
+            Request::Get { key, range } => self.get(*key, range.clone()).await.map(Answer::Bytes),
             Request::List { kind, after } => self.list(*kind, *after, part).await,
-            Request::Delete { keys } => self.in_time(self.delete(keys)).await,
+            Request::Delete { keys } => self.delete(keys).await,
         }
     }
 
-    async fn delete(&self, keys: &[Key]) -> Result<Answer, StoreError> {
-        self.pause().await;
+    async fn delete(&self, keys: &[Key]) -> Result<Answer, Failure> {
+        self.begins().await?;
         self.counters.deletes.fetch_add(keys.len() as u64, Relaxed);
         let paths: Vec<_> = keys.iter().map(|key| Ok(self.path(&key.to_string()))).collect();
         let mut deleted = self.store.delete_stream(stream::iter(paths).boxed());
-        while let Some(result) = deleted.next().await {
+        while let Some(result) = tokio::time::timeout(self.timeout, deleted.next())
+            .await
+            .map_err(|_| Failure::Late(self.timeout))?
+        {
             match result {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(Failure::Store(error)),
             }
         }
         Ok(Answer::Deleted)
     }
 
-    async fn put(&self, key: Key, body: &Body, mode: PutMode) -> Result<Answer, StoreError> {
-        self.pause().await;
+    async fn put(&self, key: Key, body: &Body, mode: PutMode) -> Result<Answer, Failure> {
+        self.begins().await?;
         let payload: PutPayload = body.iter().cloned().collect();
+        let bytes = payload.content_length() as u64;
         self.counters.puts.fetch_add(1, Relaxed);
-        self.counters
-            .put_bytes
-            .fetch_add(payload.content_length() as u64, Relaxed);
-        self.store
-            .put_opts(&self.path(&key.to_string()), payload, mode.into())
-            .await?;
-        Ok(Answer::Stored)
+        self.counters.put_bytes.fetch_add(bytes, Relaxed);
+        let path = self.path(&key.to_string());
+        let upload = self.pace.begins(bytes);
+        let limit = upload.limit(self.timeout / 3);
+        let put = self.uploads.put_opts(&path, payload, mode.into());
+        match tokio::time::timeout(limit, put).await {
+            Ok(Ok(_)) => {
+                upload.is_there();
+                self.counters.done_bytes.fetch_add(bytes, Relaxed);
+                Ok(Answer::Stored)
+            }
+            Ok(Err(error)) => Err(Failure::Store(error)),
+            Err(_) => {
+                drop(upload);
+                if self.answers().await {
+                    self.pace.is_slow();
+                }
+                Err(Failure::Late(limit))
+            }
+        }
     }
 
-    /// An object, or a part of it.
-    pub(super) async fn get(&self, key: Key, range: Option<Range<u64>>) -> Result<Bytes, StoreError> {
-        self.pause().await;
+    /// Whether the store answers to something small.
+    async fn answers(&self) -> bool {
+        let options = GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        let probe = self.path(super::address::PROBE);
+        let asked = self.store.get_opts(&probe, options);
+        match tokio::time::timeout(self.timeout / 3, asked).await {
+            Ok(answer) => matches!(answer, Ok(_) | Err(StoreError::NotFound { .. })),
+            Err(_) => false,
+        }
+    }
+
+    /// An object, or a part of it. However slow it comes: each piece of it has the time of a request.
+    async fn get(&self, key: Key, range: Option<Range<u64>>) -> Result<Bytes, Failure> {
+        self.begins().await?;
         let options = GetOptions {
             range: range.map(GetRange::Bounded),
             ..GetOptions::default()
         };
         self.counters.gets.fetch_add(1, Relaxed);
-        let found = self.store.get_opts(&self.path(&key.to_string()), options).await?;
-        let bytes = found.bytes().await?;
-        self.counters.get_bytes.fetch_add(bytes.len() as u64, Relaxed);
-        Ok(bytes)
+        let path = self.path(&key.to_string());
+        let found = self.in_time(self.store.get_opts(&path, options)).await?;
+        let len = found.range.end - found.range.start;
+        let mut pieces = found.into_stream();
+        let mut all = BytesMut::new();
+        while let Some(piece) = self.in_time(pieces.try_next()).await? {
+            self.counters.done_bytes.fetch_add(piece.len() as u64, Relaxed);
+            self.counters.get_bytes.fetch_add(piece.len() as u64, Relaxed);
+            // All of it in one piece needs no copy.
+            if all.is_empty() && piece.len() as u64 == len {
+                return Ok(piece);
+            }
+            if all.is_empty() {
+                all.reserve(len as usize);
+            }
+            all.extend_from_slice(&piece);
+        }
+        Ok(all.freeze())
     }
 
     /// As many names at a time as a page of S3 has, so that neither the time of a request nor memory is for all of a list.
@@ -280,7 +442,7 @@ impl Bucket {
         let (mut listed, mut names) = (Vec::new(), 0);
         loop {
             if names % LISTED_MAX == 0 {
-                self.pause().await;
+                self.begins().await?;
                 self.counters.lists.fetch_add(1, Relaxed);
             }
             let Some(object) = self.in_time(found.try_next()).await? else {
@@ -289,8 +451,13 @@ impl Bucket {
             names += 1;
             // What is there and is no object of a store is left alone.
             let (key, bytes) = (self.key(&object.location), object.size);
+            let put_unix_ms = u64::try_from(object.last_modified.timestamp_millis()).unwrap_or(0);
             let key = key.filter(|key| key.kind() == kind);
-            listed.extend(key.map(|key| Listed { key, bytes }));
+            listed.extend(key.map(|key| Listed {
+                key,
+                bytes,
+                put_unix_ms,
+            }));
             if listed.len() == LISTED_MAX {
                 part(std::mem::take(&mut listed));
             }
@@ -314,6 +481,7 @@ mod tests {
         assert!(format!("{store:?}").contains("AKIDABC"), "its own says it");
         let bucket = Bucket::new(
             store,
+            None,
             Path::default(),
             String::from("s3://vol/"),
             &StoreOptions::new(),

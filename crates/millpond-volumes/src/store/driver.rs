@@ -156,6 +156,23 @@ impl<M: Machine> Driver<M> {
     }
 }
 
+impl<M: Machine> Driver<M> {
+    /// The same, while anything comes or goes: until nothing did in that time.
+    pub(super) fn until_stuck<T>(
+        &self,
+        timeout: Duration,
+        mut ready: impl FnMut(&mut M) -> Option<T>,
+    ) -> Option<T> {
+        loop {
+            let before = self.bucket().done_bytes();
+            let found = self.until(timeout, &mut ready);
+            if found.is_some() || self.bucket().done_bytes() == before {
+                return found;
+            }
+        }
+    }
+}
+
 impl<M: Machine> Drop for Driver<M> {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {

@@ -16,10 +16,16 @@ pub enum Error {
     PageBytes(u32),
     /// Two writers could create the same object there, each believing that it has: no fence can be made of that.
     #[error(
-        "{0} creates an object that is there already: it has no conditional PUT (If-None-Match: *) that works, and a \
-         second writer could not be kept out; use a store that has it"
+        "{0} has no conditional PUT (If-None-Match: *) that works: it refuses one, or creates an object that is there already. \
+         A second writer could not be kept out; use a store that has it"
     )]
     NoConditionalPut(String),
+    /// A list of it has not what is there. A store that seems to be empty would be made anew beside its writer.
+    #[error(
+        "{0} does not list an object that is there, under the name that it has: its newest commit could not be found, and no \
+         writer be kept out; use another prefix, or a store whose lists are complete"
+    )]
+    Lists(String),
     /// It can't be opened for writing.
     #[error(transparent)]
     Open(#[from] OpenError),

@@ -37,7 +37,8 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
     let failures = u64::from(layout.checkpoint_failures) + u64::from(layout.deletion_failures);
     let put = Timed(requests.puts, Nanos(requests.put_nanos));
     let get = Timed(requests.gets, Nanos(requests.get_nanos));
-    let garbage = layout.stored_bytes.saturating_sub(layout.live_bytes);
+    let needed = layout.live_bytes + layout.checkpoint_bytes;
+    let garbage = layout.stored_bytes.saturating_sub(needed);
     let figures = [
         (
             "fenced",
@@ -78,7 +79,7 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
         ),
         (
             "garbage",
-            "What is stored of pages beyond those that files have.",
+            "What is stored beyond the pages that files have, and checkpoints.",
             Size(Bytes(garbage)),
         ),
         (

@@ -28,6 +28,7 @@ pub struct StoreFile {
     store: Arc<Inner>,
     file: FileNo,
     name: String,
+    page_bytes: u64,
     /// Held by a write: one that changes a part of a page reads the rest before.
     writing: Mutex<()>,
 }
@@ -83,6 +84,7 @@ fn pieces(
                         page,
                         key,
                         is_absent: false,
+                        is_damaged: false,
                         why,
                     });
                 }
@@ -117,6 +119,7 @@ fn failed(file: &str, error: PageError) -> Error {
 impl StoreFile {
     pub(super) fn new(store: Arc<Inner>, file: FileNo, name: &str) -> StoreFile {
         StoreFile {
+            page_bytes: u64::from(store.page_bytes()),
             store,
             file,
             name: name.to_owned(),
@@ -125,7 +128,7 @@ impl StoreFile {
     }
 
     pub(crate) fn page_bytes(&self) -> u64 {
-        u64::from(self.store.options.layout.page_bytes)
+        self.page_bytes
     }
 
     /// Its length in bytes.

@@ -4,9 +4,12 @@
 //! |---|---|
 //! | `address` | what a URL names, and whether that can be a store |
 //! | `aws` | settings and credentials as AWS' own tools read them |
+//! | `profile`, `credentials` | a profile's files, and keys that change |
 //! | `bucket` | does what a machine asks for, and counts it |
+//! | `home` | that a folder is the one that was opened |
 //! | `driver` | a machine, its requests and its callers |
 //! | `message` | what a store's error says, without secrets |
+//! | `pace` | how long an upload may take |
 //! | `pages` | pages read from where they are, neighbours at once |
 //! | `writer`, `reader`, `file` | what a program calls |
 //! | `figures` | what a store says of itself to those that watch a cache |
@@ -16,20 +19,27 @@ mod address;
 #[cfg(feature = "s3")]
 mod aws;
 mod bucket;
+#[cfg(feature = "s3")]
+mod credentials;
 mod driver;
 mod error;
 mod figures;
 mod file;
+mod home;
 mod message;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod odd;
 mod options;
+mod pace;
 mod pages;
+#[cfg(feature = "s3")]
+mod profile;
 mod reader;
 mod verify;
 mod writer;
 
+pub use crate::layout::{Pinning, Salvaged};
 pub use bucket::Requests;
 pub use error::Error;
 pub(crate) use figures::WeakStore;

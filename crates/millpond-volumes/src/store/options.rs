@@ -1,7 +1,7 @@
 //! How a store is opened.
 
 use super::error::Error;
-use crate::layout::{At, WriterOptions};
+use crate::layout::{At, Pinning, WriterOptions};
 use std::time::Duration;
 
 /// How a store is opened. The defaults are meant for S3.
@@ -14,6 +14,7 @@ pub struct StoreOptions {
     pub(super) sync_timeout: Duration,
     pub(super) poll: Duration,
     pub(super) at: At,
+    pub(super) pinning: Pinning,
     pub(super) delay: Duration,
 }
 
@@ -27,6 +28,7 @@ impl Default for StoreOptions {
             sync_timeout: Duration::from_secs(60),
             poll: Duration::from_secs(1),
             at: At::Newest,
+            pinning: Pinning::IfAllowed,
             delay: Duration::ZERO,
         }
     }
@@ -45,10 +47,11 @@ impl StoreOptions {
         self
     }
 
-    /// Bytes of a page, a power of two from 4 KiB to 1 MiB: 64 KiB unless it is said. A store keeps those that it was made
-    /// with, and is refused with others; what none can have is an [`Error::PageBytes`] of [`Store::open`](super::Store::open).
+    /// Bytes of a page, a power of two from 4 KiB to 1 MiB, for the life of a store. Unless they are said they are the store's,
+    /// and 64 KiB in a new one. A store is refused with others than its own; what none can have is an [`Error::PageBytes`] of
+    /// [`Store::open`](super::Store::open).
     pub fn page_bytes(mut self, bytes: u32) -> StoreOptions {
-        self.layout.page_bytes = bytes;
+        self.layout.page_bytes = Some(bytes);
         self
     }
 
@@ -77,7 +80,9 @@ impl StoreOptions {
     /// # Errors
     /// If no store can be made with them.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let bytes = self.layout.page_bytes;
+        let Some(bytes) = self.layout.page_bytes else {
+            return Ok(());
+        };
         match bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes) {
             true => Ok(()),
             false => Err(Error::PageBytes(bytes)),
@@ -134,6 +139,22 @@ impl StoreOptions {
     /// Each request takes so much longer: what a store would be like that is further away.
     pub fn delay(mut self, delay: Duration) -> StoreOptions {
         self.delay = delay;
+        self
+    }
+
+    /// Opens a store whose newest commit is not whole, for a flipped bit or for what was lost, as of the newest commit that is.
+    /// Without it such a store is refused. What is behind that commit is left out; a writer goes on from there, and deletes
+    /// it after a grace. `salvaged` of what was opened says which commit that is.
+    pub fn salvage(mut self, yes: bool) -> StoreOptions {
+        self.layout.salvage = yes;
+        self
+    }
+
+    /// Whether a reader puts a pin, an object of its own that keeps what it reads from being deleted: if it may, unless it is
+    /// said. One that has none may find that what it reads was deleted, a grace after that was superseded, and begins anew at
+    /// the newest commit then. It needs the rights to list and to read, and no other.
+    pub fn pinning(mut self, pinning: Pinning) -> StoreOptions {
+        self.pinning = pinning;
         self
     }
 

@@ -1,13 +1,11 @@
 //! Pages read from where they are, neighbours at once.
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, NotRead};
 use super::driver::wait_for;
-use super::message::say;
 use crate::format::{Key, checksum};
 use crate::layout::Place;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use object_store::Error as StoreError;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -17,6 +15,9 @@ const READ_BYTES_MAX: u64 = 4 << 20;
 /// Requests of one call at a time.
 const READS_MAX: usize = 8;
 
+/// What differs is damaged after so many readings.
+const READINGS: u32 = 3;
+
 /// Why a page was not read.
 #[derive(Debug)]
 pub(super) struct PageError {
@@ -24,6 +25,8 @@ pub(super) struct PageError {
     pub(super) key: Key,
     /// There is no such object.
     pub(super) is_absent: bool,
+    /// It is there, and has other bytes.
+    pub(super) is_damaged: bool,
     pub(super) why: String,
 }
 
@@ -73,8 +76,23 @@ pub(super) fn read(
         let done = stream::iter(runs).map(|run| {
             let bucket = bucket.clone();
             async move {
-                let read = bucket.read(run.key, run.range.clone()).await;
-                checked(&run, read)
+                let mut pages = checked(&run, &bucket.read(run.key, run.range.clone()).await);
+                // A bit may have flipped on the way.
+                for _ in 1..READINGS {
+                    if !pages
+                        .iter()
+                        .any(|page| page.as_ref().is_err_and(|error| error.is_damaged))
+                    {
+                        break;
+                    }
+                    let again = checked(&run, &bucket.read(run.key, run.range.clone()).await);
+                    for (page, again) in pages.iter_mut().zip(again) {
+                        if page.is_err() {
+                            *page = again;
+                        }
+                    }
+                }
+                pages
             }
         });
         done.buffered(READS_MAX).collect::<Vec<_>>().await
@@ -82,30 +100,33 @@ pub(super) fn read(
     results.unwrap_or_default().into_iter().flatten().collect()
 }
 
-fn checked(run: &Run, read: Result<Bytes, StoreError>) -> Vec<Result<Bytes, PageError>> {
+fn checked(run: &Run, read: &Result<Bytes, NotRead>) -> Vec<Result<Bytes, PageError>> {
     let Run { key, range, pages } = run;
-    let failed = |page, is_absent, why| PageError {
+    let failed = |page, why: &str| PageError {
         page,
         key: *key,
-        is_absent,
-        why,
+        is_absent: false,
+        is_damaged: false,
+        why: why.to_owned(),
     };
     let pages = pages.iter().map(|&(page, place)| {
-        let bytes = match &read {
+        let bytes = match read {
             Ok(bytes) => bytes,
-            Err(StoreError::NotFound { .. }) => {
-                return Err(failed(page, true, String::from("there is no such object")));
+            Err(NotRead::Absent) => {
+                return Err(PageError {
+                    is_absent: true,
+                    ..failed(page, "there is no such object")
+                });
             }
-            Err(error) => return Err(failed(page, false, say(error))),
+            Err(NotRead::Failed(why)) => return Err(failed(page, why)),
         };
         let from = (u64::from(place.offset) - range.start) as usize;
         let there = from + place.bytes as usize <= bytes.len();
         if !there || checksum(&bytes[from..from + place.bytes as usize]) != place.checksum {
-            return Err(failed(
-                page,
-                false,
-                String::from("its checksum differs: it is damaged"),
-            ));
+            return Err(PageError {
+                is_damaged: true,
+                ..failed(page, "its checksum differs: it is damaged")
+            });
         }
         Ok(bytes.slice(from..from + place.kept as usize))
     });

@@ -8,7 +8,7 @@ use super::options::StoreOptions;
 use super::verify::{self, Verified};
 use super::writer::Entry;
 use super::{Requests, address};
-use crate::layout::{Answer, At, Numbered, ReadError, Reader, ReaderOptions, ReaderTold, Request};
+use crate::layout::{Answer, At, Numbered, ReadError, Reader, ReaderOptions, ReaderTold, Request, Salvaged};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ pub struct StoreReader {
 }
 
 impl StoreReader {
-    /// Opens the store at `url` for reading. It writes one object of its own, a pin, so that what it reads is not deleted.
+    /// Opens the store at `url` for reading. It writes one object of its own, a pin, so that what it reads is not deleted; where
+    /// it may not, or is not to, it goes without ([`StoreOptions::pinning`]).
     ///
     /// # Errors
     /// If there is no store, no such snapshot, or it does not answer.
@@ -75,6 +76,8 @@ impl StoreReader {
             at: options.at.clone(),
             poll: options.poll,
             grace: options.layout.grace,
+            pinning: options.pinning,
+            salvage: options.layout.salvage,
             id: driver::random() as u64,
             owner: driver::owner(),
         };
@@ -100,7 +103,7 @@ impl StoreReader {
         let driver = &self.inner.driver;
         let named = |why: &str| Error::Address(format!("{}: {why}", driver.bucket().name));
         let timeout = self.inner.options.sync_timeout;
-        let opened = driver.until(timeout, |side| {
+        let opened = driver.until_stuck(timeout, |side| {
             match (side.failed.clone(), side.reader.refused()) {
                 (Some(error), _) => Some(Err(error.into())),
                 (None, Some(why)) => Some(Err(named(why))),
@@ -208,6 +211,18 @@ impl StoreReader {
         done.ok_or_else(|| Error::TimedOut(timeout, trouble()))
     }
 
+    /// Why nothing keeps what it reads from being deleted, if nothing does: [`StoreOptions::pinning`].
+    pub fn unpinned(&self) -> Option<String> {
+        self.inner
+            .driver
+            .with(|side| side.reader.unpinned().map(str::to_owned))
+    }
+
+    /// What was opened of a store that is not whole, with [`StoreOptions::salvage`]; `None`: it is whole.
+    pub fn salvaged(&self) -> Option<Salvaged> {
+        self.inner.driver.with(|side| side.reader.salvaged().cloned())
+    }
+
     /// Requests of this handle.
     pub fn requests(&self) -> Requests {
         self.inner.driver.bucket().requests()
@@ -224,10 +239,12 @@ impl StoreReader {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let (bucket, keys) = (
-            self.driver.bucket().clone(),
-            vec![self.driver.with(|side| side.reader.pin_key())],
-        );
+        let pin = self.driver.with(|side| {
+            let key = side.reader.pin_key();
+            side.reader.unpinned().is_none().then_some(key)
+        });
+        let Some(pin) = pin else { return };
+        let (bucket, keys) = (self.driver.bucket().clone(), vec![pin]);
         // A pin that stays is given up by the writer later.
         driver::wait_for(self.driver.handle(), async move {
             let delete = Request::Delete { keys };

@@ -9,7 +9,7 @@ use super::options::StoreOptions;
 use super::pages;
 use super::reader::StoreReader;
 use crate::format::Key;
-use crate::layout::{At, Place, State};
+use crate::layout::{At, Place, Salvaged, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,8 +42,10 @@ pub struct Verified {
     pub pages: u64,
     /// Bytes that were read.
     pub bytes: u64,
-    /// What is wrong.
+    /// What is wrong with pages.
     pub damaged: Vec<Damage>,
+    /// What was opened instead of the newest commit, with [`StoreOptions::salvage`]; `None`: that is whole.
+    pub salvaged: Option<Salvaged>,
 }
 
 pub(super) fn verify(
@@ -53,6 +55,7 @@ pub(super) fn verify(
 ) -> Result<Verified, Error> {
     let mut verified = Verified {
         commit: reader.commit(),
+        salvaged: reader.salvaged(),
         ..Verified::default()
     };
     look(reader, None, &mut verified);

@@ -10,12 +10,16 @@ use super::verify::{self, Verified};
 use super::{StoreReader, address};
 use crate::format::op::FileNo;
 use crate::layout::{
-    Answer, Fence, Lost, Numbered, OpenError, SyncError, Ticket, Told, Uncommitted, Usage, WriteError, Writer,
+    Answer, Fence, Lost, Numbered, OpenError, Salvaged, SyncError, Ticket, Told, Uncommitted, Usage,
+    WriteError, Writer,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The longest that closing waits for what is due to be deleted.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// A file of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,6 +143,7 @@ impl Store {
             return Err(error);
         }
         let mut layout = options.layout.clone();
+        layout.patience = options.sync_timeout / 2;
         layout.nonce = driver::random();
         layout.owner = driver::owner();
         layout.unix_ms_at_zero = driver::unix_ms_at_zero();
@@ -154,10 +159,16 @@ impl Store {
         let driver = Driver::new(side, bucket, runtime);
         let timeout = options.sync_timeout;
         let inner = Arc::new(Inner { driver, options });
-        match inner.driver.until(timeout, |side| side.opened.take()) {
-            Some(result) => result?,
-            None => return Err(inner.timed_out()),
-        }
+        let opened = inner
+            .driver
+            .until_stuck(timeout, |side| match side.writer.refused() {
+                Some(why) => Some(Err(Error::Address(format!(
+                    "{}: {why}",
+                    inner.driver.bucket().name
+                )))),
+                None => side.opened.take().map(|opened| opened.map_err(Error::from)),
+            });
+        opened.unwrap_or_else(|| Err(inner.timed_out()))?;
         Ok(Store { inner })
     }
 
@@ -253,6 +264,16 @@ impl Store {
         &self.inner.driver.bucket().name
     }
 
+    /// What was opened of a store that was not whole, with [`StoreOptions::salvage`]; `None`: it was whole.
+    pub fn salvaged(&self) -> Option<Salvaged> {
+        self.inner.driver.with(|side| side.writer.salvaged().cloned())
+    }
+
+    /// Bytes of a page, for the life of the store.
+    pub fn page_bytes(&self) -> u32 {
+        self.inner.page_bytes()
+    }
+
     /// Which writer has the store instead, if another has.
     pub fn fence(&self) -> Option<Fence> {
         self.inner.driver.with(|side| side.writer.fence().cloned())
@@ -270,7 +291,7 @@ impl Store {
     /// store. Reads what has to be read.
     pub fn take_lost(&self) -> Vec<LostPage> {
         let lost: Vec<Lost> = self.inner.driver.with(|side| side.writer.lost());
-        let page_bytes = u64::from(self.inner.options.layout.page_bytes);
+        let page_bytes = u64::from(self.inner.page_bytes());
         let lost = lost.into_iter().map(|lost| LostPage {
             offset: lost.page * page_bytes,
             bytes: match lost.bytes {
@@ -316,6 +337,11 @@ impl Store {
 }
 
 impl Inner {
+    /// Bytes of a page.
+    pub(super) fn page_bytes(&self) -> u32 {
+        self.driver.with(|side| side.writer.page_bytes())
+    }
+
     pub(super) fn timed_out(&self) -> Error {
         let trouble = self.driver.with(|side| side.writer.trouble().map(str::to_owned));
         let trouble = trouble.unwrap_or_else(|| String::from("the store does not answer"));
@@ -330,7 +356,7 @@ impl Inner {
             ask(side, driver::now(), ticket);
             ticket
         });
-        let told = self.driver.until(self.options.sync_timeout, |side| {
+        let told = self.driver.until_stuck(self.options.sync_timeout, |side| {
             let is_there = side.results.get(&ticket).is_some_and(Option::is_some);
             is_there.then(|| side.results.remove(&ticket)).flatten().flatten()
         });
@@ -344,7 +370,11 @@ impl Inner {
     }
 
     fn close(&self) -> Result<(), Error> {
-        self.sync(|side, now, ticket| side.writer.close(now, ticket))
+        self.sync(|side, now, ticket| side.writer.close(now, ticket))?;
+        // What is due to be deleted is, also by a writer that lives no longer than that takes.
+        let is_settled = |side: &mut Side| side.writer.is_settled(driver::now()).then_some(());
+        self.driver.until(SETTLE, is_settled);
+        Ok(())
     }
 
     /// Writes a page of a file that reaches to `end` with it, and waits for room. One after the other, as a cache's writes of a

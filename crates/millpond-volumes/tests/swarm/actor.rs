@@ -5,7 +5,7 @@ use crate::draw::Draw;
 use crate::store::Store;
 use bytes::Bytes;
 use millpond_volumes::layout::{
-    At, Reader, ReaderOptions, ReaderTold, Told, Uncommitted, Writer, WriterOptions,
+    At, OpenError, Reader, ReaderOptions, ReaderTold, Told, Uncommitted, Writer, WriterOptions,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +20,9 @@ pub(crate) struct WriterActor {
     pub(crate) nonce: u128,
     pub(crate) is_open: bool,
     pub(crate) is_over: bool,
+    /// What is there can't be read.
+    pub(crate) is_refused: bool,
+    pub(crate) error: Option<String>,
     pages: BTreeMap<Key, Vec<u8>>,
     log: BTreeMap<Key, Vec<Change>>,
     /// Cuts inside a page: a later cut may be committed with an earlier write.
@@ -38,6 +41,8 @@ impl WriterActor {
             writer: Writer::new(local, options),
             is_open: false,
             is_over: false,
+            is_refused: false,
+            error: None,
             pages: BTreeMap::new(),
             log: BTreeMap::new(),
             cuts: Vec::new(),
@@ -186,13 +191,20 @@ impl WriterActor {
                                     self.pages.insert((file, page), bytes.clone());
                                     self.log.insert((file, page), vec![(0, Some(bytes))]);
                                 }
+                                // Its page may be gone where an older commit was salvaged.
+                                None if checker.has_lost => {}
                                 None => checker.fail(format!("a writer begins without {place:?}")),
                             }
                         }
                     }
                     self.catalogs.push((0, names(self.writer.state())));
                 }
-                Told::Opened(Err(_)) | Told::Fenced(_) => self.is_over = true,
+                Told::Opened(Err(error)) => {
+                    self.is_over = true;
+                    self.is_refused = matches!(error, OpenError::Load(_));
+                    self.error = Some(error.to_string());
+                }
+                Told::Fenced(_) => self.is_over = true,
                 Told::Synced(ticket, Ok(())) => {
                     self.synced += 1;
                     let barrier = self.tickets.remove(&ticket).unwrap();
@@ -257,7 +269,8 @@ impl WriterActor {
             };
             // One that was taken over, and does not know, may find pages missing; never others.
             let made = checker.history.get(&checker.newest);
-            if there.is_none() && made.is_none_or(|made| made.nonce != self.nonce) {
+            let is_fenced = made.is_none_or(|made| made.nonce != self.nonce);
+            if there.is_none() && (is_fenced || checker.has_lost) {
                 continue;
             }
             if there.as_ref() != Some(bytes) {

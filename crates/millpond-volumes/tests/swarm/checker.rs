@@ -3,6 +3,7 @@
 //! The history is the chain of commits that were created as the next of the newest. A commit that is created under a number
 //! that was there before is none of it, and nothing may believe it.
 
+use crate::losses::checkpoint_of;
 use crate::store::Store;
 use bytes::Bytes;
 use millpond_volumes::format::{Commit, Key, ObjectId, Op, checksum};
@@ -22,6 +23,14 @@ pub(crate) fn names(state: &State) -> Names {
         .collect()
 }
 
+/// Whether a state is one that was, but for snapshots that were given up since.
+fn is_of(salvaged: &State, was: &State) -> bool {
+    let mut was = was.clone();
+    was.snapshots
+        .retain(|name, _| salvaged.snapshots.contains_key(name));
+    was == *salvaged
+}
+
 pub(crate) struct Made {
     pub(crate) state: State,
     pub(crate) nonce: u128,
@@ -35,6 +44,10 @@ pub(crate) struct Checker {
     pages: BTreeMap<(ObjectId, u32), Bytes>,
     /// Commits that were created under a number that had been there.
     pub(crate) bogus: u64,
+    /// The store has lost something: one that salvages it may go on from any commit that was.
+    pub(crate) has_lost: bool,
+    /// How often one did.
+    pub(crate) salvaged: u64,
     pub(crate) broken: Option<String>,
 }
 
@@ -59,20 +72,67 @@ impl Checker {
         }
     }
 
-    fn created(&mut self, store: &Store, number: u64, bytes: &Bytes) {
-        if number <= self.newest {
-            self.bogus += 1;
-            return;
-        }
-        if number > self.newest + 1 {
-            return self.fail(format!("commit {number} is made behind {}", self.newest));
-        }
-        let (commit, _) = Commit::decode(bytes).unwrap();
-        let mut state = self
+    /// The store has lost what is behind this commit, or some of what it has.
+    pub(crate) fn loses(&mut self, newest: Option<u64>) {
+        self.has_lost = true;
+        self.newest = newest.unwrap_or(self.newest);
+    }
+
+    pub(crate) fn is_of_snapshot(&self, key: &Key) -> bool {
+        let snapshots = self
             .history
-            .get(&self.newest)
-            .map(|made| made.state.clone())
-            .unwrap_or_default();
+            .values()
+            .flat_map(|made| made.state.snapshots.values());
+        let mut states = snapshots.filter_map(|snapshot| self.history.get(&snapshot.number));
+        states.any(|made| made.state.live.keys().any(|object| object.key() == *key))
+    }
+
+    /// What one goes on from that has salvaged a store: a commit that was.
+    fn salvaged(&mut self, store: &Store, commit: &Commit) -> Option<State> {
+        let (number, epoch) = commit.checkpoint;
+        // Its own checkpoint, and not its own commit before it.
+        let is_own = self
+            .history
+            .get(&number)
+            .is_some_and(|made| made.nonce == commit.nonce);
+        // Another's that comes late is behind what is there.
+        let newest = store.objects.keys().filter_map(|key| match key {
+            Key::Commit(number) => Some(*number),
+            _ => None,
+        });
+        let is_late = newest.max().is_some_and(|newest| newest > commit.number);
+        if !self.has_lost || number + 1 != commit.number || epoch != commit.epoch || is_own || is_late {
+            return None;
+        }
+        let state = checkpoint_of(store, Key::Checkpoint { number, epoch })?;
+        if !self.history.values().any(|made| is_of(&state, &made.state)) {
+            self.fail(format!(
+                "commit {} salvages a state that never was",
+                commit.number
+            ));
+        }
+        self.salvaged += 1;
+        Some(state)
+    }
+
+    fn created(&mut self, store: &Store, number: u64, bytes: &Bytes) {
+        let (commit, _) = Commit::decode(bytes).unwrap();
+        let salvaged = self.salvaged(store, &commit);
+        if salvaged.is_none() {
+            let is_empty = !store.objects.keys().any(|key| matches!(key, Key::Commit(_)));
+            if is_empty && self.newest > 0 {
+                return self.fail(String::from("an empty store is made where there was one"));
+            }
+            if number <= self.newest {
+                self.bogus += 1;
+                return;
+            }
+            if number > self.newest + 1 {
+                return self.fail(format!("commit {number} is made behind {}", self.newest));
+            }
+        }
+        let before = self.history.get(&self.newest).map(|made| made.state.clone());
+        let mut state = salvaged.or(before).unwrap_or_default();
         for op in &commit.ops {
             if let Err(error) = state.apply(op, PAGE, &mut Vec::new()) {
                 return self.fail(format!("commit {number}: {error}"));
@@ -169,6 +229,15 @@ impl Checker {
         for (&(file, page), allowed) in pages {
             let there = made.state.place(file, page).map(|place| {
                 let bytes = self.committed(store, file, page, place);
+                // One whose store was salvaged under its hands deletes what is in use again.
+                let is_own = match place.object.key() {
+                    Key::Chunk { epoch, .. } => epoch == writer.epoch(),
+                    Key::Commit(number) => self.history.get(&number).is_some_and(|made| made.nonce == nonce),
+                    _ => false,
+                };
+                if bytes.is_none() && self.has_lost && !is_own {
+                    return Ok(allowed.first().cloned().flatten().unwrap_or_default());
+                }
                 bytes.ok_or_else(|| format!("{place:?} is not there"))
             });
             let there = match there.transpose() {
@@ -199,6 +268,7 @@ impl Checker {
         let number = snapshot.unwrap_or(reader.number());
         match self.history.get(&number) {
             None => self.fail(format!("a reader sees commit {number}, which was never made")),
+            Some(made) if self.has_lost && is_of(reader.state(), &made.state) => {}
             Some(made) if made.state != *reader.state() => {
                 self.fail(format!("a reader sees another state than commit {number} has"));
             }
@@ -227,8 +297,12 @@ impl Checker {
         let Some((_, place)) = file.pages.iter().nth((pick >> 32) as usize % file.pages.len()) else {
             return;
         };
-        let is_held = reader.pin_age(local) <= grace;
-        if is_held && Checker::bytes(store, *place).is_none() {
+        let is_held = match reader.unpinned() {
+            // A grace since it was superseded.
+            Some(_) => reader.age(local) <= grace / 2,
+            None => reader.pin_age(local) <= grace,
+        };
+        if is_held && !self.has_lost && Checker::bytes(store, *place).is_none() {
             self.fail(format!(
                 "{place:?} is deleted while a reader of commit {} has its pin",
                 reader.number()
@@ -251,7 +325,10 @@ impl Checker {
             .filter(|(object, _)| !of_snapshots.contains(object))
         {
             let key = object.key();
-            let object = &store.objects[&key];
+            // Of one that was salvaged it may be gone, and is not cleaned.
+            let Some(object) = store.objects.get(&key) else {
+                return;
+            };
             let head = match key {
                 Key::Commit(_) => Commit::head_bytes(object).unwrap() as u64,
                 _ => 0,
@@ -268,6 +345,29 @@ impl Checker {
 
     /// Nothing is left that nothing needs: neither the newest commit nor what the writer has not committed yet.
     pub(crate) fn is_clean(&mut self, store: &Store, writer: &Writer) {
+        let left = self.left(store, writer);
+        self.are_gone(left);
+    }
+
+    /// The same of writers each of which lived for less than a grace, but for commits of the last of them.
+    pub(crate) fn is_clean_of_old(&mut self, store: &Store, writer: &Writer) {
+        let mut left = self.left(store, writer);
+        let newest = self.newest;
+        left.retain(|key| match *key {
+            Key::Commit(number) | Key::Checkpoint { number, .. } => number + 40 < newest,
+            _ => true,
+        });
+        self.are_gone(left);
+    }
+
+    fn are_gone(&mut self, left: Vec<Key>) {
+        if !left.is_empty() {
+            let left: Vec<String> = left.iter().map(Key::to_string).collect();
+            self.fail(format!("never deleted, at commit {}: {left:?}", self.newest));
+        }
+    }
+
+    fn left(&self, store: &Store, writer: &Writer) -> Vec<Key> {
         let (commit, _) = Commit::decode(&store.objects[&Key::Commit(self.newest)]).unwrap();
         let state = &self.history[&self.newest].state;
         let mut of_snapshots = Vec::new();
@@ -302,14 +402,11 @@ impl Checker {
             }
             Key::Pin(_) => true,
         };
-        let left: Vec<String> = store
+        store
             .objects
             .keys()
             .filter(|key| !is_needed(key))
-            .map(Key::to_string)
-            .collect();
-        if !left.is_empty() {
-            self.fail(format!("never deleted, at commit {}: {left:?}", self.newest));
-        }
+            .copied()
+            .collect()
     }
 }

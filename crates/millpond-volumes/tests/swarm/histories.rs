@@ -5,16 +5,17 @@ use crate::store::Store;
 use bytes::Bytes;
 use millpond_volumes::format::{Commit, Key, Kind};
 use millpond_volumes::layout::{
-    Answer, At, LoadError, OpenError, Reader, ReaderOptions, Request, SyncError, Told, Uncommitted, Writer,
-    WriterOptions,
+    Answer, At, LoadError, OpenError, Pinning, Reader, ReaderOptions, Request, SyncError, Told, Uncommitted,
+    Writer, WriterOptions,
 };
 use std::time::Duration;
 
 pub(crate) const GRACE: Duration = Duration::from_secs(60);
 
-fn options(nonce: u128, take_over: bool) -> WriterOptions {
+pub(crate) fn options(nonce: u128, take_over: bool) -> WriterOptions {
     WriterOptions {
-        page_bytes: 64,
+        page_bytes: Some(64),
+        patience: Duration::ZERO,
         chunk_bytes: 256,
         inline_bytes: 128,
         held_bytes: 4096,
@@ -29,6 +30,7 @@ fn options(nonce: u128, take_over: bool) -> WriterOptions {
 
 /// Does all that a writer asks for, until it asks for nothing more.
 pub(crate) fn serve(writer: &mut Writer, store: &mut Store, now: Duration) -> Vec<Told> {
+    store.now = now;
     loop {
         let requests = writer.requests();
         if requests.is_empty() {
@@ -50,7 +52,7 @@ pub(crate) fn page(version: u8) -> Bytes {
     Bytes::from(vec![version; 64])
 }
 
-fn synced(told: &[Told]) -> &Result<(), SyncError> {
+pub(crate) fn synced(told: &[Told]) -> &Result<(), SyncError> {
     match told {
         [Told::Synced(_, result), ..] => result,
         other => panic!("{other:?}"),
@@ -130,8 +132,11 @@ fn one_that_found_no_store_does_not_believe_its_commit_when_another_has_made_and
         ..options(1, false)
     };
     let mut late = Writer::new(now, long);
-    for (id, request) in late.requests() {
-        late.answered(now, id, store.answer(&request));
+    // Commits, and what may be there without one.
+    for _ in 0..2 {
+        for (id, request) in late.requests() {
+            late.answered(now, id, store.answer(&request));
+        }
     }
     let create = late.requests();
     assert!(
@@ -386,6 +391,8 @@ fn a_reader_that_has_no_answer_grows_older_until_it_has() {
             at: At::Newest,
             poll: Duration::from_secs(1),
             grace: Some(GRACE),
+            pinning: Pinning::Always,
+            salvage: false,
             id: 7,
             owner: String::new(),
         },
@@ -446,6 +453,8 @@ fn a_snapshot_that_is_made_anew_under_its_name_is_another() {
             at,
             poll,
             grace: Some(GRACE),
+            pinning: Pinning::Always,
+            salvage: false,
             id: 7,
             owner,
         },

@@ -9,8 +9,12 @@ mod actor;
 mod checker;
 mod cleaning;
 mod draw;
+mod ends;
 mod faults;
 mod histories;
+mod links;
+mod losses;
+mod lost;
 #[cfg(feature = "mutations")]
 mod mutations;
 mod snapshots;
@@ -29,7 +33,10 @@ fn number(variable: &str) -> Option<u64> {
 
 fn run(seed: u64) -> Result<Seen, String> {
     let mut world = World::new(seed);
-    world.run(BUSY).map(|()| world.seen)
+    match world.run(BUSY) {
+        Ok(()) => Ok(world.seen),
+        Err(broken) => Err(format!("{broken}; {:?}", world.faults)),
+    }
 }
 
 #[test]
@@ -55,6 +62,9 @@ fn no_world_loses_what_was_promised_shows_a_mixture_or_believes_a_fenced_writer(
         all.moved += seen.moved;
         all.writers += seen.writers;
         all.steps += seen.steps;
+        all.losses += seen.losses;
+        all.salvaged += seen.salvaged;
+        all.refused += seen.refused;
     }
     println!("{all:?}");
     if is_many {
@@ -66,5 +76,6 @@ fn no_world_loses_what_was_promised_shows_a_mixture_or_believes_a_fenced_writer(
             all.synced > 1000 && all.failed > 100 && all.moved > 1000,
             "{all:?}"
         );
+        assert!(all.losses > 5 && all.salvaged > 5 && all.refused > 2, "{all:?}");
     }
 }

@@ -4,10 +4,15 @@ use bytes::Bytes;
 use millpond_volumes::format::Key;
 use millpond_volumes::layout::{Answer, Listed, Request};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 #[derive(Default)]
 pub(crate) struct Store {
     pub(crate) objects: BTreeMap<Key, Bytes>,
+    /// When each was put, by the store's clock.
+    put: BTreeMap<Key, Duration>,
+    /// What that says.
+    pub(crate) now: Duration,
 }
 
 impl Store {
@@ -16,6 +21,7 @@ impl Store {
             Request::Create { key, .. } if self.objects.contains_key(key) => Answer::Exists,
             Request::Create { key, body } | Request::Overwrite { key, body } => {
                 self.objects.insert(*key, Bytes::from(body.concat()));
+                self.put.insert(*key, self.now);
                 Answer::Stored
             }
             Request::Get { key, range } => match self.objects.get(key) {
@@ -33,6 +39,8 @@ impl Store {
                 let listed = behind.map(|(key, bytes)| Listed {
                     key: *key,
                     bytes: bytes.len() as u64,
+                    // Whole seconds, as of S3, since a time long ago.
+                    put_unix_ms: (1_000_000 + self.put.get(key).map_or(0, Duration::as_secs)) * 1000,
                 });
                 Answer::Listed(listed.collect())
             }

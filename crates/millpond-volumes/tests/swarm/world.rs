@@ -9,9 +9,11 @@
 use crate::actor::{ReaderActor, WriterActor};
 use crate::checker::{Checker, PAGE};
 use crate::draw::Draw;
-use crate::faults::{Faults, Seen};
+use crate::faults::{Faults, Loss, Seen};
 use crate::store::Store;
-use millpond_volumes::layout::{Answer, At, Numbered, ReaderOptions, Request, WriterOptions};
+use bytes::Bytes;
+use millpond_volumes::format::Key;
+use millpond_volumes::layout::{Answer, At, Numbered, Pinning, ReaderOptions, Request, WriterOptions};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,24 +22,26 @@ pub(crate) const GRACE: Duration = Duration::from_secs(60);
 /// After so long a sender gives up.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-enum Actor {
+pub(crate) enum Actor {
     Writer(Box<WriterActor>),
     Reader(Box<ReaderActor>),
     Gone,
 }
 
-struct Slot {
-    actor: Actor,
+pub(crate) struct Slot {
+    pub(crate) actor: Actor,
     /// Counts lives: what is on its way to an earlier one is lost.
     life: u64,
-    is_writer: bool,
+    pub(crate) is_writer: bool,
     /// Its clock runs at this many thousandths of the world's.
     rate: u32,
+    /// What it sends has gone by then.
+    link: Duration,
     asleep: Duration,
     tick: Option<Duration>,
 }
 
-enum Event {
+pub(crate) enum Event {
     Arrives {
         from: Option<(usize, u64)>,
         id: u64,
@@ -60,30 +64,35 @@ enum Event {
     Begins {
         who: usize,
     },
+    Loses(Loss),
+    /// A copy that is not whole has an object after all.
+    Comes(Key, Bytes),
 }
 
 pub(crate) struct World {
-    draw: Draw,
-    now: Duration,
-    events: BTreeMap<(Duration, u64), Event>,
+    pub(crate) draw: Draw,
+    pub(crate) now: Duration,
+    pub(crate) events: BTreeMap<(Duration, u64), Event>,
     order: u64,
-    store: Store,
-    slots: Vec<Slot>,
+    pub(crate) store: Store,
+    pub(crate) slots: Vec<Slot>,
     pub(crate) checker: Checker,
-    faults: Faults,
-    is_calm: bool,
-    version: u64,
-    options: WriterOptions,
+    pub(crate) faults: Faults,
+    pub(crate) is_calm: bool,
+    pub(crate) version: u64,
+    pub(crate) options: WriterOptions,
     pub(crate) seen: Seen,
+    /// Why a writer could not open the store last.
+    pub(crate) last_error: Option<String>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> World {
         let mut draw = Draw(seed);
-        let faults = Faults::draw(&mut draw);
         let chunk_bytes = 128 << draw.below(3);
+        let faults = Faults::draw(&mut draw, chunk_bytes);
         let options = WriterOptions {
-            page_bytes: PAGE,
+            page_bytes: Some(PAGE),
             chunk_bytes,
             inline_bytes: [0, 64, 128, 512][draw.below(4) as usize],
             in_transit: 1 + draw.below(4) as usize,
@@ -91,6 +100,7 @@ impl World {
             grace: Some(GRACE),
             checkpoint_commits: 2 + draw.below(12),
             stored_percent_max: 100 + draw.below(60),
+            patience: Duration::from_secs(draw.below(3) * 5),
             ..WriterOptions::default()
         };
         let mut world = World {
@@ -106,6 +116,7 @@ impl World {
             version: 0,
             options,
             seen: Seen::default(),
+            last_error: None,
         };
         let writers = 1 + world.draw.below(3);
         let readers = world.draw.below(4);
@@ -115,20 +126,24 @@ impl World {
                 life: 0,
                 is_writer: n < writers,
                 rate: 950 + world.draw.below(101) as u32,
+                link: Duration::ZERO,
                 asleep: Duration::ZERO,
                 tick: None,
             });
             let at = world.within(Duration::from_secs(60));
             world.at(at, Event::Begins { who: n as usize });
         }
+        for (at, loss) in world.faults.losses.into_iter().flatten() {
+            world.at(at, Event::Loses(loss));
+        }
         world
     }
 
-    fn within(&mut self, most: Duration) -> Duration {
+    pub(crate) fn within(&mut self, most: Duration) -> Duration {
         self.now + Duration::from_nanos(self.draw.below(most.as_nanos() as u64 + 1))
     }
 
-    fn at(&mut self, at: Duration, event: Event) {
+    pub(crate) fn at(&mut self, at: Duration, event: Event) {
         self.order += 1;
         self.events.insert((at, self.order), event);
     }
@@ -137,11 +152,41 @@ impl World {
         one_in > 0 && !self.is_calm && self.draw.one_in(one_in)
     }
 
-    fn local(&self, who: usize) -> Duration {
+    pub(crate) fn local(&self, who: usize) -> Duration {
         self.now * self.slots[who].rate / 1000
     }
 
-    fn sent(&mut self, who: usize, (id, request): Numbered) {
+    /// When each of some requests that are sent at once has gone, and when its sender gives it up. They share the link. A chunk
+    /// has the time beside that of a request that it would need alone, and what chunks are not has any.
+    fn gone(&mut self, who: usize, requests: &[Numbered]) -> Vec<(Duration, Duration)> {
+        let bytes = |request: &Request| match request {
+            Request::Create { body, .. } | Request::Overwrite { body, .. } => {
+                body.iter().map(|piece| piece.len() as u64).sum()
+            }
+            _ => 0,
+        };
+        let needs = |bytes: u64| match self.faults.link {
+            0 => Duration::ZERO,
+            link => Duration::from_millis(bytes * 1000 / link),
+        };
+        let all = requests.iter().map(|(_, request)| bytes(request)).sum();
+        let begins = self.slots[who].link.max(self.now);
+        let end = begins + needs(all);
+        let gone = requests.iter().map(|(_, request)| match request {
+            Request::Create {
+                key: Key::Chunk { .. },
+                ..
+            } => (end, self.now + TIMEOUT + needs(bytes(request))),
+            Request::Create { .. } | Request::Overwrite { .. } => (end, end + TIMEOUT),
+            _ => (self.now, self.now + TIMEOUT),
+        });
+        let gone: Vec<_> = gone.collect();
+        let given_up = gone.iter().map(|(_, given_up)| *given_up).max();
+        self.slots[who].link = end.min(given_up.unwrap_or(end));
+        gone
+    }
+
+    fn sent(&mut self, who: usize, (id, request): Numbered, (gone, given_up): (Duration, Duration)) {
         let life = self.slots[who].life;
         let slow = self.happens(self.faults.slow);
         let trip = Duration::from_millis(if slow { 4_000 } else { 40 });
@@ -150,9 +195,8 @@ impl World {
             let (from, request) = (None, request.clone());
             self.at(later, Event::Arrives { from, id, request });
         }
-        let given_up = self.now + TIMEOUT;
         let answer = Answer::Failed(String::from("no answer"));
-        if self.happens(self.faults.lost) {
+        if gone > given_up || self.happens(self.faults.lost) {
             return self.at(
                 given_up,
                 Event::Answered {
@@ -183,7 +227,7 @@ impl World {
                 },
             );
         }
-        let arrives = self.within(trip);
+        let arrives = gone + (self.within(trip) - self.now);
         self.at(
             arrives,
             Event::Arrives {
@@ -194,12 +238,26 @@ impl World {
         );
     }
 
+    /// The same with another bit in the first `within` bytes.
+    pub(crate) fn flipped(&mut self, bytes: &Bytes, within: u64) -> Bytes {
+        let mut flipped = bytes.to_vec();
+        flipped[self.draw.below(within) as usize] ^= 1 << self.draw.below(8);
+        flipped.into()
+    }
+
     fn arrives(&mut self, from: Option<(usize, u64)>, id: u64, request: Request) {
         let is_out = !self.is_calm && (self.faults.outage.0..self.faults.outage.1).contains(&self.now);
         let mut answer = Answer::Failed(String::from("the store is down"));
         if !is_out {
+            self.store.now = self.now;
             self.checker.before(&self.store, &request);
             answer = self.store.answer(&request);
+        }
+        if let Answer::Bytes(bytes) = &mut answer
+            && !bytes.is_empty()
+            && self.happens(self.faults.flipped)
+        {
+            *bytes = self.flipped(bytes, bytes.len() as u64);
         }
         let Some((to, life)) = from else { return };
         let back = self.within(Duration::from_millis(40));
@@ -226,7 +284,7 @@ impl World {
     }
 
     /// After anything has happened to an actor.
-    fn went_on(&mut self, who: usize) {
+    pub(crate) fn went_on(&mut self, who: usize) {
         let local = self.local(who);
         let pick = self.draw.bits();
         let (requests, tick) = match &mut self.slots[who].actor {
@@ -244,11 +302,12 @@ impl World {
             }
             Actor::Gone => return,
         };
-        for request in requests {
+        let gone = self.gone(who, &requests);
+        for (request, gone) in requests.into_iter().zip(gone) {
             if self.happens(self.faults.killed) {
                 return self.ends(who);
             }
-            self.sent(who, request);
+            self.sent(who, request, gone);
         }
         if let Some(tick) = tick {
             let slot = &mut self.slots[who];
@@ -269,11 +328,13 @@ impl World {
         }
     }
 
-    fn ends(&mut self, who: usize) {
+    pub(crate) fn ends(&mut self, who: usize) {
         match std::mem::replace(&mut self.slots[who].actor, Actor::Gone) {
             Actor::Writer(actor) => {
                 self.seen.synced += actor.synced;
                 self.seen.failed += actor.failed;
+                self.seen.refused += u64::from(actor.is_refused);
+                self.last_error = actor.error.or(self.last_error.take());
             }
             Actor::Reader(actor) => self.seen.moved += actor.moved,
             Actor::Gone => {}
@@ -285,7 +346,7 @@ impl World {
         }
     }
 
-    fn begins(&mut self, who: usize) {
+    pub(crate) fn begins(&mut self, who: usize) {
         let local = self.local(who);
         self.slots[who].life += 1;
         self.slots[who].tick = None;
@@ -293,6 +354,7 @@ impl World {
             let options = WriterOptions {
                 nonce: u128::from(self.draw.bits()) << 64 | u128::from(self.draw.bits()),
                 take_over: self.is_calm || !self.draw.one_in(4),
+                salvage: self.is_calm || self.draw.one_in(2),
                 owner: format!("writer {who}"),
                 ..self.options.clone()
             };
@@ -308,6 +370,12 @@ impl World {
                 at,
                 poll: poll[self.draw.below(if self.is_calm { 2 } else { 3 }) as usize],
                 grace: Some(GRACE),
+                pinning: if self.draw.one_in(3) {
+                    Pinning::Never
+                } else {
+                    Pinning::Always
+                },
+                salvage: self.draw.one_in(2),
                 id: self.draw.bits(),
                 owner: format!("reader {who}"),
             };
@@ -335,7 +403,8 @@ impl World {
                 for _ in 0..1 + self.draw.below(6) {
                     actor.act(local, &mut self.draw, &mut self.version);
                 }
-                if !self.is_calm && self.draw.one_in(400) {
+                let often = if self.faults.is_short { 60 } else { 400 };
+                if !self.is_calm && self.draw.one_in(often) {
                     actor.close(local);
                     wait = Duration::from_secs(60);
                 }
@@ -365,6 +434,15 @@ impl World {
             Event::Begins { who } => {
                 let who = *who;
                 self.begins(who);
+                return true;
+            }
+            Event::Loses(loss) => {
+                let loss = *loss;
+                self.loses(loss);
+                return true;
+            }
+            Event::Comes(key, bytes) => {
+                self.comes(*key, bytes.clone());
                 return true;
             }
             Event::Arrives { .. } => {
@@ -406,7 +484,7 @@ impl World {
         true
     }
 
-    fn run_until(&mut self, until: Duration) -> Result<(), String> {
+    pub(crate) fn run_until(&mut self, until: Duration) -> Result<(), String> {
         let before = self.seen.steps;
         while self.step(until) {
             if let Some(broken) = self.checker.broken.take() {
@@ -417,71 +495,5 @@ impl World {
             }
         }
         Ok(())
-    }
-
-    /// Runs it. `Err`: what was broken.
-    pub(crate) fn run(&mut self, busy: Duration) -> Result<(), String> {
-        self.run_until(busy)?;
-        self.is_calm = true;
-        // All that was delayed arrives, and all sleepers awake.
-        self.run_until(busy + GRACE * 5)?;
-        for who in 0..self.slots.len() {
-            self.ends(who);
-        }
-        let who = self.slots.iter().position(|slot| slot.is_writer).unwrap_or(0);
-        self.begins(who);
-        self.run_until(self.now + Duration::from_secs(10))?;
-        let local = self.local(who);
-        match &mut self.slots[who].actor {
-            Actor::Writer(actor) => {
-                actor.synced = 0;
-                actor.act(local, &mut self.draw, &mut self.version);
-                actor.sync(local);
-            }
-            _ => return Err(String::from("no writer gets on when nothing goes wrong any more")),
-        }
-        self.went_on(who);
-        let reader = self.slots.iter().position(|slot| !slot.is_writer);
-        if let Some(reader) = reader {
-            self.begins(reader);
-        }
-        // It writes for two minutes, and then waits until all garbage is gone.
-        self.run_until(self.now + Duration::from_secs(120))?;
-        let local = self.local(who);
-        if let Actor::Writer(actor) = &mut self.slots[who].actor {
-            actor.sync(local);
-        }
-        self.went_on(who);
-        self.events
-            .retain(|_, event| !matches!(event, Event::Acts { .. }));
-        self.run_until(self.now + GRACE * 8)?;
-        match &self.slots[who].actor {
-            Actor::Writer(actor) if actor.synced > 0 && actor.writer.number() == self.checker.newest => {}
-            _ => {
-                return Err(String::from(
-                    "a writer does not get on when nothing goes wrong any more",
-                ));
-            }
-        }
-        if let Some(reader) = reader {
-            match &self.slots[reader].actor {
-                Actor::Reader(actor) if actor.reader.number() == self.checker.newest => {}
-                _ => {
-                    return Err(String::from(
-                        "a reader does not catch up when nothing goes wrong any more",
-                    ));
-                }
-            }
-        }
-        if let Actor::Writer(actor) = &self.slots[who].actor {
-            self.checker.is_clean(&self.store, &actor.writer);
-            self.checker.is_bounded(&self.store, &self.options);
-        }
-        self.seen.commits = self.checker.newest;
-        self.seen.bogus = self.checker.bogus;
-        for who in 0..self.slots.len() {
-            self.ends(who);
-        }
-        self.checker.broken.take().map_or(Ok(()), Err)
     }
 }

@@ -25,6 +25,8 @@ struct Flight {
     failures: u32,
     /// A commit waits for it.
     is_first: bool,
+    /// It was there already: it is read, to see whether it is this one.
+    is_compared: bool,
 }
 
 /// What is known of checkpoints.
@@ -37,9 +39,20 @@ pub(super) struct Checkpoints {
     pub(super) head_bytes: u64,
     bytes: u64,
     flight: Option<Flight>,
+    /// For what is dead in commits.
+    is_wanted: bool,
 }
 
 impl Checkpoints {
+    /// As of commit `number`, which names this one as the newest.
+    pub(super) fn begin(&mut self, newest: (u64, u32), number: u64) {
+        *self = Checkpoints {
+            newest,
+            commits: number - newest.0,
+            ..Checkpoints::default()
+        };
+    }
+
     pub(super) fn is(&self, id: RequestId) -> bool {
         self.flight
             .as_ref()
@@ -49,6 +62,11 @@ impl Checkpoints {
     pub(super) fn is_due(&self, options: &WriterOptions) -> bool {
         let is_worth_it = self.head_bytes * 2 >= self.bytes || self.commits >= COMMITS_MAX;
         self.flight.is_none() && self.commits >= options.checkpoint_commits && is_worth_it
+    }
+
+    /// Whether one is, and has not failed yet.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.failures == 0)
     }
 
     /// How often one could not be stored since the last that was.
@@ -69,10 +87,36 @@ impl Checkpoints {
 }
 
 impl Writer {
+    /// Whether a checkpoint is to be made with the next commit.
+    pub(super) fn is_checkpoint_due(&self) -> bool {
+        let is_free = self.checkpoint.flight.is_none();
+        is_free && self.checkpoint.is_wanted || self.checkpoint.is_due(&self.options)
+    }
+
+    /// A commit is the newest: a checkpoint may be wanted for what is dead in commits, which is deleted behind one.
+    pub(super) fn look_for_dead_commits(&mut self) {
+        let dead = self
+            .empty_commits
+            .iter()
+            .filter_map(|number| self.commit_bytes.get(number));
+        let dead: u64 = dead.sum();
+        let least = self.options.chunk_bytes.max(self.checkpoint.bytes * 2);
+        self.checkpoint.is_wanted = dead > least && dead > self.state.live.values().sum::<u64>() / 2;
+    }
+
+    /// Whether a commit is of use that nobody asks for: to make a checkpoint that is wanted, or to name one, so that commits
+    /// before it can be deleted.
+    pub(super) fn is_commit_for_checkpoint(&self) -> bool {
+        let newest = self.checkpoint.newest.0;
+        let is_empty = self.empty_commits.first().is_some_and(|first| *first <= newest);
+        let is_unnamed = newest > self.garbage.named.0 && is_empty;
+        is_unnamed || self.checkpoint.flight.is_none() && self.checkpoint.is_wanted
+    }
+
     /// The state as of commit `number`, which is being made. Kept now, at the cost of a count for each leaf of the map; walked,
     /// and made bytes of, later.
     pub(super) fn checkpoint_of(&self, number: u64) -> Body {
-        let (state, epoch, page_bytes) = (self.state.copy_for_ops(), self.epoch, self.options.page_bytes);
+        let (state, epoch, page_bytes) = (self.state.copy_for_ops(), self.epoch, self.page_bytes);
         Body::later(move || {
             let ops = state.ops();
             let checkpoint = Checkpoint {
@@ -95,6 +139,7 @@ impl Writer {
             asked: now,
             failures: 0,
             is_first,
+            is_compared: false,
         });
         self.send_checkpoint(now);
         if mutation::is(Mutation::CheckpointUnproven) {
@@ -108,6 +153,7 @@ impl Writer {
             let number = flight.number;
             let (key, body) = (Key::Checkpoint { number, epoch }, flight.body.clone());
             flight.request = Ok(self.outbox.ask(Request::Create { key, body }));
+            flight.is_compared = false;
             flight.asked = now;
         }
     }
@@ -117,9 +163,18 @@ impl Writer {
             return;
         };
         match answer {
-            // The name has our epoch and the commit's number: what is there has the same bytes.
-            Answer::Stored | Answer::Exists => {
+            Answer::Exists if !mutation::is(Mutation::NameBelieved) => {
+                let (number, epoch) = (flight.number, self.epoch);
+                let key = Key::Checkpoint { number, epoch };
+                flight.is_compared = true;
+                flight.request = Ok(self.outbox.ask(Request::Get { key, range: None }));
+            }
+            Answer::Bytes(bytes) if flight.is_compared && !flight.body.is(&bytes) => {
+                self.checkpoint_is_anothers(now)
+            }
+            Answer::Stored | Answer::Exists | Answer::Bytes(_) => {
                 let (number, bytes, is_first) = (flight.number, flight.body.total(), flight.is_first);
+                self.garbage.checkpoint_bytes.insert((number, self.epoch), bytes);
                 self.checkpoint = Checkpoints {
                     newest: (number, self.epoch),
                     // A commit that waits for it counts when it is stored.
@@ -127,6 +182,7 @@ impl Writer {
                     head_bytes: 0,
                     bytes,
                     flight: None,
+                    is_wanted: false,
                 };
                 if is_first {
                     self.checkpoint_is_there(now);
@@ -135,12 +191,42 @@ impl Writer {
             answer => {
                 flight.request = Err(now + pause(flight.failures));
                 flight.failures += 1;
+                let is_refused = matches!(answer, Answer::Refused(_));
                 let (asked, why) = (flight.asked, answer.why("checkpoint"));
-                match flight.is_first && flight.failures > 1 {
-                    true => self.tell_failure(&why, asked),
+                if is_refused && matches!(self.phase, super::Phase::Fencing(_)) {
+                    self.refused = Some(why.clone());
+                }
+                match flight.is_first {
+                    true => self.tell_failure(now, &why, asked, is_refused),
                     false => self.trouble = Some(why),
                 }
             }
+        }
+    }
+
+    /// What is there under its name has other bytes: a copy of the store that is not whole has brought it.
+    fn checkpoint_is_anothers(&mut self, now: Duration) {
+        let Some(flight) = self.checkpoint.flight.take() else {
+            return;
+        };
+        let (number, epoch) = (flight.number, self.epoch);
+        let key = Key::Checkpoint { number, epoch };
+        let why = format!("{key} is there, and is another's");
+        match flight.is_first {
+            true if matches!(self.phase, super::Phase::Fencing(_)) => {
+                let fence = super::Fence::unknown(why);
+                self.overtaken(now, fence, None);
+            }
+            true => {
+                self.tell_failure(now, &why, flight.asked, true);
+                self.checkpoint.flight = Some(Flight {
+                    request: Err(now + pause(u32::MAX)),
+                    failures: flight.failures + 1,
+                    ..flight
+                });
+            }
+            // The next commit makes one under another name.
+            false => self.trouble = Some(why),
         }
     }
 

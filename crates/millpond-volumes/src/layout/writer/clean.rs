@@ -98,7 +98,8 @@ impl Writer {
     }
 
     fn is_commit_for_moved(&self) -> bool {
-        self.cleaner.has_moved && self.covered >= self.seq && self.frozen.is_none()
+        let is_of_use = self.cleaner.has_moved || self.is_commit_for_checkpoint();
+        is_of_use && self.covered >= self.seq && self.frozen.is_none()
     }
 
     /// Whether a commit is to be made although no sync waits for one. What was changed is in none that was not asked for.

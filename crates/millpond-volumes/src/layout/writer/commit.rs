@@ -19,7 +19,8 @@
 use super::staging::Staged;
 use super::{Fence, PageKey, Phase, Told, Writer};
 use crate::format::{Commit, Key, Kind, ObjectId, Op, PageEntry, checksum};
-use crate::layout::load::{Head, HeadFetch, pause};
+use crate::layout::head::{Head, HeadFetch};
+use crate::layout::load::pause;
 use crate::layout::requests::{Answer, Body, Request, RequestId};
 use crate::layout::state::{Place, Snapshot};
 use crate::mutation::{self, Mutation};
@@ -64,7 +65,7 @@ pub(super) struct Frozen {
     /// It has all changes up to this one.
     covers: u64,
     dead: Vec<ObjectId>,
-    dropped: Vec<Snapshot>,
+    pub(super) dropped: Vec<Snapshot>,
     /// When it was first put.
     first: Duration,
     /// When the last request for it was made.
@@ -96,9 +97,14 @@ impl Writer {
 
     /// Makes a commit if a sync waits for one, and all that it is to have can be had.
     pub(super) fn try_commit(&mut self, now: Duration) {
-        if self.frozen.is_some() {
+        if self.gives_way(now) {
             return;
         }
+        // The last commit names the checkpoint that is on its way, or no other writer would find it.
+        if self.frozen.is_some() || self.is_closing && self.checkpoint.is_on_its_way() {
+            return;
+        }
+
         let asked = self.syncs.iter().map(|sync| sync.barrier).min();
         let moved = self.is_commit_for_moved_due(now).then_some(self.covered);
         let Some(barrier) = asked.or(moved) else { return };
@@ -123,7 +129,7 @@ impl Writer {
             let epoch = self.epoch;
             let op = Op::Snapshot { name, number, epoch };
             is_snapshot = true;
-            let applied = self.state.apply(&op, self.options.page_bytes, &mut self.emptied);
+            let applied = self.state.apply(&op, self.page_bytes, &mut self.emptied);
             assert!(applied.is_ok(), "{applied:?}");
             ops.push(op);
         }
@@ -159,7 +165,7 @@ impl Writer {
             nonce: self.options.nonce,
             previous: self.checksum,
             checkpoint: self.checkpoint.newest,
-            page_bytes: self.options.page_bytes,
+            page_bytes: self.page_bytes,
             grace_ms: self.grace.as_millis() as u64,
             at_unix_ms: self.options.unix_ms_at_zero + now.as_millis() as u64,
             closed: self.is_closing && is_newest,
@@ -195,7 +201,7 @@ impl Writer {
         if offset > 0 {
             self.stored.insert(object, u64::from(offset));
         }
-        let is_due = self.checkpoint.is_due(&self.options) && matches!(self.phase, Phase::Open);
+        let is_due = self.is_checkpoint_due() && matches!(self.phase, Phase::Open);
         let checkpoint = (is_due || is_snapshot).then(|| self.checkpoint_of(number));
         if is_snapshot {
             self.snapshot_holds(number, self.epoch);
@@ -219,10 +225,19 @@ impl Writer {
             circles: 0,
             checkpoint,
         });
-        match is_snapshot {
+        match is_snapshot || matches!(self.phase, Phase::Fencing(_)) && self.salvaged.is_some() {
             true => self.put_checkpoint_first(now),
             false => self.put_commit(now),
         }
+    }
+
+    /// The commit behind one that is not whole: it begins from a checkpoint of what is.
+    pub(super) fn freeze_salvaged(&mut self, now: Duration) {
+        let number = self.number;
+        let body = self.checkpoint_of(number);
+        self.checkpoint.newest = (number, self.epoch);
+        self.freeze(now, Vec::new());
+        self.put_checkpoint(now, number, body, true);
     }
 
     fn put_checkpoint_first(&mut self, now: Duration) {
@@ -294,17 +309,23 @@ impl Writer {
             return;
         }
         let Some(frozen) = &mut self.frozen else { return };
+        let is_refused = matches!(answer, Answer::Refused(_));
         match &mut frozen.step {
             Step::Putting(_) => match answer {
                 Answer::Stored => self.stored(now),
                 Answer::Failed(_) if mutation::is(Mutation::OutcomeGuessed) => self.stored(now),
                 Answer::Failed(why) => {
                     frozen.failures += 1;
-                    // Told once the store could not even say what became of it.
                     match frozen.failures {
                         1 => self.find(now),
-                        _ => self.wait(now, Next::Find, &why),
+                        _ => self.wait(now, Next::Find, &why, false),
                     }
+                }
+                // An attempt before the one that was refused may have been done.
+                Answer::Refused(why) => {
+                    frozen.failures += 1;
+                    self.refused = Some(why.clone());
+                    self.wait(now, Next::Find, &why, true);
                 }
                 _ => self.find(now),
             },
@@ -313,7 +334,7 @@ impl Writer {
                     let ours = checksum == frozen.checksum && *found == frozen.commit;
                     match ours || mutation::is(Mutation::FenceIgnored) {
                         true => self.stored(now),
-                        false => self.overtaken(now, Fence::of(&found)),
+                        false => self.overtaken(now, Fence::of(&found), Some((found, checksum))),
                     }
                 }
                 Head::More => {}
@@ -322,24 +343,22 @@ impl Writer {
                     frozen.circles += 1;
                     match frozen.circles {
                         ..4 => self.put_commit(now),
-                        _ => self.wait(now, Next::Put, "it says that a commit exists, and has none"),
+                        _ => self.wait(
+                            now,
+                            Next::Put,
+                            "it says that a commit exists, and has none",
+                            false,
+                        ),
                     }
                 }
                 Head::Failed(why) => {
                     frozen.failures += 1;
-                    self.wait(now, Next::Find, &why);
+                    self.wait(now, Next::Find, &why, is_refused);
                 }
                 // What is there is no commit of ours, which had been whole.
                 Head::Bad(error) => {
                     let owner = format!("an unknown one: {error}");
-                    self.overtaken(
-                        now,
-                        Fence {
-                            epoch: 0,
-                            owner,
-                            at_unix_ms: 0,
-                        },
-                    );
+                    self.overtaken(now, Fence::unknown(owner), None);
                 }
             },
             Step::Proving { asked, .. } => {
@@ -348,27 +367,19 @@ impl Writer {
                     Answer::Listed(listed) if listed.is_empty() => self.confirmed(now, asked),
                     Answer::Listed(_) | Answer::Part(_) => {
                         let owner = String::from("one that has made newer commits");
-                        self.overtaken(
-                            now,
-                            Fence {
-                                epoch: 0,
-                                owner,
-                                at_unix_ms: 0,
-                            },
-                        );
+                        self.overtaken(now, Fence::unknown(owner), None);
                     }
-                    Answer::Failed(why) => {
+                    other => {
                         frozen.failures += 1;
-                        self.wait(now, Next::Prove, &why);
+                        self.wait(now, Next::Prove, &other.why("list"), is_refused);
                     }
-                    other => self.wait(now, Next::Prove, &other.why("list")),
                 }
             }
             Step::Checkpoint | Step::Waiting { .. } => {}
         }
     }
 
-    fn wait(&mut self, now: Duration, next: Next, why: &str) {
+    fn wait(&mut self, now: Duration, next: Next, why: &str, is_refused: bool) {
         let Some(frozen) = &mut self.frozen else { return };
         frozen.circles = 0;
         let (mut until, asked) = (now + pause(frozen.failures), frozen.asked);
@@ -377,7 +388,7 @@ impl Writer {
             until = now;
         }
         frozen.step = Step::Waiting { until, next };
-        self.tell_failure(why, asked);
+        self.tell_failure(now, why, asked, is_refused);
         self.commit_tick(now);
     }
 
@@ -422,12 +433,14 @@ impl Writer {
         (self.number, self.checksum, self.fresh) = (commit.number, checksum, fresh);
         self.covered = self.covered.max(covers);
         self.commits.insert(commit.number);
+        self.commit_bytes.insert(commit.number, body.total());
         self.staging.committed(&inline);
         self.checkpoint.commits += 1;
         self.checkpoint.head_bytes += body.first().map_or(0, |head| head.len() as u64);
         if let Some(body) = checkpoint {
             self.put_checkpoint(now, commit.number, body, false);
         }
+        self.look_for_claim(now);
         self.superseded(now, &commit, dead, dropped);
         let covered = self.covered;
         let (done, waiting) = std::mem::take(&mut self.syncs)
@@ -438,7 +451,7 @@ impl Writer {
             self.told.push(Told::Synced(ticket, Ok(())));
         }
         match self.phase {
-            Phase::Fencing => self.opened(now),
+            Phase::Fencing(_) => self.opened(now, &commit),
             _ if commit.closed => self.phase = Phase::Closed,
             _ => {}
         }
@@ -446,6 +459,14 @@ impl Writer {
 }
 
 impl Fence {
+    pub(super) fn unknown(owner: String) -> Fence {
+        Fence {
+            epoch: 0,
+            owner,
+            at_unix_ms: 0,
+        }
+    }
+
     fn of(commit: &Commit) -> Fence {
         Fence {
             epoch: commit.epoch,

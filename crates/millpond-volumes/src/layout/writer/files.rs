@@ -9,7 +9,7 @@ const NAME_BYTES_MAX: usize = 4096;
 impl Writer {
     fn change(&mut self, op: Op) {
         self.seq += 1;
-        let applied = self.state.apply(&op, self.options.page_bytes, &mut self.emptied);
+        let applied = self.state.apply(&op, self.page_bytes, &mut self.emptied);
         assert!(applied.is_ok(), "{applied:?}");
         self.pending.push(op);
     }
@@ -74,7 +74,7 @@ impl Writer {
         let Some(before) = self.state.files.get(&file).map(|file| file.bytes) else {
             return Err(WriteError::Absent(format!("file {file}")));
         };
-        let page_bytes = u64::from(self.options.page_bytes);
+        let page_bytes = u64::from(self.page_bytes);
         if bytes < before {
             let kept = (bytes % page_bytes) as u32;
             let end = bytes.div_ceil(page_bytes)..u64::MAX;

@@ -8,10 +8,12 @@
 //! was delayed. It is looked for when a store is opened and then now and then, and is dead from then on.
 
 use super::Writer;
-use crate::format::{Checkpoint, Commit, Key, Kind, ObjectId, Pin};
+use super::ages::Ages;
+use super::sweep::{Sweep, objects};
+use crate::format::{Commit, Key, Kind, ObjectId, Pin};
 use crate::layout::load::{number, pause};
-use crate::layout::requests::{Answer, Listed, Request, RequestId};
-use crate::layout::state::{Snapshot, State};
+use crate::layout::requests::{Answer, Request, RequestId};
+use crate::layout::state::Snapshot;
 use crate::mutation::{self, Mutation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,18 +21,16 @@ use std::time::Duration;
 /// Objects that one request deletes: what S3 takes.
 const DELETED_MAX: usize = 1000;
 
-/// Orphans are looked for after so many graces.
-const SWEEP_GRACES: u32 = 24;
-
 /// A pin that has not changed for so many graces is given up.
 const PIN_GRACES: u32 = 2;
 
 #[derive(Debug)]
-struct Dead {
-    key: Key,
+pub(super) struct Dead {
+    pub(super) key: Key,
     /// Not needed from this commit on.
-    from: u64,
-    since: Duration,
+    pub(super) from: u64,
+    /// When a grace has passed since.
+    pub(super) due: Duration,
 }
 
 #[derive(Debug)]
@@ -38,11 +38,12 @@ enum Pass {
     Idle,
     ListingPins {
         request: RequestId,
-        there: BTreeSet<Key>,
+        /// With when they were put.
+        there: BTreeMap<Key, u64>,
         begun: Duration,
     },
     Pins {
-        asked: BTreeMap<RequestId, Key>,
+        asked: BTreeMap<RequestId, (Key, u64)>,
         oldest: u64,
         /// What they say is as of then or later: a writer may sleep before it has the answers.
         begun: Duration,
@@ -53,33 +54,35 @@ enum Pass {
     },
 }
 
-#[derive(Debug)]
-enum Sweep {
-    Idle,
-    Snapshots(BTreeMap<RequestId, Snapshot>),
-    Listing(RequestId, Kind),
-}
-
 /// What is dead, and how it is got rid of.
 #[derive(Debug)]
 pub(super) struct Garbage {
-    dead: Vec<Dead>,
+    pub(super) dead: Vec<Dead>,
     pass: Pass,
-    pass_at: Duration,
+    pub(super) pass_at: Duration,
     /// Passes and sweeps that failed since the last that did not.
-    failures: u32,
-    sweep: Sweep,
-    sweep_at: Duration,
+    pub(super) failures: u32,
+    pub(super) sweep: Sweep,
+    pub(super) sweep_at: Duration,
     /// What snapshots have, by their commits, once it is known of all.
-    snapshots: BTreeMap<u64, BTreeSet<Key>>,
+    pub(super) snapshots: BTreeMap<u64, BTreeSet<Key>>,
     /// Snapshots that were given up before it was known what they have.
-    dropped_early: BTreeSet<u64>,
-    is_known: bool,
-    /// Pins by what they said last, and since when.
+    pub(super) dropped_early: BTreeSet<u64>,
+    pub(super) is_known: bool,
+    /// Pins by what they said last, and when they are given up if they go on saying it.
     pins: BTreeMap<Key, (u64, Duration)>,
+    pub(super) ages: Ages,
     /// The checkpoint that the newest commit names, and all that may be there: commit and epoch.
-    named: (u64, u32),
+    pub(super) named: (u64, u32),
     checkpoints: BTreeSet<(u64, u32)>,
+    pub(super) checkpoint_bytes: BTreeMap<(u64, u32), u64>,
+    /// The commit that opening made, until it is known how old what it has superseded is, and when it was confirmed.
+    pub(super) fence: u64,
+    pub(super) fenced_at: Duration,
+    /// The checkpoint that the store was loaded from.
+    pub(super) loaded: (u64, u32),
+    /// When checkpoints were put, by the store's clock: while it is looked how old what is dead is.
+    pub(super) checkpoints_put: BTreeMap<(u64, u32), u64>,
 }
 
 impl Garbage {
@@ -95,9 +98,27 @@ impl Garbage {
             dropped_early: BTreeSet::new(),
             is_known: false,
             pins: BTreeMap::new(),
+            ages: Ages::default(),
             named: (0, 0),
             checkpoints: BTreeSet::new(),
+            checkpoint_bytes: BTreeMap::new(),
+            fence: 0,
+            fenced_at: Duration::ZERO,
+            loaded: (0, 0),
+            checkpoints_put: BTreeMap::new(),
         }
+    }
+
+    /// Opening has made a commit.
+    pub(super) fn is_fenced(&mut self, now: Duration, number: u64, loaded: (u64, u32), ages: Ages) {
+        (self.fence, self.fenced_at, self.loaded, self.ages) = (number, now, loaded, ages);
+    }
+
+    /// Whether nothing is to be deleted at present, or it can't be.
+    pub(super) fn is_settled(&self, now: Duration) -> bool {
+        let is_idle = matches!(self.sweep, Sweep::Idle) && matches!(self.pass, Pass::Idle);
+        let is_due = !self.dead.is_empty() && self.pass_at <= now;
+        self.failures > 0 || self.is_known && is_idle && !is_due
     }
 
     pub(super) fn objects(&self) -> u64 {
@@ -129,30 +150,13 @@ impl Garbage {
         self.snapshots.values().any(|keys| keys.contains(key))
     }
 
-    fn die(&mut self, key: Key, from: u64, since: Duration) {
-        self.dead.push(Dead { key, from, since });
+    pub(super) fn die(&mut self, key: Key, from: u64, due: Duration) {
+        let due = match mutation::is(Mutation::GraceIgnored) {
+            true => Duration::ZERO,
+            false => due,
+        };
+        self.dead.push(Dead { key, from, due });
     }
-}
-
-fn grace(grace: Duration) -> Duration {
-    match mutation::is(Mutation::GraceIgnored) {
-        true => Duration::ZERO,
-        false => grace,
-    }
-}
-
-/// What a snapshot has.
-fn objects(state: &State, number: u64, epoch: u32) -> BTreeSet<Key> {
-    let pages = state.live.keys().map(|object| object.key());
-    pages.chain([Key::Checkpoint { number, epoch }]).collect()
-}
-
-fn snapshot_state(answer: Answer) -> Result<State, String> {
-    let Answer::Bytes(bytes) = answer else {
-        return Err(answer.why("checkpoint"));
-    };
-    let checkpoint = Checkpoint::decode(&bytes).map_err(|error| error.to_string())?;
-    State::from_ops(&checkpoint.ops, checkpoint.page_bytes).map_err(|error| error.to_string())
 }
 
 impl Writer {
@@ -164,7 +168,7 @@ impl Writer {
         dead: Vec<ObjectId>,
         dropped: Vec<Snapshot>,
     ) {
-        let from = commit.number;
+        let (from, due) = (commit.number, now + self.grace);
         for Snapshot { number, epoch } in dropped {
             // Those that are given up and in no commit yet are there if another writer takes the store.
             let mut names = self.state.snapshots.values().chain(&self.dropped);
@@ -180,7 +184,7 @@ impl Writer {
                         .dead
                         .iter_mut()
                         .filter(|dead| keys.contains(&dead.key));
-                    held.for_each(|dead| (dead.from, dead.since) = (from, now));
+                    held.for_each(|dead| (dead.from, dead.due) = (from, due));
                 }
                 None => {
                     self.garbage.dropped_early.insert(number);
@@ -197,7 +201,7 @@ impl Writer {
                 Key::Commit(number) => {
                     self.empty_commits.insert(number);
                 }
-                key => self.garbage.die(key, from, now),
+                key => self.garbage.die(key, from, due),
             }
         }
         if !self.stored.contains_key(&ObjectId::commit(from)) {
@@ -207,20 +211,21 @@ impl Writer {
         let newer = self.garbage.checkpoints.split_off(&commit.checkpoint);
         for (number, epoch) in std::mem::replace(&mut self.garbage.checkpoints, newer) {
             // One that a snapshot has is held until that is given up.
-            self.garbage.die(Key::Checkpoint { number, epoch }, from, now);
+            self.garbage.die(Key::Checkpoint { number, epoch }, from, due);
         }
         let kept = self.empty_commits.split_off(&(commit.checkpoint.0 + 1));
         for number in std::mem::replace(&mut self.empty_commits, kept) {
             self.commits.remove(&number);
-            self.garbage.die(Key::Commit(number), from, now);
+            self.garbage.die(Key::Commit(number), from, due);
         }
+        self.look_for_dead_commits();
         self.garbage.pass_at = self.garbage.pass_at.min(self.pass_due(now));
     }
 
     /// When the first of what is dead may be deleted.
-    fn pass_due(&self, now: Duration) -> Duration {
-        let oldest = self.garbage.dead.iter().map(|dead| dead.since).min();
-        oldest.map_or(now + self.grace, |oldest| oldest + grace(self.grace))
+    pub(super) fn pass_due(&self, now: Duration) -> Duration {
+        let first = self.garbage.dead.iter().map(|dead| dead.due).min();
+        first.unwrap_or(now + self.grace)
     }
 
     /// A commit makes a snapshot of what holds now.
@@ -229,100 +234,19 @@ impl Writer {
         self.garbage.snapshots.insert(number, objects);
     }
 
-    /// Begins to look for orphans, and for what snapshots have.
-    pub(super) fn sweep(&mut self, now: Duration) {
-        self.garbage.sweep_at = now + self.grace * SWEEP_GRACES;
-        let mut asked = BTreeMap::new();
-        for snapshot in self.state.snapshots.values() {
-            let Snapshot { number, epoch } = *snapshot;
-            if !self.garbage.snapshots.contains_key(&number) {
-                let key = Key::Checkpoint { number, epoch };
-                asked.insert(self.outbox.ask(Request::Get { key, range: None }), *snapshot);
-            }
-        }
-        self.garbage.sweep = Sweep::Snapshots(asked);
-        self.sweep_on();
-    }
-
-    fn sweep_on(&mut self) {
-        if matches!(&self.garbage.sweep, Sweep::Snapshots(asked) if asked.is_empty()) {
-            self.garbage.is_known = true;
-            self.sweep_list(Kind::Chunk);
-        }
-    }
-
-    fn sweep_list(&mut self, kind: Kind) {
-        let request = self.outbox.ask(Request::List { kind, after: None });
-        self.garbage.sweep = Sweep::Listing(request, kind);
-    }
-
-    /// Looks at a part of a list: what is kept of it is what is an orphan.
-    fn swept(&mut self, now: Duration, listed: &[Listed]) {
-        let mut orphans = BTreeSet::new();
-        for &Listed { key, bytes } in listed {
-            let is_orphan = match key {
-                Key::Chunk { epoch, number } if epoch < self.epoch => {
-                    let object = ObjectId::chunk(epoch, number);
-                    self.stored.insert(object, bytes).is_none()
-                }
-                // With its head, which is small.
-                Key::Commit(number) if self.state.live.contains_key(&ObjectId::commit(number)) => {
-                    self.stored.insert(ObjectId::commit(number), bytes);
-                    false
-                }
-                Key::Commit(number) => number <= self.garbage.named.0 && !self.commits.contains(&number),
-                Key::Checkpoint { number, epoch } if epoch < self.epoch => {
-                    (number, epoch) != self.garbage.named && !self.garbage.is_held(&key)
-                }
-                _ => false,
-            };
-            if is_orphan {
-                orphans.insert(key);
-            }
-        }
-        if orphans.is_empty() {
-            return;
-        }
-        self.garbage.dead.iter().for_each(|dead| {
-            orphans.remove(&dead.key);
-        });
-        let from = self.number;
-        orphans
-            .into_iter()
-            .for_each(|key| self.garbage.die(key, from, now));
-        self.garbage.pass_at = self.garbage.pass_at.min(self.pass_due(now));
-    }
-
-    /// All objects of a kind were looked at.
-    fn sweep_next(&mut self, kind: Kind) {
-        match kind {
-            Kind::Chunk => self.sweep_list(Kind::Commit),
-            Kind::Commit => self.sweep_list(Kind::Checkpoint),
-            _ => {
-                self.garbage.sweep = Sweep::Idle;
-                self.garbage.failures = 0;
-            }
-        }
-    }
-
     pub(super) fn garbage_tick(&mut self, now: Duration) {
         if matches!(self.garbage.sweep, Sweep::Idle) && self.garbage.sweep_at <= now {
             self.sweep(now);
         }
         let is_due = self.garbage.pass_at <= now && self.garbage.is_known;
         if is_due && matches!(self.garbage.pass, Pass::Idle) {
-            match self
-                .garbage
-                .dead
-                .iter()
-                .any(|dead| dead.since + grace(self.grace) <= now)
-            {
+            match self.garbage.dead.iter().any(|dead| dead.due <= now) {
                 true => {
                     let (kind, after) = (Kind::Pin, None);
                     let request = self.outbox.ask(Request::List { kind, after });
                     self.garbage.pass = Pass::ListingPins {
                         request,
-                        there: BTreeSet::new(),
+                        there: BTreeMap::new(),
                         begun: now,
                     };
                 }
@@ -332,39 +256,8 @@ impl Writer {
     }
 
     pub(super) fn garbage_answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
-        match &mut self.garbage.sweep {
-            Sweep::Snapshots(asked) => {
-                if let Some(Snapshot { number, epoch }) = asked.remove(&id) {
-                    match snapshot_state(answer) {
-                        Ok(state) => {
-                            if !self.garbage.dropped_early.contains(&number) {
-                                let objects = objects(&state, number, epoch);
-                                self.garbage.snapshots.insert(number, objects);
-                            }
-                            self.sweep_on();
-                        }
-                        // Nothing is deleted until it is known what a snapshot has.
-                        Err(why) => {
-                            let key = Key::Checkpoint { number, epoch };
-                            self.sweep_failed(now, format!("what a snapshot has, {key}: {why}"));
-                        }
-                    }
-                    return;
-                }
-            }
-            Sweep::Listing(request, kind) if *request == id => {
-                let kind = *kind;
-                match answer {
-                    Answer::Part(listed) => self.swept(now, &listed),
-                    Answer::Listed(listed) => {
-                        self.swept(now, &listed);
-                        self.sweep_next(kind);
-                    }
-                    other => self.sweep_failed(now, other.why("list")),
-                }
-                return;
-            }
-            _ => {}
+        if self.garbage.is_of_sweep(id) {
+            return self.sweep_answered(now, id, answer);
         }
         self.pass_answered(now, id, answer);
     }
@@ -376,14 +269,16 @@ impl Writer {
                 there,
                 begun,
             } if *request == id => match answer {
-                Answer::Part(listed) => there.extend(listed.iter().map(|listed| listed.key)),
+                Answer::Part(listed) => {
+                    there.extend(listed.iter().map(|listed| (listed.key, listed.put_unix_ms)))
+                }
                 Answer::Listed(listed) => {
-                    there.extend(listed.iter().map(|listed| listed.key));
+                    there.extend(listed.iter().map(|listed| (listed.key, listed.put_unix_ms)));
                     let (there, begun) = (std::mem::take(there), *begun);
-                    self.garbage.pins.retain(|key, _| there.contains(key));
-                    let asked = there.into_iter().map(|key| {
+                    self.garbage.pins.retain(|key, _| there.contains_key(key));
+                    let asked = there.into_iter().map(|(key, put_unix_ms)| {
                         let request = Request::Get { key, range: None };
-                        (self.outbox.ask(request), key)
+                        (self.outbox.ask(request), (key, put_unix_ms))
                     });
                     let asked = asked.collect();
                     self.garbage.pass = Pass::Pins {
@@ -396,19 +291,25 @@ impl Writer {
                 other => self.pass_failed(now, other.why("list of pins")),
             },
             Pass::Pins { asked, oldest, begun } => {
-                let Some(key) = asked.remove(&id) else { return };
+                let Some((key, put_unix_ms)) = asked.remove(&id) else {
+                    return;
+                };
                 match answer {
                     Answer::Bytes(bytes) => {
+                        // It has said what it says since it was put, at least if nobody renews it while it is read.
+                        let age = self.garbage.ages.of_stamp(*begun, put_unix_ms);
+                        let given_up = now + self.grace * PIN_GRACES;
                         // One that can't be read holds everything, as long as it changes.
                         let (number, beat) = match Pin::decode(&bytes) {
                             Ok(pin) => (pin.number, pin.beat),
                             Err(_) => (0, crate::format::checksum(&bytes)),
                         };
-                        let seen = self.garbage.pins.entry(key).or_insert((beat, now));
+                        let first = (beat, given_up.saturating_sub(age));
+                        let seen = self.garbage.pins.entry(key).or_insert(first);
                         if seen.0 != beat {
-                            *seen = (beat, now);
+                            *seen = (beat, given_up);
                         }
-                        if seen.1 + self.grace * PIN_GRACES > *begun {
+                        if seen.1 > *begun {
                             *oldest = (*oldest).min(number);
                         } else {
                             self.garbage.die(key, 0, Duration::ZERO);
@@ -428,8 +329,14 @@ impl Writer {
                 for key in keys {
                     match key {
                         Key::Chunk { epoch, number } => self.stored.remove(&ObjectId::chunk(epoch, number)),
-                        Key::Commit(number) => self.stored.remove(&ObjectId::commit(number)),
-                        _ => None,
+                        Key::Commit(number) => {
+                            self.commit_bytes.remove(&number);
+                            self.stored.remove(&ObjectId::commit(number))
+                        }
+                        Key::Checkpoint { number, epoch } => {
+                            self.garbage.checkpoint_bytes.remove(&(number, epoch))
+                        }
+                        Key::Pin(_) => None,
                     };
                 }
                 self.garbage.pass = Pass::Idle;
@@ -448,13 +355,6 @@ impl Writer {
         self.trouble = Some(why);
     }
 
-    fn sweep_failed(&mut self, now: Duration, why: String) {
-        self.garbage.sweep = Sweep::Idle;
-        self.garbage.sweep_at = now + self.grace / 16;
-        self.garbage.failures += 1;
-        self.trouble = Some(why);
-    }
-
     fn delete_if_known(&mut self, now: Duration) {
         let Pass::Pins { asked, oldest, begun } = &self.garbage.pass else {
             return;
@@ -469,7 +369,7 @@ impl Writer {
         let (newest, begun) = (self.number, *begun);
         let is_held = |key: &Key| self.garbage.is_held(key) && !mutation::is(Mutation::SnapshotsIgnored);
         let may_go = self.garbage.dead.iter().filter(|dead| {
-            let is_over = dead.since + grace(self.grace) <= begun;
+            let is_over = dead.due <= begun;
             let is_newest = number(dead.key).is_some_and(|number| number >= newest);
             is_over && dead.from <= oldest && !is_newest && !is_held(&dead.key)
         });

@@ -8,28 +8,38 @@
 //! | file | what |
 //! |---|---|
 //! | `open` | the newest commit is loaded, and the next one created: the fence |
+//! | `follow` | another writer is faster, or is to have its turn |
 //! | `staging` | pages on their way into the store, and the bytes that are held for them |
+//! | `chunks` | writes that are taken, and chunks that are answered |
 //! | `files` | changes of names and lengths |
 //! | `commit` | what a commit has, whether it is stored, and which callers are told |
 //! | `checkpoint` | all that holds, now and then |
 //! | `garbage` | what nothing needs any more is deleted |
+//! | `sweep` | what is in the store, and what of it nothing knows |
+//! | `ages` | for how long what is in the store has been dead |
 //! | `clean` | chunks that are mostly dead are written anew |
 //! | `told` | what a writer says |
 
+mod ages;
 mod checkpoint;
+mod chunks;
 mod clean;
 mod commit;
 mod files;
+mod follow;
 mod garbage;
 mod open;
 mod staging;
+mod sweep;
 mod told;
 
+use super::loaded::Loaded;
 use super::options::WriterOptions;
 use super::requests::{Answer, Numbered, Outbox, RequestId};
+use super::salvage::Salvaged;
 use super::state::{Snapshot, State};
 use crate::format::op::FileNo;
-use crate::format::{ObjectId, Op};
+use crate::format::{Key, ObjectId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -44,7 +54,9 @@ pub(super) type PageKey = (FileNo, u64);
 #[derive(Debug)]
 enum Phase {
     Opening(Box<super::load::Load>),
-    Fencing,
+    /// With what was loaded, but for its state.
+    Fencing(Box<Loaded>),
+    Catching(Box<follow::Catching>),
     Open,
     Closed,
     Fenced(Fence),
@@ -96,20 +108,28 @@ pub struct Writer {
     commits: BTreeSet<u64>,
     /// Those of them whose pages, if they had any, are superseded by the newest commit.
     empty_commits: BTreeSet<u64>,
+    /// Their bytes, pages and all.
+    commit_bytes: BTreeMap<u64, u64>,
     /// Bytes of pages, live and dead, by object.
     stored: BTreeMap<ObjectId, u64>,
     garbage: garbage::Garbage,
     cleaner: clean::Cleaner,
     /// Why the store could not be read or written last.
     trouble: Option<String>,
+    /// The same, if it said that asking again is of no use.
+    refused: Option<String>,
     is_full: bool,
+    claims: follow::Claims,
+    /// Bytes of a page.
+    page_bytes: u32,
+    salvaged: Option<Salvaged>,
 }
 
 impl Writer {
     /// Begins to open a store. [`Told::Opened`] says what came of it.
     pub fn new(now: Duration, options: WriterOptions) -> Writer {
         let mut outbox = Outbox::default();
-        let load = super::load::Load::new(now, options.grace, &mut outbox);
+        let load = super::load::Load::new(now, Writer::purpose(&options), &mut outbox);
         Writer {
             phase: Phase::Opening(Box::new(load)),
             outbox,
@@ -133,12 +153,17 @@ impl Writer {
             emptied: Vec::new(),
             checkpoint: checkpoint::Checkpoints::default(),
             commits: BTreeSet::new(),
+            commit_bytes: BTreeMap::new(),
             empty_commits: BTreeSet::new(),
             stored: BTreeMap::new(),
             garbage: garbage::Garbage::new(now),
             cleaner: clean::Cleaner::default(),
             trouble: None,
+            refused: None,
             is_full: false,
+            claims: follow::Claims::default(),
+            page_bytes: 0,
+            salvaged: None,
             options,
         }
     }
@@ -157,7 +182,9 @@ impl Writer {
     pub fn answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
         match self.phase {
             Phase::Opening(_) => self.load_answered(now, id, answer),
-            Phase::Fencing => self.commit_answered(now, id, answer),
+            Phase::Fencing(_) if self.checkpoint.is(id) => self.checkpoint_answered(now, answer),
+            Phase::Fencing(_) => self.commit_answered(now, id, answer),
+            Phase::Catching(_) => self.catching_answered(now, id, answer),
             Phase::Open | Phase::Closed => {
                 if self.is_of_commit(id) {
                     self.commit_answered(now, id, answer);
@@ -165,6 +192,8 @@ impl Writer {
                     self.chunk_answered(now, id, answer);
                 } else if self.checkpoint.is(id) {
                     self.checkpoint_answered(now, answer);
+                } else if self.claims.is(id) {
+                    self.claim_answered(now, answer);
                 } else if self.cleaner.is(id) {
                     self.clean_answered(answer);
                 } else {
@@ -180,8 +209,8 @@ impl Writer {
     pub fn next_tick(&self) -> Option<Duration> {
         let of_phase = match &self.phase {
             Phase::Opening(load) => return load.next_tick(),
-            Phase::Fenced(_) | Phase::Failed => return None,
-            Phase::Fencing => None,
+            Phase::Fenced(_) | Phase::Failed | Phase::Catching(_) => return None,
+            Phase::Fencing(_) => None,
             Phase::Open | Phase::Closed => self.garbage.next_tick(),
         };
         let others = [
@@ -190,6 +219,9 @@ impl Writer {
             self.staging.next_tick(),
             self.checkpoint.next_tick(),
             self.clean_tick_at().filter(|_| matches!(self.phase, Phase::Open)),
+            self.claims
+                .waits_until()
+                .filter(|_| matches!(self.phase, Phase::Open)),
         ];
         others.into_iter().flatten().min()
     }
@@ -198,10 +230,13 @@ impl Writer {
     pub fn tick(&mut self, now: Duration) {
         match &mut self.phase {
             Phase::Opening(load) => return load.tick(now, &mut self.outbox),
-            Phase::Fenced(_) | Phase::Failed => return,
-            Phase::Fencing | Phase::Open | Phase::Closed => {}
+            Phase::Fenced(_) | Phase::Failed | Phase::Catching(_) => return,
+            Phase::Fencing(_) | Phase::Open | Phase::Closed => {}
         }
         self.commit_tick(now);
+        if matches!(self.phase, Phase::Fencing(_)) {
+            self.checkpoint_tick(now);
+        }
         if matches!(self.phase, Phase::Open | Phase::Closed) {
             self.staging.tick(now, self.epoch, &mut self.outbox);
             self.checkpoint_tick(now);
@@ -239,6 +274,7 @@ impl Writer {
     /// What waits to be tried again is tried now.
     fn try_again(&mut self, now: Duration) {
         self.commit_again(now);
+        self.reduce(now);
         self.staging.again(now);
         self.staging.tick(now, self.epoch, &mut self.outbox);
         self.checkpoint.again(now);
@@ -283,6 +319,15 @@ impl Writer {
         match &self.phase {
             Phase::Opening(load) => load.trouble.as_deref(),
             _ => self.trouble.as_deref(),
+        }
+    }
+
+    /// Why the store refuses to be opened, if it does: of a writer that is being opened.
+    pub fn refused(&self) -> Option<&str> {
+        match &self.phase {
+            Phase::Opening(load) => load.refused.as_deref(),
+            Phase::Fencing(_) => self.refused.as_deref(),
+            _ => None,
         }
     }
 
@@ -333,11 +378,32 @@ impl Writer {
         lost.filter(|lost| lost.bytes != Uncommitted::Zeros).collect()
     }
 
+    /// All objects but pins.
+    fn stored_bytes(&self) -> u64 {
+        let chunks = self
+            .stored
+            .iter()
+            .filter(|(object, _)| matches!(object.key(), Key::Chunk { .. }));
+        let chunks: u64 = chunks.map(|(_, bytes)| bytes).sum();
+        let commits: u64 = self.commit_bytes.values().sum();
+        let checkpoints: u64 = self.garbage.checkpoint_bytes.values().sum();
+        chunks + commits + checkpoints
+    }
+
+    /// Whether what was begun, and what is due to be deleted, is done: of a store that was closed.
+    pub fn is_settled(&self, now: Duration) -> bool {
+        match self.phase {
+            Phase::Open | Phase::Closed => self.garbage.is_settled(now),
+            _ => true,
+        }
+    }
+
     /// Sizes and counts. Costs a look at each object.
     pub fn usage(&self) -> Usage {
         Usage {
             live_bytes: self.state.live.values().sum(),
-            stored_bytes: self.stored.values().sum(),
+            stored_bytes: self.stored_bytes(),
+            checkpoint_bytes: self.garbage.checkpoint_bytes.values().sum(),
             garbage_objects: self.garbage.objects(),
             uncommitted_bytes: self.staging.bytes(),
             commit: self.number,

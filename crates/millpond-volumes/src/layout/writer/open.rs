@@ -1,12 +1,23 @@
-//! The newest commit is loaded, and the next one created: the fence. Where another was faster it begins anew.
+//! The newest commit is loaded, and the next one created: the fence.
 
+use super::ages::Ages;
 use super::{Fence, OpenError, Phase, Told, Writer};
-use crate::format::ObjectId;
-use crate::layout::load::{Load, Loaded};
+use crate::format::{Commit, ObjectId};
+use crate::layout::loaded::{Loaded, Purpose};
+use crate::layout::options::PAGE_BYTES;
 use crate::layout::requests::{Answer, RequestId};
+use crate::layout::salvage::Salvaged;
 use std::time::Duration;
 
 impl Writer {
+    pub(super) fn purpose(options: &super::WriterOptions) -> Purpose {
+        Purpose {
+            grace: options.grace,
+            writes: true,
+            salvages: options.salvage,
+        }
+    }
+
     pub(super) fn load_answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
         let Phase::Opening(load) = &mut self.phase else {
             return;
@@ -14,48 +25,47 @@ impl Writer {
         match load.answered(now, id, answer, &mut self.outbox) {
             None => {}
             Some(Ok(loaded)) => self.loaded(now, loaded),
-            Some(Err(error)) => self.refused(error.into()),
+            Some(Err(error)) => self.fails(error.into()),
         }
     }
 
-    fn refused(&mut self, error: OpenError) {
+    fn fails(&mut self, error: OpenError) {
         self.told.push(Told::Opened(Err(error)));
         self.phase = Phase::Failed;
     }
 
-    fn loaded(&mut self, now: Duration, loaded: Loaded) {
-        let Loaded {
-            state,
-            grace,
-            number,
-            checksum,
-            newest,
-            commits,
-            asked,
-        } = loaded;
-        let mut epoch = 1;
-        if let Some(newest) = &newest {
-            if newest.page_bytes != self.options.page_bytes {
-                return self.refused(OpenError::PageSize(newest.page_bytes));
-            }
-            if !newest.closed && !self.options.take_over {
-                return self.refused(OpenError::Held {
-                    owner: newest.owner.clone(),
-                    at_unix_ms: newest.at_unix_ms,
-                    epoch: newest.epoch,
-                });
-            }
-            epoch = newest.epoch + 1;
-            self.checkpoint.newest = newest.checkpoint;
-            self.garbage
-                .checkpoint_is_made(newest.checkpoint.0, newest.checkpoint.1);
+    pub(super) fn loaded(&mut self, now: Duration, mut loaded: Loaded) {
+        if let (Some(stored), Some(said)) = (loaded.page_bytes, self.options.page_bytes)
+            && stored != said
+        {
+            return self.fails(OpenError::PageSize(stored));
         }
-        self.state = state;
-        self.grace = grace;
-        self.epoch = epoch;
-        (self.number, self.checksum, self.fresh) = (number, checksum, asked);
-        self.checkpoint.commits = number - self.checkpoint.newest.0;
-        self.commits = commits.into_iter().filter(|&commit| commit <= number).collect();
+        if let Some(holder) = loaded.holder.as_ref().filter(|_| !self.options.take_over) {
+            let (owner, at_unix_ms, epoch) = (holder.owner.clone(), holder.at_unix_ms, holder.epoch);
+            return self.fails(OpenError::Held {
+                owner,
+                at_unix_ms,
+                epoch,
+            });
+        }
+        self.page_bytes = loaded
+            .page_bytes
+            .or(self.options.page_bytes)
+            .unwrap_or(PAGE_BYTES);
+        self.state = std::mem::take(&mut loaded.state);
+        self.grace = loaded.grace;
+        self.epoch = loaded.epoch + 1;
+        (self.number, self.checksum, self.fresh) = (loaded.number, loaded.checksum, loaded.asked);
+        self.checkpoint.begin(loaded.checkpoint, loaded.number);
+        self.garbage
+            .checkpoint_is_made(loaded.checkpoint.0, loaded.checkpoint.1);
+        let sizes = loaded
+            .commits
+            .iter()
+            .map(|(number, listed)| (*number, listed.bytes));
+        self.commit_bytes = sizes.collect();
+        let commits = loaded.commits.keys().filter(|&&commit| commit <= loaded.number);
+        self.commits = commits.copied().collect();
         let live = &self.state.live;
         let empty = self
             .commits
@@ -63,27 +73,48 @@ impl Writer {
             .filter(|&&commit| !live.contains_key(&ObjectId::commit(commit)));
         self.empty_commits = empty.copied().collect();
         self.stored = live.clone();
-        self.phase = Phase::Fencing;
-        self.freeze(now, Vec::new());
+        self.salvaged = loaded.salvaged.clone();
+        self.phase = Phase::Fencing(Box::new(loaded));
+        match self.salvaged {
+            Some(_) => self.freeze_salvaged(now),
+            None => self.freeze(now, Vec::new()),
+        }
     }
 
     /// The fence is ours.
-    pub(super) fn opened(&mut self, now: Duration) {
-        self.phase = Phase::Open;
+    pub(super) fn opened(&mut self, now: Duration, fence: &Commit) {
+        if let Phase::Fencing(loaded) = std::mem::replace(&mut self.phase, Phase::Open) {
+            let ages = Ages::new(&loaded);
+            self.garbage.is_fenced(now, fence.number, loaded.checkpoint, ages);
+        }
         self.told.push(Told::Opened(Ok(())));
+        if self.is_checkpoint_due() {
+            let body = self.checkpoint_of(self.number);
+            self.put_checkpoint(now, self.number, body, false);
+        }
+        self.drop_claim();
         self.sweep(now);
         self.go_on(now);
     }
 
-    /// Another has the number that was to be ours.
-    pub(super) fn overtaken(&mut self, now: Duration, fence: Fence) {
-        match self.phase {
-            Phase::Fencing => {
-                self.frozen = None;
-                let load = Load::new(now, self.options.grace, &mut self.outbox);
-                self.phase = Phase::Opening(Box::new(load));
-            }
-            _ => self.fenced(fence),
+    /// Another has the number that was to be ours, with `found`, if that can be read.
+    pub(super) fn overtaken(&mut self, now: Duration, fence: Fence, found: Option<(Box<Commit>, u64)>) {
+        if !matches!(self.phase, Phase::Fencing(_)) {
+            return self.fenced(fence);
         }
+        self.frozen = None;
+        if let Phase::Fencing(loaded) = std::mem::replace(&mut self.phase, Phase::Failed) {
+            self.catch_up(now, *loaded, found);
+        }
+    }
+
+    /// What was opened of a store that was not whole.
+    pub fn salvaged(&self) -> Option<&Salvaged> {
+        self.salvaged.as_ref()
+    }
+
+    /// Bytes of a page of the store; 0 until it is open.
+    pub fn page_bytes(&self) -> u32 {
+        self.page_bytes
     }
 }

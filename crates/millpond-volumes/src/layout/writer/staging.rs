@@ -4,12 +4,11 @@
 //! them. What is written meanwhile is staged again, and the later one wins, whatever lands first: each write has a
 //! number. A chunk whose outcome is unknown is put again under its name until it is there.
 
-use super::super::requests::{Answer, Outbox, Request, RequestId};
-use super::super::state::Place;
-use super::super::{load::pause, options::WriterOptions};
-use super::{PageKey, SyncError, Told, WriteError, Writer};
+use super::PageKey;
+use crate::format::Key;
 use crate::format::op::FileNo;
-use crate::format::{Key, ObjectId, checksum};
+use crate::layout::options::WriterOptions;
+use crate::layout::requests::{Body, Outbox, Request, RequestId};
 use crate::mutation::{self, Mutation};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -28,19 +27,28 @@ pub(super) struct Staged {
 }
 
 #[derive(Debug)]
-struct Flight {
-    pages: Vec<Staged>,
+pub(super) struct Flight {
+    pub(super) pages: Vec<Staged>,
     /// `Err`: it is asked again then.
-    request: Result<RequestId, Duration>,
-    asked: Duration,
-    failures: u32,
+    pub(super) request: Result<RequestId, Duration>,
+    pub(super) asked: Duration,
+    pub(super) failures: u32,
     /// Its pages were not written: cleaning moves them.
-    is_moved: bool,
+    pub(super) is_moved: bool,
+    /// There was one of its name: it is read, to see whether it is this one.
+    pub(super) is_compared: bool,
+}
+
+impl Flight {
+    pub(super) fn body(&self) -> Body {
+        let pieces: Vec<Bytes> = self.pages.iter().map(|page| page.bytes.clone()).collect();
+        pieces.into()
+    }
 }
 
 /// A file was cut, or pages were punched, while chunks were in transit.
 #[derive(Debug)]
-struct Cut {
+pub(super) struct Cut {
     seq: u64,
     file: FileNo,
     pages: std::ops::Range<u64>,
@@ -48,24 +56,39 @@ struct Cut {
     kept: Option<u32>,
 }
 
+/// How many chunks may be in transit at a time: what a link can take is not known before. It begins with two, grows by one with
+/// each that is there, and is halved when one is not there in time, so that at last one has all of the link.
+#[derive(Debug)]
+struct Window(usize);
+
+impl Default for Window {
+    fn default() -> Window {
+        Window(2)
+    }
+}
+
 /// Pages on their way.
 #[derive(Default, Debug)]
 pub(super) struct Staging {
     staged: BTreeMap<PageKey, Staged>,
     staged_bytes: u64,
-    flights: BTreeMap<u32, Flight>,
+    pub(super) flights: BTreeMap<u32, Flight>,
     next_chunk: u32,
+    /// Chunks that may be in transit.
+    window: Window,
+    /// How many names are left out when one is taken.
+    taken: u32,
     /// The newest bytes of what is staged, in transit, or in a commit of which no answer has come.
     held: BTreeMap<PageKey, (u64, Bytes)>,
     bytes: u64,
     /// Those of them that are moved.
-    moving: u64,
+    pub(super) moving: u64,
     /// While chunks are in transit: which write is placed, and what was cut.
-    placed: BTreeMap<PageKey, u64>,
-    cuts: Vec<Cut>,
+    pub(super) placed: BTreeMap<PageKey, u64>,
+    pub(super) cuts: Vec<Cut>,
 }
 
-fn bytes_of(pages: &[Staged]) -> u64 {
+pub(super) fn bytes_of(pages: &[Staged]) -> u64 {
     pages.iter().map(|page| page.bytes.len() as u64).sum()
 }
 
@@ -126,7 +149,7 @@ impl Staging {
     }
 
     /// The bytes of a page that was written as `seq` are elsewhere now, or are not wanted any more.
-    fn let_go(&mut self, page: &Staged) {
+    pub(super) fn let_go(&mut self, page: &Staged) {
         self.bytes -= page.bytes.len() as u64;
         if self
             .held
@@ -143,7 +166,7 @@ impl Staging {
 
     /// Whether a page that was written as `seq` may be placed, and how many of its bytes: not if a later one is, or if it
     /// was cut off since.
-    fn may_place(&self, key: PageKey, seq: u64, bytes: u32) -> Option<u32> {
+    pub(super) fn may_place(&self, key: PageKey, seq: u64, bytes: u32) -> Option<u32> {
         let is_old = self.placed.get(&key).is_some_and(|&placed| placed > seq);
         if is_old && !mutation::is(Mutation::OldPageWins) {
             return None;
@@ -216,7 +239,7 @@ impl Staging {
     }
 
     /// Makes a chunk of pages that were written up to `barrier`; false: there is none, or too much is in transit.
-    fn seal(
+    pub(super) fn seal(
         &mut self,
         barrier: u64,
         options: &WriterOptions,
@@ -225,7 +248,7 @@ impl Staging {
         outbox: &mut Outbox,
     ) -> bool {
         let written = self.flights.values().filter(|flight| !flight.is_moved);
-        if written.count() >= options.in_transit {
+        if written.count() >= self.window.0.min(options.in_transit) {
             return false;
         }
         let mut bytes = 0;
@@ -253,6 +276,7 @@ impl Staging {
             asked: now,
             failures: 0,
             is_moved,
+            is_compared: false,
         };
         self.flights.insert(number, flight);
         self.put(now, number, epoch, outbox);
@@ -283,16 +307,55 @@ impl Staging {
     fn put(&mut self, now: Duration, number: u32, epoch: u32, outbox: &mut Outbox) {
         if let Some(flight) = self.flights.get_mut(&number) {
             let key = Key::Chunk { epoch, number };
-            let body: Vec<Bytes> = flight.pages.iter().map(|page| page.bytes.clone()).collect();
-            let body = body.into();
+            let body = flight.body();
             flight.request = Ok(outbox.ask(Request::Create { key, body }));
+            flight.is_compared = false;
             flight.asked = now;
         }
     }
 
+    /// The name of a chunk is taken: it gets another. As others may be as well, each is further away than the last.
+    pub(super) fn rename(&mut self, number: u32, epoch: u32, now: Duration, outbox: &mut Outbox) {
+        if let Some(flight) = self.flights.remove(&number) {
+            self.taken = self.taken.saturating_mul(2).max(1);
+            let number = self.next_chunk.saturating_add(self.taken);
+            self.next_chunk = number + 1;
+            self.flights.insert(number, flight);
+            self.put(now, number, epoch, outbox);
+        }
+    }
+
+    /// Chunks of writes that are asked for at present.
+    fn asked(&self) -> usize {
+        let written = self.flights.values().filter(|flight| !flight.is_moved);
+        written.filter(|flight| flight.request.is_ok()).count()
+    }
+
+    /// A chunk is there.
+    pub(super) fn window_grows(&mut self, options: &WriterOptions) {
+        self.window.0 = (self.window.0 + 1).min(options.in_transit);
+    }
+
+    /// One was not there in time, beside those that are still asked for.
+    pub(super) fn window_shrinks(&mut self) {
+        if !mutation::is(Mutation::WindowFixed) {
+            let asked = self.asked() + 1;
+            self.window.0 = self.window.0.min(asked / 2).max(1);
+        }
+    }
+
+    /// What waits to be put again, if it may be.
+    fn waiting(&self) -> impl Iterator<Item = (u32, Duration)> + '_ {
+        let is_full = self.asked() >= self.window.0;
+        let may = self
+            .flights
+            .iter()
+            .filter(move |(_, flight)| flight.is_moved || !is_full);
+        may.filter_map(|(number, flight)| Some((*number, flight.request.err()?)))
+    }
+
     pub(super) fn next_tick(&self) -> Option<Duration> {
-        let waiting = self.flights.values().filter_map(|flight| flight.request.err());
-        waiting.min()
+        self.waiting().map(|(_, until)| until).min()
     }
 
     /// What waits to be put again is due.
@@ -302,13 +365,44 @@ impl Staging {
     }
 
     pub(super) fn tick(&mut self, now: Duration, epoch: u32, outbox: &mut Outbox) {
-        let due = self
-            .flights
-            .iter()
-            .filter(|(_, f)| f.request.is_err_and(|until| until <= now));
-        let due: Vec<u32> = due.map(|(number, _)| *number).collect();
-        due.into_iter()
-            .for_each(|number| self.put(now, number, epoch, outbox));
+        loop {
+            let due = self.waiting().find(|(_, until)| *until <= now);
+            let Some((number, _)) = due else { return };
+            self.put(now, number, epoch, outbox);
+        }
+    }
+
+    /// Chunks that wait to be put again are made anew of what is still wanted of them, which is nothing if all of it was cut off.
+    /// Says what they were called: they may be there all the same.
+    pub(super) fn reduce(&mut self) -> Vec<u32> {
+        let is_wanted = |staging: &Staging, page: &Staged| {
+            let len = page.bytes.len() as u32;
+            staging.may_place(page.key, page.seq, len).is_some()
+        };
+        let waiting = self.flights.iter().filter(|(_, flight)| flight.request.is_err());
+        let reduced = waiting.filter(|(_, flight)| !flight.pages.iter().all(|page| is_wanted(self, page)));
+        let reduced: Vec<u32> = reduced.map(|(number, _)| *number).collect();
+        for number in &reduced {
+            let Some(mut flight) = self.flights.remove(number) else {
+                continue;
+            };
+            let pages = std::mem::take(&mut flight.pages);
+            let (wanted, gone): (Vec<_>, Vec<_>) = pages.into_iter().partition(|page| is_wanted(self, page));
+            if flight.is_moved {
+                self.moving -= bytes_of(&gone);
+            }
+            gone.iter().for_each(|page| self.let_go(page));
+            if !wanted.is_empty() {
+                flight.pages = wanted;
+                self.flights.insert(self.next_chunk, flight);
+                self.next_chunk += 1;
+            }
+        }
+        if self.flights.is_empty() {
+            self.placed.clear();
+            self.cuts.clear();
+        }
+        reduced
     }
 
     /// The oldest write in a chunk in transit.
@@ -375,126 +469,6 @@ impl Staging {
     pub(super) fn inline_is_placed(&mut self, key: PageKey, seq: u64) {
         if !self.flights.is_empty() {
             self.placed.insert(key, seq);
-        }
-    }
-}
-
-impl Writer {
-    /// Takes bytes for a page, from its start; what is behind them is zeros. They are in no commit until a sync.
-    ///
-    /// # Errors
-    /// If there is no such file, no room, or the store is another's.
-    pub fn write(&mut self, now: Duration, file: FileNo, page: u64, bytes: Bytes) -> Result<(), WriteError> {
-        self.open_or_why()?;
-        assert!(
-            !bytes.is_empty() && bytes.len() <= self.options.page_bytes as usize,
-            "{} bytes for a page of {}",
-            bytes.len(),
-            self.options.page_bytes
-        );
-        if !self.state.files.contains_key(&file) {
-            return Err(WriteError::Absent(format!("file {file}")));
-        }
-        if self.staging.written_bytes() + bytes.len() as u64 > self.writes_max() {
-            self.is_full = true;
-            // What is staged would wait for more.
-            self.make_room(now);
-            return Err(WriteError::Full);
-        }
-        self.seq += 1;
-        self.staging.stage((file, page), self.seq, bytes);
-        self.staging
-            .seal_full(&self.options, self.epoch, now, &mut self.outbox);
-        Ok(())
-    }
-
-    pub(super) fn make_room(&mut self, now: Duration) {
-        let Writer {
-            options,
-            epoch,
-            outbox,
-            staging,
-            ..
-        } = self;
-        while staging.seal(u64::MAX, options, *epoch, now, outbox) {}
-    }
-
-    pub(super) fn chunk_answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
-        let found = self
-            .staging
-            .flights
-            .iter()
-            .find(|(_, flight)| flight.request == Ok(id));
-        let Some(number) = found.map(|(number, _)| *number) else {
-            return;
-        };
-        match answer {
-            // The name has our epoch, so that it is ours: an answer was lost.
-            Answer::Stored | Answer::Exists => self.chunk_stored(number),
-            answer => {
-                let why = answer.why("chunk");
-                if let Some(flight) = self.staging.flights.get_mut(&number) {
-                    flight.request = Err(now + pause(flight.failures));
-                    flight.failures += 1;
-                    let asked = flight.asked;
-                    if flight.failures > 1 {
-                        self.tell_failure(&why, asked);
-                    }
-                }
-            }
-        }
-    }
-
-    fn chunk_stored(&mut self, number: u32) {
-        let Some(flight) = self.staging.flights.remove(&number) else {
-            return;
-        };
-        let object = ObjectId::chunk(self.epoch, number);
-        if flight.is_moved {
-            self.staging.moving -= bytes_of(&flight.pages);
-            self.cleaner.has_moved = true;
-        }
-        self.stored.insert(object, bytes_of(&flight.pages));
-        let mut offset = 0;
-        for page in &flight.pages {
-            let Staged { key, seq, bytes, .. } = page;
-            let len = bytes.len() as u32;
-            let is_there = self.state.files.contains_key(&key.0);
-            if let Some(kept) = self.staging.may_place(*key, *seq, len).filter(|_| is_there) {
-                let checksum = checksum(bytes);
-                let place = Place {
-                    object,
-                    offset,
-                    bytes: len,
-                    kept,
-                    checksum,
-                };
-                self.state.put(key.0, key.1, place, &mut self.emptied);
-                self.delta.insert(*key);
-                self.staging.placed.insert(*key, *seq);
-            }
-            offset += len;
-            self.staging.let_go(page);
-        }
-        if !self.state.live.contains_key(&object) {
-            self.emptied.push(object);
-        }
-        if self.staging.flights.is_empty() {
-            self.staging.placed.clear();
-            self.staging.cuts.clear();
-        }
-    }
-
-    /// A request that was made at `asked` has failed: syncs that waited then are told.
-    pub(super) fn tell_failure(&mut self, why: &str, asked: Duration) {
-        self.trouble = Some(why.to_owned());
-        let (told, later) = std::mem::take(&mut self.syncs)
-            .into_iter()
-            .partition(|sync| sync.at <= asked);
-        self.syncs = later;
-        for sync in told as Vec<super::Sync> {
-            let error = SyncError::Store(why.to_owned());
-            self.told.push(Told::Synced(sync.ticket, Err(error)));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Ticket;
 use crate::format::op::FileNo;
-use crate::layout::load::LoadError;
+use crate::layout::loaded::LoadError;
 use crate::layout::state::Place;
 use bytes::Bytes;
 
@@ -46,7 +46,7 @@ pub enum OpenError {
     },
     /// The store has other pages.
     #[error(
-        "the store has pages of {0} bytes and can't be opened with others: say StoreOptions::page_bytes({0})"
+        "the store has pages of {0} bytes and can't be opened with others: say none, and they are the store's"
     )]
     PageSize(u32),
     /// What is there can't be read.
@@ -134,8 +134,10 @@ pub struct Lost {
 pub struct Usage {
     /// Pages that files have.
     pub live_bytes: u64,
-    /// Objects with pages, live and dead.
+    /// All objects: pages, live and dead, commits and checkpoints.
     pub stored_bytes: u64,
+    /// Checkpoints, of snapshots as well.
+    pub checkpoint_bytes: u64,
     /// Objects that wait for their grace, or for a reader.
     pub garbage_objects: u64,
     /// What was written and is in no commit.

@@ -8,62 +8,26 @@
 //!
 //! A reader never sees a mixture: its state changes by whole commits, and objects never change. It sees no commit of a
 //! writer that has lost its fence: while its pin is there no commit behind its own is deleted, so that none is made again.
+//!
+//! One that may not write, or is not to, has no pin. It then believes what is behind its commit for half a grace since nothing
+//! was, as a writer does, and begins anew after that; and what it reads may be deleted a grace after it was superseded.
 
-use super::load::{Head, HeadFetch, Load, LoadError, Loaded, pause};
-use super::requests::{Answer, Numbered, Outbox, Request, RequestId};
-use super::state::State;
-use crate::format::{Checkpoint, Key, Pin};
+use crate::format::{Key, Pin};
+use crate::layout::head::{Head, HeadFetch, READINGS};
+use crate::layout::load::{Load, checkpoint_state, pause};
+use crate::layout::loaded::{Loaded, Purpose};
+use crate::layout::requests::{Answer, Numbered, Outbox, Request, RequestId};
+use crate::layout::salvage::Salvaged;
+use crate::layout::state::State;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// What a reader reads.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum At {
-    /// The newest commit, and those that follow.
-    Newest,
-    /// What held as of a snapshot, by its name.
-    Snapshot(String),
-}
+mod told;
+mod view;
 
-/// How a reader goes about it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ReaderOptions {
-    /// What is read.
-    pub at: At,
-    /// How often it is looked for a newer commit.
-    pub poll: Duration,
-    /// As the writer's.
-    pub grace: Option<Duration>,
-    /// Names its pin: drawn at random.
-    pub id: u64,
-    /// Host and process, for people.
-    pub owner: String,
-}
+use view::View;
 
-/// What a reader has to say.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ReaderTold {
-    /// It is open: its state can be read.
-    Opened,
-    /// It reads another commit now.
-    Moved,
-    /// There is no such snapshot, or what is there can't be read.
-    Failed(ReadError),
-}
-
-/// Why there is nothing to read.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ReadError {
-    /// There is no store.
-    #[error("there is no store: nothing was ever committed")]
-    Empty,
-    /// There is no snapshot of that name.
-    #[error("there is no snapshot {0}")]
-    NoSnapshot(String),
-    /// What is there can't be read.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-}
+pub use told::{At, Pinning, ReadError, ReaderOptions, ReaderTold};
 
 #[derive(Debug)]
 enum Step {
@@ -84,17 +48,6 @@ enum Step {
     Failed,
 }
 
-/// What is read.
-#[derive(Default, Debug)]
-struct View {
-    state: State,
-    page_bytes: u32,
-    number: u64,
-    checksum: u64,
-    /// When nothing newer than `number` was there.
-    fresh: Duration,
-}
-
 /// One that reads.
 #[derive(Debug)]
 pub struct Reader {
@@ -113,6 +66,10 @@ pub struct Reader {
     pins: u64,
     renewing: Option<(RequestId, Duration)>,
     pinned: Duration,
+    /// Why it has no pin.
+    unpinned: Option<String>,
+    /// How often the checkpoint of a snapshot was read and is damaged.
+    readings: u32,
     failures: u32,
     trouble: Option<String>,
     is_open: bool,
@@ -122,8 +79,11 @@ impl Reader {
     /// Begins to open a store for reading.
     pub fn new(now: Duration, options: ReaderOptions) -> Reader {
         let mut outbox = Outbox::default();
-        let load = Load::new(now, options.grace, &mut outbox);
+        let load = Load::new(now, Reader::purpose(&options), &mut outbox);
+        let is_without = options.pinning == Pinning::Never;
         Reader {
+            unpinned: is_without.then(|| String::from("it was opened as one that has none")),
+            readings: 0,
             options,
             grace: Duration::MAX,
             outbox,
@@ -139,6 +99,24 @@ impl Reader {
             trouble: None,
             is_open: false,
         }
+    }
+
+    fn purpose(options: &ReaderOptions) -> Purpose {
+        Purpose {
+            grace: options.grace,
+            writes: false,
+            salvages: options.salvage,
+        }
+    }
+
+    /// Why nothing keeps what it reads from being deleted, if nothing does.
+    pub fn unpinned(&self) -> Option<&str> {
+        self.unpinned.as_deref()
+    }
+
+    /// What was opened of a store that is not whole.
+    pub fn salvaged(&self) -> Option<&Salvaged> {
+        self.view.salvaged.as_ref()
     }
 
     /// The requests that were made since the last call.
@@ -163,7 +141,7 @@ impl Reader {
 
     /// The commit that is read, or that was the newest when the snapshot was opened.
     pub fn number(&self) -> u64 {
-        self.view.number
+        self.view.commit()
     }
 
     /// How long ago it was known that this is the newest.
@@ -179,6 +157,11 @@ impl Reader {
     /// How long ago the pin was put that holds what is read. After two graces a writer gives it up.
     pub fn pin_age(&self, now: Duration) -> Duration {
         now.saturating_sub(self.pinned)
+    }
+
+    /// Whether it has let its pin lapse.
+    fn is_lapsed(&self, now: Duration) -> bool {
+        self.unpinned.is_none() && self.pin_age(now) > self.grace
     }
 
     /// Whether there is something to read.
@@ -221,16 +204,27 @@ impl Reader {
     }
 
     fn load(&mut self, now: Duration) {
-        if self.pin_age(now) > self.grace {
+        if self.is_lapsed(now) {
             self.pins += 1;
         }
-        self.renewing = None;
-        self.step = Step::Loading(Box::new(Load::new(now, self.options.grace, &mut self.outbox)));
+        (self.renewing, self.readings) = (None, 0);
+        let load = Load::new(now, Reader::purpose(&self.options), &mut self.outbox);
+        self.step = Step::Loading(Box::new(load));
     }
 
-    fn fail(&mut self, error: ReadError) {
-        self.told.push(ReaderTold::Failed(error));
-        self.step = Step::Failed;
+    /// One that has something to read goes on with that, and tries again: a newer commit may be whole.
+    fn fail(&mut self, now: Duration, error: ReadError) {
+        match (&error, self.is_open) {
+            (ReadError::Load(_) | ReadError::Pin { .. }, true) => {
+                self.trouble = Some(error.to_string());
+                let load = Load::later(now, Reader::purpose(&self.options));
+                self.step = Step::Loading(Box::new(load));
+            }
+            _ => {
+                self.told.push(ReaderTold::Failed(error));
+                self.step = Step::Failed;
+            }
+        }
     }
 
     /// When [`Reader::tick`] is to be called at the latest.
@@ -239,7 +233,8 @@ impl Reader {
             Step::Loading(load) => load.next_tick(),
             Step::Checkpoint { request, .. } | Step::Pinning { request, .. } => request.err(),
             Step::Open { poll, .. } => {
-                let renewal = self.renewing.is_none().then(|| self.renewal());
+                let renews = self.renewing.is_none() && self.unpinned.is_none();
+                let renewal = renews.then(|| self.renewal());
                 let poll = poll
                     .as_ref()
                     .err()
@@ -275,12 +270,12 @@ impl Reader {
                     *poll = Ok(HeadFetch::new(self.view.number + 1, &mut self.outbox));
                     *sent = now;
                 }
-                if self.renewing.is_none() && self.renewal() <= now {
+                if self.renewing.is_none() && self.unpinned.is_none() && self.renewal() <= now {
                     // A writer may give it up by now. Its name is not used again: a deletion may be under way.
-                    if self.pin_age(now) > self.grace {
+                    if self.is_lapsed(now) {
                         return self.load(now);
                     }
-                    let request = self.put_pin(self.view.number);
+                    let request = self.put_pin(self.number());
                     self.renewing = Some((request, now));
                 }
             }
@@ -300,10 +295,13 @@ impl Reader {
     }
 
     fn pin(&mut self, now: Duration) {
+        if self.unpinned.is_some() {
+            return self.go_on(now, now);
+        }
         // What is read until it is stored is held as well.
         let number = match self.is_open {
-            true => self.view.number.min(self.next.number),
-            false => self.next.number,
+            true => self.number().min(self.next.commit()),
+            false => self.next.commit(),
         };
         let request = Ok(self.put_pin(number));
         self.step = Step::Pinning { request, sent: now };
@@ -311,7 +309,7 @@ impl Reader {
 
     /// Takes what became of a request.
     pub fn answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
-        if let Answer::Failed(why) = &answer {
+        if let Answer::Failed(why) | Answer::Refused(why) = &answer {
             self.trouble = Some(why.clone());
         }
         if let Some((request, sent)) = self.renewing
@@ -328,18 +326,24 @@ impl Reader {
             Step::Loading(load) => match load.answered(now, id, answer, &mut self.outbox) {
                 None => {}
                 Some(Ok(loaded)) => self.loaded(now, loaded),
-                Some(Err(error)) => self.fail(error.into()),
+                Some(Err(error)) => self.fail(now, error.into()),
             },
             Step::Checkpoint { request, key } if *request == Ok(id) => match answer {
                 Answer::Bytes(bytes) => {
-                    let key = *key;
-                    let read = Checkpoint::decode(&bytes).map_err(|error| LoadError::Format { key, error });
-                    match read.and_then(|k| Ok(State::from_ops(&k.ops, k.page_bytes)?)) {
-                        Ok(state) => {
+                    let Key::Checkpoint { number, epoch } = *key else {
+                        return;
+                    };
+                    match checkpoint_state((number, epoch), &bytes) {
+                        Ok((state, _)) => {
                             self.next.state = state;
                             self.pin(now);
                         }
-                        Err(error) => self.fail(error.into()),
+                        Err(_) if self.readings + 1 < READINGS => {
+                            self.readings += 1;
+                            *request = Err(now);
+                            self.tick(now);
+                        }
+                        Err(error) => self.fail(now, error.into()),
                     }
                 }
                 // It was given up meanwhile, or will be found missing.
@@ -349,15 +353,18 @@ impl Reader {
             Step::Pinning { request, sent } if *request == Ok(id) => match answer {
                 // What held when it was asked has not been deleted if the pin came in time.
                 Answer::Stored if now.saturating_sub(self.next.fresh) <= self.grace / 2 => {
-                    self.pinned = *sent;
-                    self.view = std::mem::take(&mut self.next);
-                    let moved = match std::mem::replace(&mut self.is_open, true) {
-                        true => ReaderTold::Moved,
-                        false => ReaderTold::Opened,
-                    };
-                    self.told.push(moved);
-                    let poll = Err(now + self.options.poll);
-                    self.step = Step::Open { poll, sent: now };
+                    let sent = *sent;
+                    self.go_on(now, sent);
+                }
+                Answer::Refused(why) => {
+                    let key = self.pin_key();
+                    match self.options.pinning {
+                        Pinning::Always => self.fail(now, ReadError::Pin { key, why }),
+                        _ => {
+                            self.unpinned = Some(format!("{key}: {why}"));
+                            self.pin(now);
+                        }
+                    }
                 }
                 Answer::Stored => self.load(now),
                 _ => *request = Err(now + pause(3)),
@@ -387,9 +394,29 @@ impl Reader {
         }
     }
 
-    /// Whether the commit behind its own, if there was one, is there still: its pin holds it.
+    /// What was loaded is read from now on. The pin that holds it was sent at `pinned`.
+    fn go_on(&mut self, now: Duration, pinned: Duration) {
+        if now.saturating_sub(self.next.fresh) > self.grace / 2 {
+            return self.load(now);
+        }
+        self.pinned = pinned;
+        self.view = std::mem::take(&mut self.next);
+        let moved = match std::mem::replace(&mut self.is_open, true) {
+            true => ReaderTold::Moved,
+            false => ReaderTold::Opened,
+        };
+        self.told.push(moved);
+        let poll = Err(now + self.options.poll);
+        self.step = Step::Open { poll, sent: now };
+    }
+
+    /// Whether the commit behind its own, if there was one, is there still: its pin holds it. Without one it is for half a
+    /// grace.
     fn is_held(&self, now: Duration) -> bool {
-        self.pin_age(now) <= self.grace
+        match self.unpinned {
+            Some(_) => now.saturating_sub(self.view.fresh) <= self.grace / 2,
+            None => self.pin_age(now) <= self.grace,
+        }
     }
 
     /// Nothing was behind its commit at `sent`.
@@ -414,6 +441,7 @@ impl Reader {
             return self.load(now);
         }
         (self.view.number, self.view.checksum) = (commit.number, checksum);
+        self.view.salvaged = None;
         self.told.push(ReaderTold::Moved);
         self.step = Step::Open {
             poll: Err(now),
@@ -428,14 +456,14 @@ impl Reader {
             grace,
             number,
             checksum,
-            newest,
+            page_bytes,
             asked,
+            salvaged,
             ..
         } = loaded;
-        let Some(newest) = newest else {
-            return self.fail(ReadError::Empty);
+        let Some(page_bytes) = page_bytes else {
+            return self.fail(now, ReadError::Empty);
         };
-        let page_bytes = newest.page_bytes;
         self.grace = grace;
         self.next = View {
             state,
@@ -443,6 +471,7 @@ impl Reader {
             number,
             checksum,
             fresh: asked,
+            salvaged,
         };
         match &self.options.at {
             At::Newest => self.pin(now),
@@ -455,7 +484,7 @@ impl Reader {
                 }
                 None => {
                     let name = name.clone();
-                    self.fail(ReadError::NoSnapshot(name));
+                    self.fail(now, ReadError::NoSnapshot(name));
                 }
             },
         }

@@ -1,0 +1,38 @@
+//! The folder of a store, which must be the one that was opened: where it was removed, or its disk is not mounted any more,
+//! what is put would make another, and say that it is stored.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A folder, and which it was.
+#[derive(Debug)]
+pub(super) struct Home {
+    path: PathBuf,
+    is: (u64, u64),
+}
+
+fn which(path: &Path) -> std::io::Result<(u64, u64)> {
+    std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+impl Home {
+    pub(super) fn of(path: PathBuf) -> std::io::Result<Home> {
+        let is = which(&path)?;
+        Ok(Home { path, is })
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        // What can't be looked at says so by itself.
+        match which(&self.path) {
+            Ok(is) => is == self.is,
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        }
+    }
+
+    pub(super) fn gone(&self) -> String {
+        let path = self.path.display();
+        format!(
+            "{path} is not the folder that was opened: it was removed, or replaced, or its disk is mounted no more"
+        )
+    }
+}
