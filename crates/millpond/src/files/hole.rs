@@ -44,10 +44,12 @@ impl Hole {
     /// How many pages from this one on are not on their way out.
     pub(crate) fn pages_before(&self, page: u64) -> u64 {
         let (first, end) = (self.first.load(Ordering::SeqCst), self.end.load(Ordering::SeqCst));
-        match (page < end, self.left.lock().as_ref()) {
-            (false, _) => u64::MAX,
-            (true, None) => first.saturating_sub(page),
-            (true, Some(left)) => left.range(page..).next().map_or(u64::MAX, |next| next - page),
+        if page >= end {
+            return u64::MAX;
+        }
+        match self.left.lock().as_ref() {
+            None => first.saturating_sub(page),
+            Some(left) => left.range(page..).next().map_or(u64::MAX, |next| next - page),
         }
     }
 
