@@ -123,7 +123,7 @@ pub struct Store {
 
 impl Store {
     /// Opens the store at `url` for writing, or makes it. What is written by others meanwhile is kept out by a fence: whichever
-    /// opens last has the store. Costs about 6 requests, and one for each commit since the last checkpoint.
+    /// opens last has the store. Costs about 9 requests, and one for each commit since the last checkpoint.
     ///
     /// # Errors
     /// [`OpenError::Held`] if the last writer has not closed it and [`StoreOptions::take_over`] was not asked for; if the
