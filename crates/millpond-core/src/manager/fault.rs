@@ -103,10 +103,13 @@ impl<A: Form> Manager<A> {
                 self.start_read(Reason::Fault, file, first, granted, cx);
                 let device = self.file(file).device;
                 let (options, page_size) = (self.readahead_of(device), self.options.page_size);
+                // So many that reclaim has not made them: the pool is not full yet.
+                let is_free = self.free.len().0 >= self.derived.frames.0 / 4;
                 let state = self.file(file);
-                if let Some(window) = state
-                    .readahead
-                    .missed(first, got, state.pages, &options, page_size)
+                if let Some(window) =
+                    state
+                        .readahead
+                        .missed(first, got, state.pages, &options, page_size, is_free)
                 {
                     self.read_ahead(file, window, frames, cx);
                 }

@@ -183,7 +183,7 @@ mod tests {
 
     fn missed(ahead: &mut ReadAhead, page: u64) -> Option<Window> {
         let pages = PageCount(1 << 30);
-        ahead.missed(PageIndex(page), 1, pages, &OPTIONS, PageSize::KIB_4)
+        ahead.missed(PageIndex(page), 1, pages, &OPTIONS, PageSize::KIB_4, false)
     }
 
     /// A reader uses pages one after the other, none of which is in memory. Faults, windows, pages that were read and not

@@ -50,7 +50,7 @@ impl<A: Form> Manager<A> {
         let state = self.file(key.file());
         if let Some(window) = state
             .readahead
-            .missed(key.index(), 1, state.pages, &options, page_size)
+            .missed(key.index(), 1, state.pages, &options, page_size, false)
         {
             self.swap_ahead(key.file(), window, frames, cx);
         }
