@@ -6,7 +6,7 @@
 )]
 
 use crate::support::experiment::{Ran, assert_refused, assert_says, value};
-use crate::support::{experiment, scratch};
+use crate::support::{experiment, scratch, testbed_turn};
 use serde_json::Value;
 use std::path::Path;
 
@@ -59,6 +59,7 @@ fn on_real_files_the_engine_serves_the_news_and_reclaim_writes_nothing() {
 #[test]
 fn the_kernel_serves_them_in_a_memory_group_and_on_the_modelled_disk() {
     for device in ["real", "hdd"] {
+        let _turn = (device == "hdd").then(testbed_turn);
         let dir = scratch();
         let line = format!("lab run dillon2000 --on kernel,engine --device {device}");
         let Some(Ran { said, metrics, .. }) = run(&line, dir.path()) else {

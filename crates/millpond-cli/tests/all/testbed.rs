@@ -9,13 +9,12 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
-use crate::support::{scratch, text, words};
+use crate::support::{scratch, testbed_turn as turn, text, words};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const RUN_DIR: &str = "/run/millpond-lab";
@@ -23,12 +22,6 @@ const RUN_DIR: &str = "/run/millpond-lab";
 const DIRTY_BYTES: &str = "14257812";
 /// No healthy machine takes so long for it.
 const LONG: Duration = Duration::from_secs(120);
-
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The scrap, so many times.
 fn scrap(dir: &Path, runs: u32) -> Command {

@@ -134,8 +134,14 @@ fn a_file_for_one_cache_alone_is_locked_for_other_processes_until_its_last_handl
     });
 }
 
-/// Whether this process has the whole file locked, as the kernel lists it.
+/// Whether this process has the whole file locked, as the kernel lists it. A list in several pieces leaves out a lock where
+/// others come and go between them: it is looked at more than once.
 fn is_locked(file: &File) -> Option<bool> {
+    let listed = (0..20).map_while(|_| is_listed(file));
+    listed.reduce(|one, other| one || other)
+}
+
+fn is_listed(file: &File) -> Option<bool> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let (process, inode) = (
         std::process::id().to_string(),

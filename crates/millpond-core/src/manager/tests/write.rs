@@ -122,7 +122,8 @@ fn a_page_in_other_hands_holds_up_a_sync_until_a_tick() {
 /// Each of them was asked for, each millisecond, beside a punch of a large range.
 #[test]
 fn a_run_of_pages_in_other_hands_is_passed_over_at_once() {
-    let mut w = World::new(quiet(), 1024);
+    // Of so many that none is written before the sync asks for it.
+    let mut w = World::new(quiet(), 8192);
     (0..500).for_each(|page| w.write(page));
     w.frames.shut = 100..400;
     w.sync(1);
