@@ -434,6 +434,6 @@ mod tests {
 
     #[test]
     fn a_path_can_not_move_the_cursor() {
-        assert_eq!(shown("/a\u{1b}[2Jb\n"), "/a?[2Jb?");
+        assert_eq!(shown("/a\u{1b}[2Jb\n"), "/a\\u{1b}[2Jb\\n");
     }
 }

@@ -439,7 +439,7 @@ fn a_signal_handler_touches_what_is_not_there_while_its_thread_serves_such_a_tou
         // SAFETY: an action that outlives the call; `touches` is a handler of one argument, as no flag says otherwise.
         unsafe { libc::sigaction(libc::SIGUSR1, &raw const ours, std::ptr::null_mut()) };
         let touching = std::thread::spawn(move || {
-            for n in 0..20_000 {
+            for n in 0..2_000 {
                 let page = n * 31 % SIGNALLED_PAGES;
                 assert_eq!(touch(&mapping, page * PAGE), byte(page));
             }
