@@ -5,6 +5,7 @@
 //! be the length. Where a version has ended before a sector it counts as zeros there; where the
 //! file has, or had, its end inside a sector, that counts as two.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test uses its part of it")]
 
 use crate::support::Draw;

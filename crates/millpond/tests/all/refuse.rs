@@ -1,5 +1,7 @@
 //! A kernel that refuses: seccomp filters on a thread of its own, which only its threads inherit.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use seccompiler::{
     SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
 };
