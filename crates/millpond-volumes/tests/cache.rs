@@ -271,7 +271,9 @@ fn a_sync_that_failed_is_followed_by_one_that_succeeds_on_the_same_handle() {
     let temp = tempfile::tempdir().unwrap();
     let (cache, volumes) = cache(65_536);
     let url = format!("file://{}", temp.path().display());
-    let store = volumes.store(&cache, &url, options()).unwrap();
+    // What fails is tried again for half of it.
+    let impatient = options().sync_timeout(std::time::Duration::from_secs(10));
+    let store = volumes.store(&cache, &url, impatient).unwrap();
     let file = opened(&store);
     file.write_at(&[1; 1000], 0).unwrap();
     file.sync_data().unwrap();

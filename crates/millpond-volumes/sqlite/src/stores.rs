@@ -257,7 +257,7 @@ mod tests {
         };
         for said in ["0", "00", "no", "FALSE"] {
             let why = open(said).unwrap_err();
-            assert!(why.contains("say take_over=1"), "{said}: {why}");
+            assert!(why.contains("with take_over=1 in the URI"), "{said}: {why}");
         }
         let why = open("perhaps").unwrap_err();
         assert!(

@@ -124,7 +124,8 @@ impl StoreOptions {
         self
     }
 
-    /// A sync, or opening, returns an error after so long: 60 seconds unless it is said. Most fail sooner.
+    /// Opening, and a sync in which nothing reaches the store, return an error after this time: 60 seconds by default. A sync goes
+    /// on for longer while its bytes arrive, however slowly. Most failures are reported sooner.
     pub fn sync_timeout(mut self, timeout: Duration) -> StoreOptions {
         self.sync_timeout = timeout;
         self

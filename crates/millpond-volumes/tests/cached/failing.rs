@@ -13,7 +13,7 @@ fn errno(result: millpond::Result<()>) -> Option<Errno> {
 fn a_store_that_refuses_is_eio_one_that_does_not_answer_etimedout_one_that_was_taken_estale() {
     let (cache, volumes) = cache_of(64 << 20);
     let folder = Folder::new();
-    let refuses = folder.open(&volumes, &cache);
+    let refuses = folder.open_impatient(&volumes, &cache);
     let file = refuses.create("a").unwrap();
     file.write_at(&[1; 100], 0).unwrap();
     file.sync_data().unwrap();

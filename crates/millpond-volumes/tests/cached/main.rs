@@ -81,6 +81,12 @@ impl Folder {
         volumes.store(cache, &self.url, options()).unwrap()
     }
 
+    /// With a sync that tries again what fails for five seconds, half of its time.
+    fn open_impatient(&self, volumes: &Arc<Volumes>, cache: &PageCache) -> CacheStore {
+        let impatient = options().sync_timeout(std::time::Duration::from_secs(10));
+        volumes.store(cache, &self.url, impatient).unwrap()
+    }
+
     fn away(&self) -> PathBuf {
         self.path().join("away")
     }

@@ -71,7 +71,7 @@ fn a_sync_of_a_mapping_that_fails_keeps_what_was_stored_and_the_next_has_it() {
             return;
         };
         let folder = Folder::new();
-        let store = folder.open(&volumes, &cache);
+        let store = folder.open_impatient(&volumes, &cache);
         let file = store.create("a").unwrap();
         let mut model = pattern(1 << 20);
         file.write_at(&model, 0).unwrap();

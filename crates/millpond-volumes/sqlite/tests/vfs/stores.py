@@ -160,8 +160,8 @@ def what_is_not_possible_is_an_error(_folder):
 
 
 def all_of_it_on_a_server(folder):
-    named = os.environ.get("MILLPOND_VERSITYGW")
-    program = named or shutil.which("versitygw")
+    # `none`, say, where it is not wanted.
+    program = shutil.which(os.environ.get("MILLPOND_VERSITYGW", "versitygw"))
     if not program:
         print("skipped: SQLite on a server: no versitygw")
         return
