@@ -183,6 +183,14 @@ fn a_process_that_is_stopped_is_named_by_every_command_and_so_is_the_way_out() {
     // Closed: a program that has a file of a mount open that does not answer can't start another, which would close it.
     fs::write(daemon.point.join("file"), "not synced").unwrap();
     daemon.signal(Signal::STOP);
+    // Each thread stops when it next comes back from the kernel or is interrupted.
+    wait_until("it does not stop", || {
+        let mut threads = fs::read_dir(daemon.proc().join("task")).unwrap();
+        threads.all(|thread| {
+            let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+            stat.rsplit(") ").next().unwrap().starts_with('T')
+        })
+    });
     let point = daemon.point.to_str().unwrap();
     let process = format!("{}", daemon.pid.as_raw_pid());
     let says = |words: &[&str]| {
