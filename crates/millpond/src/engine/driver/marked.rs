@@ -10,8 +10,10 @@ use super::{Engine, MappedFault};
 use crate::device::Warning;
 use crate::error::Error;
 use crate::files::FileInner;
+use crate::frames::state::State;
 use crate::memory::At;
 use crate::memory::mapped::MappedFile;
+use millpond_core::frame::FrameTable;
 use millpond_core::units::{PageIndex, PageKey};
 use std::sync::atomic::{Ordering, fence};
 use std::thread::yield_now;
@@ -52,7 +54,7 @@ impl Engine {
         }
         // In one order with a thread that has pinned it and looks for a mark then.
         fence(Ordering::SeqCst);
-        if self.table.holds(PageKey::new(mapped.file.id, PageIndex(page))) {
+        if self.has_resident(PageKey::new(mapped.file.id, PageIndex(page))) {
             self.settle(space, page, At::Absent);
             return Try::Again;
         }
@@ -66,6 +68,13 @@ impl Engine {
             self.unmark(mapped, page);
         }
         Try::Over(MappedFault::Refused)
+    }
+
+    /// Whether the page is in memory: under the lock, for without it one that is there may be missed (X1).
+    fn has_resident(&self, key: PageKey) -> bool {
+        let mut core = self.core();
+        let found = self.table.locked(&mut core.token).lookup(key);
+        found.is_some_and(|frame| self.table.word(frame).state() == State::Resident)
     }
 
     /// A touch of the page is no signal any more.
@@ -85,8 +94,8 @@ impl Engine {
         fence(Ordering::SeqCst);
         loop {
             self.unmark(mapped, page);
-            // A thread that marks it at this moment has it in hand.
-            if mapped.space.pages.at(page) != At::Busy {
+            // A thread that marked it at that moment had it in hand, and has let go of it since or will.
+            if !matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned) {
                 return;
             }
             yield_now();
@@ -102,8 +111,10 @@ impl Engine {
         let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
         for page in marked {
             self.unmark(&mapped, page);
-            // A thread that marks it at this moment has it in hand.
-            while mapped.marked.lock().contains(&page) && mapped.space.pages.at(page) == At::Busy {
+            // A thread that marked it at that moment had it in hand, and has let go of it since or will.
+            while mapped.marked.lock().contains(&page)
+                && matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned)
+            {
                 yield_now();
                 self.unmark(&mapped, page);
             }
