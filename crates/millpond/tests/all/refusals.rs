@@ -111,6 +111,12 @@ impl Stage {
         State::of(self.pages[page as usize].before.load(Ordering::SeqCst))
     }
 
+    /// How long the file is, as far as it was published.
+    fn len(&self) -> u64 {
+        let with_bytes = (0..PAGES).rfind(|&page| self.state(page).len > 0);
+        with_bytes.map_or(0, |page| page * PAGE + self.state(page).len)
+    }
+
     /// Makes a call, of which each page is published as `to` gives it. `Err`: nothing has changed.
     fn call<T>(
         &self,
@@ -254,7 +260,9 @@ fn surely(stage: &Stage, device: &Faulty, call: impl Fn() -> millpond::Result<()
 }
 
 fn change(stage: &Stage, device: &Faulty, draw: &mut Draw, number: u32) {
-    let len = stage.file.len();
+    let len = stage.len();
+    // Whoever takes the device's length beside the calls finds the one that the calls gave it.
+    assert_eq!(stage.file.len(), len, "the length, before call {number}");
     let (first, count) = (draw.below(PAGES), 1 + draw.below(20));
     let pages = first..(first + count).min(PAGES);
     let inside = |page: u64| pages.contains(&page);
@@ -374,7 +382,7 @@ fn play(kind: Kind, seed: u64, calls: u32) {
 
 /// `MILLPOND_REFUSALS=n` plays so many histories with each device.
 fn histories(kind: Kind) {
-    for seed in seeds("MILLPOND_REFUSALS", 3) {
+    for seed in seeds("MILLPOND_REFUSALS", 12) {
         bounded(move || play(kind, seed, 400));
     }
 }

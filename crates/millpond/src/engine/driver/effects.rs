@@ -260,8 +260,10 @@ impl Engine {
         }
         if let Some(mut batch) = later.requests.take() {
             for (file, request) in batch.files.drain(..).zip(&batch.requests) {
-                if request.op == Op::Write {
-                    file.make_room(&self.device, request.offset + request.segments.bytes() as u64);
+                let bytes = request.segments.bytes() as u64;
+                // A write whose pages were all cut off has no bytes, and must not make the file longer again.
+                if request.op == Op::Write && bytes > 0 {
+                    file.make_room(&self.device, request.offset + bytes);
                 }
             }
             if let Err(error) = self.device.submit(&mut batch.requests) {
