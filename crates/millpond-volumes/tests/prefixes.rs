@@ -3,98 +3,17 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
 use millpond_volumes::layout::OpenError;
-use millpond_volumes::{Error, Store, StoreOptions, StoreReader};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use millpond_volumes::{Error, Store};
 use std::time::{Duration, Instant};
 
-/// Letters of which something makes another thing than itself.
-const LETTERS: &str = " ~%*|{}[]<>^`\\\"'#?&=+,;:@!$()-_.äßé日🌊aZ0/";
+#[path = "shared/prefixes.rs"]
+mod shared;
 
-const FIXED: [&str; 14] = [
-    "my data",
-    "dü",
-    "a~b",
-    "a*b",
-    "a|b",
-    "a{b}",
-    "100%",
-    "a%20b",
-    "%2e%2e",
-    " a",
-    "a ",
-    "..a",
-    "m",
-    "c/m/00000000000000000001",
-];
-
-/// Names of files.
-const NAMES: [&str; 5] = ["a", "m/00000000000000000001", "../x", " ü~%*|{}\n\0", "日本"];
-
-fn encoded(prefix: &str) -> String {
-    let parts = prefix
-        .split('/')
-        .map(|part| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string());
-    parts.collect::<Vec<_>>().join("/")
-}
-
-fn drawn(seed: u64) -> String {
-    let letters: Vec<char> = LETTERS.chars().collect();
-    let mut draw = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut below = |n: usize| {
-        draw ^= draw << 13;
-        draw ^= draw >> 7;
-        draw ^= draw << 17;
-        draw as usize % n
-    };
-    let len = 1 + below(12);
-    let drawn: String = (0..len).map(|_| letters[below(letters.len())]).collect();
-    let parts = drawn.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
-    let drawn = parts.collect::<Vec<_>>().join("/");
-    if drawn.is_empty() {
-        String::from("~")
-    } else {
-        drawn
-    }
-}
-
-fn prefixes() -> Vec<String> {
-    let fixed = FIXED.iter().map(|prefix| (*prefix).to_owned());
-    fixed.chain((0..60).map(drawn)).collect()
-}
-
-fn options() -> StoreOptions {
-    StoreOptions::new()
-        .page_bytes(4096)
-        .sync_timeout(Duration::from_secs(10))
-}
-
-/// A store at `url`, as all that open it find it.
-fn is_found(url: &str) {
-    let first = Store::open(url, options()).unwrap_or_else(|error| panic!("{url}: {error}"));
-    for name in NAMES {
-        first.create(name).unwrap().write_at(name.as_bytes(), 0).unwrap();
-    }
-    first.sync().unwrap();
-    let beside = Store::open(url, options()).unwrap_err();
-    assert!(
-        matches!(beside, Error::Open(OpenError::Held { .. })),
-        "{url}: {beside}"
-    );
-    let reader = StoreReader::open(url, options()).unwrap();
-    for name in NAMES {
-        let mut found = vec![0; name.len()];
-        reader.open_file(name).unwrap().read_at(&mut found, 0).unwrap();
-        assert_eq!(found, name.as_bytes(), "{url}");
-    }
-    first.close().unwrap();
-    let second = Store::open(url, options()).unwrap_or_else(|error| panic!("{url}: {error}"));
-    assert_eq!(second.list().len(), NAMES.len(), "{url}");
-    assert_eq!(second.verify().unwrap().damaged, []);
-}
+use shared::{encoded, is_found, options, prefixes};
 
 #[test]
 fn a_store_is_found_again_whatever_its_prefix_is() {
-    for (n, prefix) in prefixes().iter().enumerate() {
+    for (n, prefix) in prefixes(60).iter().enumerate() {
         is_found(&format!("memory://prefixes/{n}/{}", encoded(prefix)));
     }
     // As it is, where an address may have it.
@@ -108,7 +27,11 @@ fn a_store_is_found_again_whatever_its_prefix_is() {
 
 #[test]
 fn a_folder_is_found_again_whatever_its_name_is() {
-    for prefix in prefixes().iter().filter(|prefix| !prefix.contains('/')).take(30) {
+    for prefix in prefixes(60)
+        .iter()
+        .filter(|prefix| !prefix.contains('/'))
+        .take(30)
+    {
         let temp = tempfile::tempdir().unwrap();
         let name = temp.path().join(prefix);
         is_found(&format!("file://{}/{}", temp.path().display(), encoded(prefix)));

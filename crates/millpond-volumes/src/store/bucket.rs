@@ -1,5 +1,7 @@
 //! Does what a machine asks for, and counts it.
 
+use super::clock;
+use super::counters::{Counters, Requests};
 use super::home::Home;
 use super::message::say;
 use super::options::StoreOptions;
@@ -14,8 +16,8 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// Names that are handed on at a time: as many as one request of S3 lists.
 const LISTED_MAX: usize = 1000;
@@ -84,66 +86,16 @@ fn system(error: &StoreError) -> Option<&std::io::Error> {
     None
 }
 
-/// Requests since a store was opened.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Requests {
-    /// Objects that were put.
-    pub puts: u64,
-    /// Their bytes.
-    pub put_bytes: u64,
-    /// Reads of objects and of parts of them.
-    pub gets: u64,
-    /// Their bytes.
-    pub get_bytes: u64,
-    /// Pages of lists, of 1000 names each.
-    pub lists: u64,
-    /// Objects that were deleted.
-    pub deletes: u64,
-    /// Requests of which no answer came, or that were refused.
-    pub failed: u64,
-    /// What puts took together, in nanoseconds.
-    pub put_nanos: u64,
-    /// What reads took together, in nanoseconds.
-    pub get_nanos: u64,
-    /// What all requests took together, in nanoseconds.
-    pub nanos: u64,
-    /// The longest, in nanoseconds.
-    pub nanos_max: u64,
-}
-
-#[derive(Default, Debug)]
-struct Counters {
-    puts: AtomicU64,
-    put_bytes: AtomicU64,
-    gets: AtomicU64,
-    get_bytes: AtomicU64,
-    lists: AtomicU64,
-    deletes: AtomicU64,
-    failed: AtomicU64,
-    /// Of uploads that are there, and of all that was read.
-    done_bytes: AtomicU64,
-    put_nanos: AtomicU64,
-    get_nanos: AtomicU64,
-    nanos: AtomicU64,
-    nanos_max: AtomicU64,
-}
-
-/// A request under way, also one that its caller gives up.
-struct Timed<'a> {
-    began: Instant,
-    of_its_kind: Option<&'a AtomicU64>,
-    counters: &'a Counters,
-}
-
-impl Drop for Timed<'_> {
-    fn drop(&mut self) {
-        let nanos = self.began.elapsed().as_nanos() as u64;
-        if let Some(of_its_kind) = self.of_its_kind {
-            of_its_kind.fetch_add(nanos, Relaxed);
-        }
-        self.counters.nanos.fetch_add(nanos, Relaxed);
-        self.counters.nanos_max.fetch_max(nanos, Relaxed);
-    }
+/// Whether a request failed while the process was stopped, and is worth another: the other end may have given up meanwhile, and
+/// the client's own timers went on. `stopped` are the stops that were known before it, and then those that are known now.
+fn is_of_a_stop<T>(done: &Result<T, Failure>, stopped: &mut Duration) -> bool {
+    let before = std::mem::replace(stopped, clock::look().stopped);
+    let has_failed = match done {
+        Ok(_) | Err(Failure::Gone(_)) => false,
+        Err(Failure::Late(_)) => true,
+        Err(Failure::Store(error)) => matches!(said(error), Said::Failed),
+    };
+    has_failed && before < *stopped
 }
 
 /// Objects below a prefix.
@@ -233,30 +185,23 @@ impl Bucket {
     }
 
     pub(super) fn requests(&self) -> Requests {
-        let c = &self.counters;
-        Requests {
-            puts: c.puts.load(Relaxed),
-            put_bytes: c.put_bytes.load(Relaxed),
-            gets: c.gets.load(Relaxed),
-            get_bytes: c.get_bytes.load(Relaxed),
-            lists: c.lists.load(Relaxed),
-            deletes: c.deletes.load(Relaxed),
-            failed: c.failed.load(Relaxed),
-            put_nanos: c.put_nanos.load(Relaxed),
-            get_nanos: c.get_nanos.load(Relaxed),
-            nanos: c.nanos.load(Relaxed),
-            nanos_max: c.nanos_max.load(Relaxed),
-        }
+        self.counters.requests()
     }
 
     /// Does what is asked. Of a list that is long `part` gets all but the last names, as they come.
     pub(super) async fn answer(&self, request: &Request, part: &mut Part<'_>) -> Answer {
-        let timed = self.timed(match request {
+        let timed = self.counters.timed(match request {
             Request::Create { .. } | Request::Overwrite { .. } => Some(&self.counters.put_nanos),
             Request::Get { .. } => Some(&self.counters.get_nanos),
             Request::List { .. } | Request::Delete { .. } => None,
         });
-        let done = self.done(request, part).await;
+        let mut stopped = clock::look().stopped;
+        let mut done = self.done(request, part).await;
+        // What a list has handed on it would hand on twice.
+        let is_list = matches!(request, Request::List { .. });
+        while is_of_a_stop(&done, &mut stopped) && !is_list {
+            done = self.done(request, part).await;
+        }
         drop(timed);
         let failed = match done {
             Ok(answer) => return answer,
@@ -283,9 +228,8 @@ impl Bucket {
     }
 
     async fn in_time<T>(&self, of: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
-        let done = tokio::time::timeout(self.timeout, of).await;
-        done.map_err(|_| Failure::Late(self.timeout))?
-            .map_err(Failure::Store)
+        let done = clock::within(self.timeout, of).await;
+        done.ok_or(Failure::Late(self.timeout))?.map_err(Failure::Store)
     }
 
     /// Part of an object, for a caller that waits for it; counted as those of the machine are.
@@ -293,8 +237,12 @@ impl Bucket {
     /// # Errors
     /// The store's.
     pub(super) async fn read(&self, key: Key, range: Range<u64>) -> Result<Bytes, NotRead> {
-        let timed = self.timed(Some(&self.counters.get_nanos));
-        let read = self.get(key, Some(range)).await;
+        let timed = self.counters.timed(Some(&self.counters.get_nanos));
+        let mut stopped = clock::look().stopped;
+        let mut read = self.get(key, Some(range.clone())).await;
+        while is_of_a_stop(&read, &mut stopped) {
+            read = self.get(key, Some(range.clone())).await;
+        }
         drop(timed);
         let failed = match read {
             Ok(bytes) => return Ok(bytes),
@@ -312,15 +260,6 @@ impl Bucket {
     /// Bytes that have come or gone: whether anything gets on.
     pub(super) fn done_bytes(&self) -> u64 {
         self.counters.done_bytes.load(Relaxed)
-    }
-
-    /// Counts the time until it is dropped.
-    fn timed<'a>(&'a self, of_its_kind: Option<&'a AtomicU64>) -> Timed<'a> {
-        Timed {
-            began: Instant::now(),
-            of_its_kind,
-            counters: &self.counters,
-        }
     }
 
     /// Before each request.
@@ -349,9 +288,9 @@ impl Bucket {
         self.counters.deletes.fetch_add(keys.len() as u64, Relaxed);
         let paths: Vec<_> = keys.iter().map(|key| Ok(self.path(&key.to_string()))).collect();
         let mut deleted = self.store.delete_stream(stream::iter(paths).boxed());
-        while let Some(result) = tokio::time::timeout(self.timeout, deleted.next())
+        while let Some(result) = clock::within(self.timeout, deleted.next())
             .await
-            .map_err(|_| Failure::Late(self.timeout))?
+            .ok_or(Failure::Late(self.timeout))?
         {
             match result {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
@@ -371,14 +310,14 @@ impl Bucket {
         let upload = self.pace.begins(bytes);
         let limit = upload.limit(self.timeout / 3);
         let put = self.uploads.put_opts(&path, payload, mode.into());
-        match tokio::time::timeout(limit, put).await {
-            Ok(Ok(_)) => {
+        match clock::within(limit, put).await {
+            Some(Ok(_)) => {
                 upload.is_there();
                 self.counters.done_bytes.fetch_add(bytes, Relaxed);
                 Ok(Answer::Stored)
             }
-            Ok(Err(error)) => Err(Failure::Store(error)),
-            Err(_) => {
+            Some(Err(error)) => Err(Failure::Store(error)),
+            None => {
                 drop(upload);
                 if self.answers().await {
                     self.pace.is_slow();
@@ -396,10 +335,8 @@ impl Bucket {
         };
         let probe = self.path(super::address::PROBE);
         let asked = self.store.get_opts(&probe, options);
-        match tokio::time::timeout(self.timeout / 3, asked).await {
-            Ok(answer) => matches!(answer, Ok(_) | Err(StoreError::NotFound { .. })),
-            Err(_) => false,
-        }
+        let answer = clock::within(self.timeout / 3, asked).await;
+        matches!(answer, Some(Ok(_) | Err(StoreError::NotFound { .. })))
     }
 
     /// An object, or a part of it. However slow it comes: each piece of it has the time of a request.

@@ -4,16 +4,14 @@
 //! moments and wait for a condition; they never enter the runtime.
 
 use super::bucket::Bucket;
+use super::clock::{self, now};
 use super::error::Error;
 use crate::layout::{Answer, Numbered, Request};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, Semaphore};
-
-/// The longest that is slept: a machine that was suspended looks at the time soon after.
-const SLEEP_MAX: Duration = Duration::from_secs(2);
 
 /// Reads at a time.
 const GETS_MAX: usize = 32;
@@ -26,6 +24,8 @@ pub(super) trait Machine: Send + 'static {
     fn next_tick(&self) -> Option<Duration>;
     /// Notes what the machine says.
     fn hear(&mut self);
+    /// The process was stopped for so long.
+    fn stopped(&mut self, time: Duration);
 }
 
 #[derive(Debug)]
@@ -34,6 +34,8 @@ struct Shared<M> {
     changed: Condvar,
     /// Until when [`ticks`] sleeps, as nanoseconds of [`now`]. Changed with the lock only.
     sleeps_until: AtomicU64,
+    /// The stops that the machine knows of, in nanoseconds. Changed with the lock only.
+    stopped: AtomicU64,
     wake: Notify,
     bucket: Arc<Bucket>,
     gets: Semaphore,
@@ -45,18 +47,6 @@ struct Shared<M> {
 pub(super) struct Driver<M: Machine> {
     shared: Arc<Shared<M>>,
     runtime: Option<Runtime>,
-}
-
-/// Time since the machine was started, also while it is suspended.
-pub(super) fn now() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-/// What time it was, in milliseconds since 1970, when [`now`] was zero.
-pub(super) fn unix_ms_at_zero() -> u64 {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    unix.saturating_sub(now()).as_millis() as u64
 }
 
 /// A number that no other has.
@@ -105,6 +95,7 @@ impl<M: Machine> Driver<M> {
             machine: Mutex::new(machine),
             changed: Condvar::new(),
             sleeps_until: AtomicU64::new(0),
+            stopped: AtomicU64::new(clock::look().stopped.as_nanos() as u64),
             wake: Notify::new(),
             bucket,
             gets: Semaphore::new(GETS_MAX),
@@ -135,22 +126,22 @@ impl<M: Machine> Driver<M> {
         result
     }
 
-    /// Waits until `ready` has something. `None`: it had not in time.
+    /// Waits until `ready` has something. `None`: it had not in time, of which a stop of the process is no part.
     pub(super) fn until<T>(
         &self,
         timeout: Duration,
         mut ready: impl FnMut(&mut M) -> Option<T>,
     ) -> Option<T> {
-        let deadline = Instant::now() + timeout;
         let mut machine = self.shared.lock();
+        let deadline = self.shared.look(&mut machine).saturating_add(timeout);
         loop {
             let found = ready(&mut machine);
             self.shared.went_on(&mut machine);
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_sub(self.shared.look(&mut machine));
             if found.is_some() || left.is_zero() {
                 return found;
             }
-            let waited = self.shared.changed.wait_timeout(machine, left);
+            let waited = self.shared.changed.wait_timeout(machine, left.min(clock::EVERY));
             machine = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -186,6 +177,17 @@ impl<M: Machine> Shared<M> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What time it is without the stops, of which the machine is told.
+    fn look(&self, machine: &mut M) -> Duration {
+        let look = clock::look();
+        let stopped = look.stopped.as_nanos() as u64;
+        let known = self.stopped.swap(stopped, Relaxed);
+        if known < stopped {
+            machine.stopped(Duration::from_nanos(stopped - known));
+        }
+        look.awake
+    }
+
     /// Hands over what the machine asks for and says.
     fn went_on(self: &Arc<Self>, machine: &mut M) {
         machine.hear();
@@ -214,6 +216,7 @@ impl<M: Machine> Shared<M> {
 
     fn answered(self: &Arc<Self>, id: u64, answer: Answer) {
         let mut machine = self.lock();
+        self.look(&mut machine);
         machine.answered(now(), id, answer);
         self.went_on(&mut machine);
         drop(machine);
@@ -226,6 +229,7 @@ async fn ticks<M: Machine>(of: std::sync::Weak<Shared<M>>) {
         let Some(shared) = of.upgrade() else { return };
         let until = {
             let mut machine = shared.lock();
+            shared.look(&mut machine);
             let next = if machine.next_tick().is_some_and(|next| next <= now()) {
                 machine.tick(now());
                 machine.hear();
@@ -241,7 +245,7 @@ async fn ticks<M: Machine>(of: std::sync::Weak<Shared<M>>) {
             } else {
                 machine.next_tick()
             };
-            let until = next.unwrap_or(Duration::MAX).min(now() + SLEEP_MAX);
+            let until = next.unwrap_or(Duration::MAX).min(now() + clock::EVERY);
             shared.sleeps_until.store(until.as_nanos() as u64, Relaxed);
             until
         };

@@ -1,6 +1,6 @@
 //! Files of a store.
 
-use super::driver::now;
+use super::clock::now;
 use super::error::Error;
 use super::pages::{self, PageError};
 use super::reader::StoreReader;

@@ -19,6 +19,8 @@ mod address;
 #[cfg(feature = "s3")]
 mod aws;
 mod bucket;
+mod clock;
+mod counters;
 #[cfg(feature = "s3")]
 mod credentials;
 mod driver;
@@ -40,7 +42,7 @@ mod verify;
 mod writer;
 
 pub use crate::layout::{Pinning, Salvaged};
-pub use bucket::Requests;
+pub use counters::Requests;
 pub use error::Error;
 pub(crate) use figures::WeakStore;
 pub use file::{StoreFile, StoreFileReader};

@@ -4,8 +4,9 @@
 //! their way would take at a rate which is a quarter of the last that was seen. One that was not there in time is given four
 //! times as long the next time, if a small request shows that it is the link, and not the store, that is slow.
 
+use super::clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Nothing was seen: 1 MiB in a second.
 const NANOS_PER_BYTE: u64 = 1_000_000_000 >> 20;
@@ -27,7 +28,7 @@ pub(super) struct Pace {
 pub(super) struct Upload<'a> {
     pace: &'a Pace,
     bytes: u64,
-    began: Instant,
+    began: Duration,
     /// Those that were on their way with it.
     all: u64,
 }
@@ -47,7 +48,7 @@ impl Pace {
         Upload {
             pace: self,
             bytes,
-            began: Instant::now(),
+            began: clock::awake(),
             all,
         }
     }
@@ -68,7 +69,7 @@ impl Upload<'_> {
 
     /// It is there.
     pub(super) fn is_there(&self) {
-        let seen = self.began.elapsed().as_nanos() as u64 / self.all.max(1);
+        let seen = clock::awake().saturating_sub(self.began).as_nanos() as u64 / self.all.max(1);
         let next = seen
             .saturating_mul(SLACK)
             .clamp(NANOS_PER_BYTE, NANOS_PER_BYTE_MAX);

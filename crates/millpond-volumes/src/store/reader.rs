@@ -1,6 +1,7 @@
 //! A store that is read.
 
 use super::bucket::Bucket;
+use super::clock;
 use super::driver::{self, Driver, Machine};
 use super::error::Error;
 use super::file::{StoreFileReader, entries};
@@ -46,6 +47,9 @@ impl Machine for Side {
             }
         }
     }
+
+    // It gives nothing up after a while.
+    fn stopped(&mut self, _: Duration) {}
 }
 
 #[derive(Debug)]
@@ -82,7 +86,7 @@ impl StoreReader {
             owner: driver::owner(),
         };
         let side = Side {
-            reader: Reader::new(driver::now(), machine),
+            reader: Reader::new(clock::now(), machine),
             failed: None,
             moved: 0,
         };
@@ -185,7 +189,7 @@ impl StoreReader {
     /// How long ago it was known that nothing newer is there. Of a snapshot it only grows: nothing is looked for, and what is
     /// read stays as it is.
     pub fn age(&self) -> Duration {
-        self.inner.driver.with(|side| side.reader.age(driver::now()))
+        self.inner.driver.with(|side| side.reader.age(clock::now()))
     }
 
     /// Looks for newer commits now, and waits until it has what was the newest when it was called. At a snapshot there is
@@ -197,10 +201,10 @@ impl StoreReader {
         if self.inner.options.at != At::Newest {
             return Ok(());
         }
-        let asked = driver::now();
+        let asked = clock::now();
         let timeout = self.inner.options.sync_timeout;
         let done = self.inner.driver.until(timeout, |side| {
-            side.reader.poll(driver::now());
+            side.reader.poll(clock::now());
             (side.reader.is_open() && side.reader.fresh() >= asked).then_some(())
         });
         let trouble = || {

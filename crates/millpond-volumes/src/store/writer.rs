@@ -1,6 +1,8 @@
 //! A store that is written.
 
-use super::bucket::{Bucket, Requests};
+use super::bucket::Bucket;
+use super::clock;
+use super::counters::Requests;
 use super::driver::{self, Driver, Machine};
 use super::error::Error;
 use super::file::StoreFile;
@@ -16,7 +18,7 @@ use crate::layout::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest that closing waits for what is due to be deleted.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -62,7 +64,7 @@ pub(super) struct Side {
     results: BTreeMap<Ticket, Option<Result<(), SyncError>>>,
     last_ticket: Ticket,
     /// Since when there has been no room for a write.
-    full_since: Option<Instant>,
+    full_since: Option<Duration>,
     /// The newest commit, and when it became that.
     pub(super) committed: (u64, Duration),
     /// The commit that opening has made.
@@ -86,9 +88,13 @@ impl Machine for Side {
         self.writer.next_tick()
     }
 
+    fn stopped(&mut self, time: Duration) {
+        self.writer.stopped(time);
+    }
+
     fn hear(&mut self) {
         if self.committed.0 != self.writer.number() {
-            self.committed = (self.writer.number(), driver::now());
+            self.committed = (self.writer.number(), clock::now());
         }
         for told in self.writer.told() {
             match told {
@@ -146,14 +152,14 @@ impl Store {
         layout.patience = options.sync_timeout / 2;
         layout.nonce = driver::random();
         layout.owner = driver::owner();
-        layout.unix_ms_at_zero = driver::unix_ms_at_zero();
+        layout.unix_ms_at_zero = clock::unix_ms_at_zero();
         let side = Side {
-            writer: Writer::new(driver::now(), layout),
+            writer: Writer::new(clock::now(), layout),
             opened: None,
             results: BTreeMap::new(),
             last_ticket: 0,
             full_since: None,
-            committed: (0, driver::now()),
+            committed: (0, clock::now()),
             first_commit: 0,
         };
         let driver = Driver::new(side, bucket, runtime);
@@ -314,7 +320,7 @@ impl Store {
             (
                 side.writer.usage(),
                 (side.writer.number() + 1).saturating_sub(side.first_commit),
-                driver::now().saturating_sub(side.committed.1),
+                clock::now().saturating_sub(side.committed.1),
             )
         };
         let (layout, commits, commit_age) = self.inner.driver.with(side);
@@ -353,7 +359,7 @@ impl Inner {
             side.last_ticket += 1;
             let ticket = side.last_ticket;
             side.results.insert(ticket, None);
-            ask(side, driver::now(), ticket);
+            ask(side, clock::now(), ticket);
             ticket
         });
         let told = self.driver.until_stuck(self.options.sync_timeout, |side| {
@@ -372,7 +378,7 @@ impl Inner {
     fn close(&self) -> Result<(), Error> {
         self.sync(|side, now, ticket| side.writer.close(now, ticket))?;
         // What is due to be deleted is, also by a writer that lives no longer than that takes.
-        let is_settled = |side: &mut Side| side.writer.is_settled(driver::now()).then_some(());
+        let is_settled = |side: &mut Side| side.writer.is_settled(clock::now()).then_some(());
         self.driver.until(SETTLE, is_settled);
         Ok(())
     }
@@ -381,13 +387,13 @@ impl Inner {
     /// file come, do not wait longer than one: where there has been no room for as long, it is refused at once.
     pub(super) fn write(&self, file: FileNo, page: u64, bytes: Bytes, end: u64) -> Result<(), Error> {
         let since = self.driver.with(|side| side.full_since);
-        let waited = since.map_or(Duration::ZERO, |since| since.elapsed());
+        let waited = since.map_or(Duration::ZERO, |since| clock::awake().saturating_sub(since));
         let timeout = self.options.sync_timeout.saturating_sub(waited);
         let written = self.driver.until(timeout, |side| {
             let writer = &mut side.writer;
-            let taken = writer.write(driver::now(), file, page, bytes.clone());
+            let taken = writer.write(clock::now(), file, page, bytes.clone());
             side.full_since = match taken {
-                Err(WriteError::Full) => side.full_since.or_else(|| Some(Instant::now())),
+                Err(WriteError::Full) => side.full_since.or_else(|| Some(clock::awake())),
                 _ => None,
             };
             match taken {

@@ -6,8 +6,14 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test says what it skips")]
 
+#[path = "../shared/prefixes.rs"]
+mod prefixes;
 mod roles;
 mod server;
+#[cfg(feature = "s3")]
+mod stops;
+#[cfg(feature = "s3")]
+mod tls;
 
 use server::Server;
 use std::process::Command;
@@ -78,6 +84,11 @@ fn a_reader_sees_whole_commits_while_all_is_written_anew_twice() {
 #[test]
 fn a_process_that_was_stopped_through_a_takeover_and_a_cleaning_is_never_told_ok() {
     on_all("sleeps");
+}
+
+#[test]
+fn a_store_is_found_again_whatever_its_prefix_and_its_names_are() {
+    on_all("names");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a process does.
 
-use crate::in_role;
+use crate::{in_role, prefixes};
 use millpond::{PageCache, device};
 use millpond_volumes::{Error, Store, StoreFile, StoreOptions, StoreReader, Volumes};
 use std::io::{BufRead, BufReader, Write};
@@ -34,6 +34,13 @@ pub(crate) fn take(role: &str, url: &str) {
         "counts" => counts(url),
         "loses" => loses(url),
         "takes" => takes(url),
+        "names" => names(url),
+        #[cfg(feature = "s3")]
+        "outlasts" => crate::stops::outlasts(url),
+        "opens" => {
+            let opened = Store::open(url, options().retries(0)).and_then(|store| store.close());
+            say(&format!("seen: {opened:?}"));
+        }
         "refused" => {
             let error = Store::open(url, options().retries(0)).unwrap_err();
             say(&format!("seen: {error}"));
@@ -42,7 +49,21 @@ pub(crate) fn take(role: &str, url: &str) {
     }
 }
 
-fn say(line: &str) {
+/// Stores with any prefix, and files of any name in each.
+fn names(url: &str) {
+    let prefixes = prefixes::prefixes(10);
+    for (n, prefix) in prefixes.iter().enumerate() {
+        // A folder is made where the one above it is there.
+        if let Some(folder) = url.strip_prefix("file://") {
+            let path = std::path::PathBuf::from(format!("{folder}{n}/{prefix}"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        }
+        prefixes::is_found(&format!("{url}{n}/{}", prefixes::encoded(prefix)));
+    }
+    say(&format!("seen: {} prefixes", prefixes.len()));
+}
+
+pub(crate) fn say(line: &str) {
     // The test beside it writes to the same place, so that a line begins anew.
     let mut out = std::io::stdout().lock();
     let _ = out
@@ -51,13 +72,17 @@ fn say(line: &str) {
 }
 
 fn start(role: &str, url: &str) -> Child {
+    start_with(role, url, |_| {})
+}
+
+pub(crate) fn start_with(role: &str, url: &str, more: impl FnOnce(&mut Command)) -> Child {
     let mut command: Command = in_role(role, url);
     command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap()
+        .stdin(Stdio::null());
+    more(&mut command);
+    command.spawn().unwrap()
 }
 
 /// The numbers behind a word in what a process says until it ends.

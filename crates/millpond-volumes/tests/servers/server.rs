@@ -17,6 +17,14 @@ pub(crate) struct Server {
     _folder: tempfile::TempDir,
 }
 
+impl Server {
+    #[cfg(feature = "s3")]
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let process = rustix::process::Pid::from_child(self.process.as_ref().unwrap());
+        rustix::process::kill_process(process, signal).unwrap();
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
@@ -95,6 +103,11 @@ fn serve(name: &'static str, mut command: Command, port: u16, folder: tempfile::
 }
 
 pub(crate) fn versitygw() -> Option<Server> {
+    versitygw_with(&[])
+}
+
+/// With more on its command line.
+pub(crate) fn versitygw_with(arguments: &[&std::ffi::OsStr]) -> Option<Server> {
     let Some(program) = program("versitygw", "MILLPOND_VERSITYGW") else {
         println!("skipped: versitygw: it is not installed");
         return None;
@@ -104,7 +117,9 @@ pub(crate) fn versitygw() -> Option<Server> {
     let port = free_port();
     let mut command = Command::new(program);
     command
-        .args(["--port", &format!("127.0.0.1:{port}"), "posix"])
+        .args(["--port", &format!("127.0.0.1:{port}")])
+        .args(arguments)
+        .arg("posix")
         .arg(folder.path())
         .env("ROOT_ACCESS_KEY", "test1234")
         .env("ROOT_SECRET_KEY", "test12345678");

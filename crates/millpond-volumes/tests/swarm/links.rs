@@ -3,7 +3,7 @@
 use crate::histories::{GRACE, open, options, page, serve, synced};
 use crate::store::Store;
 use millpond_volumes::format::{Key, Kind, Pin};
-use millpond_volumes::layout::{Answer, Request, Told, Writer, WriterOptions};
+use millpond_volumes::layout::{Answer, Request, SyncError, Told, Writer, WriterOptions};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -47,6 +47,38 @@ pub(crate) fn slow_link() -> Result<(), String> {
         }
     }
     Err(format!("nothing was told in {now:?}"))
+}
+
+/// One that failed as the process went on was told to a sync that had waited for moments.
+#[test]
+fn a_stop_of_the_process_is_no_time_that_a_sync_has_waited() {
+    let (mut store, now) = (Store::default(), Duration::ZERO);
+    let patience = Duration::from_secs(30);
+    let mut writer = Writer::new(
+        now,
+        WriterOptions {
+            patience,
+            ..options(1, false)
+        },
+    );
+    serve(&mut writer, &mut store, now);
+    let file = writer.create("a").unwrap();
+    writer.write(now, file, 0, page(1)).unwrap();
+    writer.sync(now, 7);
+    let fails = |writer: &mut Writer, now| {
+        writer.tick(now);
+        for (id, _) in writer.requests() {
+            writer.answered(now, id, Answer::Failed(String::from("reset")));
+        }
+        writer.told()
+    };
+    assert_eq!(fails(&mut writer, now), []);
+    let stop = Duration::from_secs(3600);
+    writer.stopped(stop);
+    assert_eq!(fails(&mut writer, now + stop), []);
+    assert_eq!(fails(&mut writer, now + stop + patience / 2), []);
+    let told = fails(&mut writer, now + stop + patience);
+    assert!(matches!(synced(&told), Err(SyncError::Store(_))), "{told:?}");
 }
 
 /// A request takes a while, and one writer makes a commit as soon as it can. The other takes the store over.

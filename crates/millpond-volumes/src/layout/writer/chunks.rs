@@ -156,7 +156,7 @@ impl Writer {
         };
         let (told, later) = std::mem::take(&mut self.syncs)
             .into_iter()
-            .partition(|sync| sync.at <= asked && now.saturating_sub(sync.at) >= patience);
+            .partition(|sync| sync.at <= asked && now.saturating_sub(sync.at + sync.stopped) >= patience);
         self.syncs = later;
         for sync in told as Vec<super::Sync> {
             let error = SyncError::Store(why.to_owned());

@@ -70,6 +70,8 @@ struct Sync {
     barrier: u64,
     /// It is told of requests that were made since.
     at: Duration,
+    /// Of the time since, the process was stopped for so long.
+    stopped: Duration,
 }
 
 /// The one that writes.
@@ -265,10 +267,19 @@ impl Writer {
             return self.told.push(Told::Synced(ticket, Ok(())));
         }
         let barrier = self.seq;
-        let at = now;
-        self.syncs.push(Sync { ticket, barrier, at });
+        self.syncs.push(Sync {
+            ticket,
+            barrier,
+            at: now,
+            stopped: Duration::ZERO,
+        });
         self.try_again(now);
         self.go_on(now);
+    }
+
+    /// The process was stopped for so long, which no sync has waited. Of `now` it is a part: a grace passes meanwhile.
+    pub fn stopped(&mut self, time: Duration) {
+        self.syncs.iter_mut().for_each(|sync| sync.stopped += time);
     }
 
     /// What waits to be tried again is tried now.
