@@ -255,6 +255,12 @@ fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountSt
     Ok(MountState::new(parts, options))
 }
 
+/// What is known of a closed file whose pages stay in memory.
+const PARKED_FILE_BYTES: u64 = 1024;
+
+/// Of the budget as much may be known of such files, beside it.
+const PARKED_SHARE: u64 = 16;
+
 fn build_cache(options: &Options, point: &Path) -> Result<PageCache> {
     let mut cache_options = millpond::Options::default();
     cache_options.flusher.expire = Nanos(options.expire.as_nanos().min(u64::MAX.into()) as u64);
@@ -262,6 +268,7 @@ fn build_cache(options: &Options, point: &Path) -> Result<PageCache> {
         .memory(options.memory)
         .page_size(PAGE_BYTES)
         .options(cache_options)
+        .closed_files((options.memory / PARKED_SHARE / PARKED_FILE_BYTES) as usize)
         .calibrate(true);
     if let Some(range) = options.memory_auto {
         builder = builder.memory_auto(range.min.0, range.max.0);

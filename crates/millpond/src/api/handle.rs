@@ -1,12 +1,13 @@
 //! What keeps a cache alive, its files, and how it ends: with its last handle and its last file. In a forked child it does
 //! not.
 
+use super::parked::ParkedFiles;
 #[cfg(feature = "tokio")]
 use super::tasks::Places;
 use crate::control::cache::Cache;
 #[cfg(feature = "control")]
 use crate::control::socket::{Control, Place};
-use crate::device::{Device, FileIdentity};
+use crate::device::{Device, FileIdentity, Version};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::observe::events;
@@ -15,7 +16,6 @@ use crate::observe::http;
 #[cfg(feature = "metrics")]
 use crate::observe::metrics;
 use crate::observe::trace::What;
-use millpond_core::event::Event;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 #[cfg(feature = "metrics")]
@@ -28,6 +28,8 @@ pub(crate) struct Handle {
     cache: Arc<Cache>,
     pub(super) files: Mutex<Files>,
     pub(super) closed: Condvar,
+    /// How many closed files keep their pages.
+    pub(super) closed_files_max: usize,
     #[cfg(feature = "tokio")]
     pub(crate) places: Places,
     #[cfg(feature = "control")]
@@ -50,16 +52,18 @@ pub(super) struct Files {
     pub(super) next_id: u32,
     /// What could not be written when the last handle of a file was dropped.
     pub(super) lost: Vec<Error>,
+    pub(super) parked: ParkedFiles,
     /// Pages of all regions.
     pub(super) region_pages: u64,
 }
 
 impl Handle {
-    pub(crate) fn new(cache: Arc<Cache>) -> Handle {
+    pub(crate) fn new(cache: Arc<Cache>, closed_files_max: usize) -> Handle {
         Handle {
             cache,
             files: Mutex::default(),
             closed: Condvar::new(),
+            closed_files_max,
             #[cfg(feature = "tokio")]
             places: Places::default(),
             #[cfg(feature = "control")]
@@ -119,14 +123,22 @@ impl Handle {
             identity,
         };
         let mut lost = Vec::new();
+        let device = inner.device();
         // The core knows the file still if that fails.
-        let forgotten = self.write_and_forget(inner, &mut lost);
-        let free_id = forgotten.is_ok().then_some(inner.id.0);
-        match forgotten {
-            // Before another thread can open it.
-            Ok(()) => self.engine.device.closed(&inner.device()),
+        let closed = self.write_and_forget(inner, &mut lost);
+        let is_forgotten = matches!(closed, Ok(None));
+        let free_id = is_forgotten.then_some(inner.id.0);
+        // Before another thread can open it.
+        match closed {
+            Ok(version) => {
+                self.engine.device.closed(&device);
+                if let Some(version) = version {
+                    self.park(inner, version);
+                }
+            }
             Err(error) => lost.push(error),
         }
+        drop(device);
         events::closed(&inner.path);
         lost.iter().for_each(|error| events::lost(&inner.path, error));
         {
@@ -137,12 +149,12 @@ impl Handle {
         drop(closing);
     }
 
-    /// Writes what can be written, and forgets the file: its number may be another's then. `lost`: why something could not
-    /// be written.
+    /// Writes what can be written, and forgets the file: its number may be another's then. Or its version, if it is to be
+    /// parked. `lost`: why something could not be written.
     ///
     /// # Errors
     /// [`Error::Poisoned`], or [`Error::OwnGuard`] if the calling thread has forgotten a guard: the file was not forgotten.
-    fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<()> {
+    fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<Option<Version>> {
         let engine = &self.engine;
         engine.call_flags.check()?;
         if let Err(error) = engine.log_first(inner) {
@@ -171,6 +183,12 @@ impl Handle {
                 None
             }
         };
+        if own.is_none()
+            && lost.is_empty()
+            && let Some(version) = self.version_to_park(inner)?
+        {
+            return Ok(Some(version));
+        }
         // No guard is left but such as were forgotten.
         let pages = 0..inner.len().div_ceil(engine.page_size.bytes());
         let kept = engine.discard_but_own(inner, pages.clone())?;
@@ -182,10 +200,8 @@ impl Handle {
             let path = inner.path.clone();
             return Err(Error::OwnGuard { path, page });
         }
-        engine.tell(Event::Closed { file: inner.id });
-        engine.device_left(inner.device().identity().device);
-        engine.core().files[inner.id.0 as usize] = None;
-        Ok(())
+        self.forget(inner, inner.device().identity());
+        Ok(None)
     }
 }
 

@@ -12,6 +12,7 @@ pub mod internal;
 pub(crate) mod mapping;
 pub(crate) mod opened;
 pub mod options;
+mod parked;
 pub mod quantity;
 pub(crate) mod region;
 #[cfg(feature = "tokio")]

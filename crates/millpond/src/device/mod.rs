@@ -41,6 +41,7 @@ mod stores;
 mod threads;
 mod transfer;
 mod uring;
+mod version;
 mod waits;
 pub(crate) mod warning;
 pub(crate) mod watched;
@@ -66,6 +67,7 @@ pub use waits::Awaited;
 pub use watched::Asked;
 
 pub(crate) use length::{is_behind_limit, look as look_at_limit};
+pub(crate) use version::Version;
 pub(crate) use warning::{Warning, to_stderr};
 pub(crate) use watched::Watched;
 

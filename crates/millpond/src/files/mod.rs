@@ -179,10 +179,18 @@ impl FileInner {
         self.writable.load(Ordering::Acquire)
     }
 
-    /// The same file, opened for writing, takes the place of the one that was opened for reading.
-    pub(crate) fn reopen(&self, device: Arc<DeviceFile>) {
+    /// The same file, opened again, takes the place of what was open.
+    pub(crate) fn reopen(&self, device: Arc<DeviceFile>, writable: bool) {
         *self.device.write() = device;
-        self.writable.store(true, Ordering::Release);
+        self.writable.store(writable, Ordering::Release);
+    }
+
+    /// Whether its pages are worth keeping without it: nothing else is known of it that the next who opens it must know, or can
+    /// change.
+    pub(crate) fn may_park(&self) -> bool {
+        let is_well =
+            self.sync_error.get().is_none() && self.stuck.get().is_none() && self.short_at().is_none();
+        self.writeback_rules.is_default() && is_well && !self.is_fixed && self.len() > 0
     }
 
     /// SeqCst, and stored so: a writer that has locked a page and then sees the old length locked it before

@@ -40,6 +40,11 @@ impl WritebackRules {
         self.stable == StablePages::Off
     }
 
+    /// Whether they are those of a file that was opened without any.
+    pub(crate) fn is_default(&self) -> bool {
+        self.is_plain() && self.check.is_none() && self.held.is_none()
+    }
+
     /// The page is no more.
     pub(crate) fn forget(&self, page: PageIndex) {
         if let Some(held) = &self.held {

@@ -4,6 +4,7 @@
 #[cfg(feature = "tokio")]
 mod async_file;
 mod basic;
+mod closed_files;
 mod concurrency;
 mod conformance;
 mod contention;

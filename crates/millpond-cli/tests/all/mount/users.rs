@@ -116,6 +116,46 @@ fn a_tree_with_more_files_than_descriptors_is_walked() {
     });
 }
 
+/// Bytes that the mount has had from the disk.
+fn bytes_read(mounted: &TestMount) -> u64 {
+    let about = fs::read_to_string(format!("/proc/{}/io", mounted.pid().as_raw_pid())).unwrap();
+    let line = about.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    line.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_tree_of_more_files_than_descriptors_is_read_from_the_disk_once() {
+    const FILES: usize = 800;
+    // Root may have more, unless that is taken from it.
+    let runner = [
+        "prlimit",
+        "--nofile=400:400",
+        "setpriv",
+        "--bounding-set=-sys_resource",
+    ];
+    let runs = Command::new(runner[0]).args(&runner[1..]).arg("true").status();
+    if !runs.is_ok_and(|status| status.success()) {
+        return skip("prlimit and setpriv take the right to more descriptors from root only");
+    }
+    let Some(mounted) = TestMount::start_by(&runner, None, &folders()[0], &["--memory", "16M"]) else {
+        return;
+    };
+    for n in 0..FILES {
+        fs::write(mounted.source().join(format!("file-{n}")), n.to_string()).unwrap();
+    }
+    let read = || {
+        for n in 0..FILES {
+            let text = fs::read(mounted.at().join(format!("file-{n}"))).unwrap();
+            assert_eq!(text, n.to_string().as_bytes());
+        }
+        bytes_read(&mounted)
+    };
+    let (before, once) = (bytes_read(&mounted), read());
+    let again = read();
+    // The last ones may be closed by another thread, a moment after they were closed for the reader.
+    assert!(again - once <= (once - before) / 50, "{before}, {once}, {again}");
+}
+
 #[test]
 fn more_files_than_descriptors_are_made_and_renamed() {
     const FILES: usize = 3000;

@@ -9,6 +9,7 @@
 use super::PageCache;
 use crate::api::file::{File, OpenOptions};
 use crate::api::handle::Files;
+use crate::api::parked::Stale;
 use crate::device::{Awaited, DeviceFile, FileIdentity, identity_at};
 use crate::error::{Error, Result};
 use crate::files::writers::{self, Writes};
@@ -129,7 +130,7 @@ impl PageCache {
                 device.lock().map_err(failed)?;
             }
             *inner.writes.lock() = Some(writes);
-            inner.reopen(device.clone());
+            inner.reopen(device.clone(), true);
         } else if options.is_exclusive() {
             inner.device().lock().map_err(failed)?;
         }
@@ -175,6 +176,8 @@ impl PageCache {
         for notice in device.notices() {
             self.handle.notices.add(notice, identity.device);
         }
+        // Its pages leave memory when the lock is let go.
+        let mut stale = Stale::of(&self.handle);
         let mut files = self.handle.files.lock();
         // A file whose last handle is being dropped has to be written and forgotten first.
         let mut wait = None;
@@ -198,6 +201,19 @@ impl PageCache {
         };
         if options.is_exclusive() {
             device.lock().map_err(failed)?;
+        }
+        if let Some(parked) = files.parked.take(&device) {
+            if writeback_rules.is_default() && parked.is(&device, path) {
+                let inner = parked.inner;
+                inner.reopen(device, writable);
+                *inner.writes.lock() = writes;
+                files.open.insert(identity, (inner.clone(), 1));
+                drop(files);
+                engine.note_opened(&inner);
+                events::opened(path, inner.len().div_ceil(engine.page_size.bytes()));
+                return Ok(self.tell_writers(File::new(inner, self.handle.clone(), writable)));
+            }
+            stale.file = Some(parked);
         }
         // Not before: another last handle may have made it longer until now.
         let len = device.len().and_then(files::check_len).map_err(failed)?;

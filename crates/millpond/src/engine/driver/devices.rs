@@ -30,6 +30,11 @@ impl DeviceNumbers {
         at.map(|at| DeviceNo(at as u32))
     }
 
+    /// The disk that the device is a part of, if that is known.
+    fn queue_of(&self, device: u64) -> Option<u64> {
+        self.of(device).map(|DeviceNo(at)| self.0[at as usize].queue)
+    }
+
     /// One more file is on `device`, a part of the disk `queue`: the number, and whether that was another's before.
     fn enter(&mut self, device: u64, queue: u64) -> (DeviceNo, bool) {
         let place = |is_it: &dyn Fn(&Known) -> bool| self.0.iter().position(is_it);
@@ -67,9 +72,10 @@ impl DeviceNumbers {
 impl Engine {
     /// A file is opened on `device`: the number to say to the core. `hints`: what is known of the device, if it is new.
     pub(crate) fn device_entered(&self, device: u64, hints: impl FnOnce() -> DeviceHints) -> DeviceNo {
-        let is_known = self.core().devices.of(device).is_some();
-        // Both ask the system, so not under the lock.
-        let queue = queue_of(device);
+        let known = self.core().devices.queue_of(device);
+        let is_known = known.is_some();
+        // Both ask the system, so once for a disk, and not under the lock.
+        let queue = known.unwrap_or_else(|| queue_of(device));
         let hints = if is_known { None } else { Some(hints()) };
         let mut later = AfterUnlock::default();
         let mut core = self.core();

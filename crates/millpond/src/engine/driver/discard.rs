@@ -103,6 +103,17 @@ impl Engine {
         Ok(changed)
     }
 
+    /// Waits for the reads of these pages that have begun. Whether none of them is dirty then.
+    pub(crate) fn settled(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
+        self.each_held(file, pages.clone(), |held| {
+            for &(key, frame) in held.iter() {
+                self.table.wait_loading(frame, key);
+            }
+            self.call_flags.check()
+        })?;
+        Ok(!self.is_changed(file, pages)?)
+    }
+
     /// Whether one of the pages is dirty, or being written.
     pub(crate) fn is_changed(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
         Ok(!self.changed(file, pages)?.is_empty())
