@@ -48,6 +48,18 @@ typedef struct millpond_faults millpond_faults;       /* a disk that fails, for 
 typedef struct millpond_recording millpond_recording; /* a trace that is being written */
 
 
+// The version of this header, for `#if`; `millpond_version` has that of the library that runs.
+#define MILLPOND_VERSION_MAJOR 0
+
+// The second number of this header's version.
+#define MILLPOND_VERSION_MINOR 1
+
+// The third number of this header's version.
+#define MILLPOND_VERSION_PATCH 0
+
+// The version of this header as one number: 10000 for each MAJOR, 100 for each MINOR, 1 for each PATCH.
+#define MILLPOND_VERSION_NUMBER 100
+
 // millpond_cache_options.flags: frames get their memory at first use, rather than when the cache is made.
 #define MILLPOND_CACHE_LAZY 1
 

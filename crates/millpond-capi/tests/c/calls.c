@@ -259,11 +259,22 @@ static void regions(const char *folder) {
     CHECK(millpond_cache_close(cache) == MILLPOND_OK);
 }
 
+/* The header's and the library's are one. */
+#if MILLPOND_VERSION_NUMBER < 100 || MILLPOND_VERSION_MAJOR > 99
+#error "the version is for the preprocessor"
+#endif
+static void version(void) {
+    char text[40];
+    snprintf(text, sizeof text, "%d.%d.%d", MILLPOND_VERSION_MAJOR, MILLPOND_VERSION_MINOR, MILLPOND_VERSION_PATCH);
+    CHECK(strcmp(text, millpond_version()) == 0);
+}
+
 int main(int argc, char **argv) {
     struct millpond_cache_options options = {0};
     millpond_cache *cache;
 
     CHECK(argc == 2);
+    version();
     options.size = sizeof options;
     options.memory = 4 << 20;
     options.flags = MILLPOND_CACHE_LAZY;
