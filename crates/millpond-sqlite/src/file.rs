@@ -37,6 +37,8 @@ pub(crate) struct Opened {
     pub(crate) errno: c_int,
     /// Bytes of the database that may be had by [`Opened::fetch`]: `PRAGMA mmap_size`.
     pub(crate) fetch_bytes_max: u64,
+    /// The file's length is a multiple of this, as far as it is SQLite that says how long it becomes; 0 is any.
+    pub(crate) chunk_bytes: u64,
     /// Pages that SQLite has, with where they are. There are as many as cursors: few.
     fetched: Vec<(u64, OwnedPageRef)>,
     main: Option<Main>,
@@ -130,6 +132,7 @@ impl Opened {
             powersafe_overwrite: asked.is_powersafe,
             errno: 0,
             fetch_bytes_max: 0,
+            chunk_bytes: 0,
             fetched: Vec::new(),
             main,
             folder: None,
@@ -178,8 +181,25 @@ impl Opened {
         if self.is_fetched(len..u64::MAX) {
             return self.lent(code::IOERR_TRUNCATE);
         }
-        let cut = self.file.set_len(len);
+        let cut = self.file.set_len(self.in_chunks(len));
         self.done(cut, code::IOERR_TRUNCATE)
+    }
+
+    fn in_chunks(&self, len: u64) -> u64 {
+        match self.chunk_bytes {
+            0 => len,
+            chunk => len.checked_next_multiple_of(chunk).unwrap_or(len),
+        }
+    }
+
+    /// It will be as long soon. The cache makes room on the device as it writes; only the length is to be in chunks.
+    pub(crate) fn will_have(&mut self, len: u64) -> c_int {
+        let len = self.in_chunks(len);
+        if self.chunk_bytes == 0 || len <= self.len() {
+            return code::OK;
+        }
+        let longer = self.file.set_len(len);
+        self.done(longer, code::IOERR_WRITE)
     }
 
     pub(crate) fn sync(&mut self) -> c_int {

@@ -11,6 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 const LOCK_STATE: c_int = 1;
 const LAST_ERRNO: c_int = 4;
 const SIZE_HINT: c_int = 5;
+const CHUNK_SIZE: c_int = 6;
 const PERSIST_WAL: c_int = 10;
 const VFS_NAME: c_int = 12;
 const POWERSAFE_OVERWRITE: c_int = 13;
@@ -23,8 +24,11 @@ pub(super) extern "C" fn file_control(file: *mut OsFile, op: c_int, argument: *m
     with(file, code::NOTFOUND, |file| match op {
         LOCK_STATE => set(argument, file.level() as c_int),
         LAST_ERRNO => set(argument, file.errno),
-        // The cache makes room on the device as it writes.
-        SIZE_HINT => code::OK,
+        SIZE_HINT => file.will_have(u64::try_from(get::<i64>(argument)).unwrap_or(0)),
+        CHUNK_SIZE => {
+            file.chunk_bytes = u64::try_from(get::<c_int>(argument)).unwrap_or(0);
+            code::OK
+        }
         PERSIST_WAL => flag(argument, &mut file.persists_wal),
         POWERSAFE_OVERWRITE => flag(argument, &mut file.powersafe_overwrite),
         VFS_NAME => set(argument, api.text(file.vfs())),

@@ -70,6 +70,35 @@ fn what_is_kept_from_writers_only_is_not_written_before_its_readers_are_done() {
 }
 
 #[test]
+fn a_file_that_is_to_grow_in_chunks_has_whole_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.db");
+    let mut file = open(&path);
+    assert_eq!(file.write(&[7; 5000], 0), code::OK);
+    assert_eq!(file.will_have(9000), code::OK);
+    assert_eq!(file.len(), 5000, "no chunks were asked for");
+    file.chunk_bytes = 1 << 20;
+    for (wanted, is) in [
+        (9000, 1 << 20),
+        (1 << 20, 1 << 20),
+        ((1 << 20) + 1, 2 << 20),
+        (1, 2 << 20),
+    ] {
+        assert_eq!(file.will_have(wanted), code::OK);
+        assert_eq!(file.len(), is, "{wanted}");
+    }
+    assert_eq!(file.truncate(5000), code::OK);
+    assert_eq!(file.len(), 1 << 20);
+    let mut read = [1; 8];
+    assert_eq!(file.read(&mut read, 4996), code::OK);
+    assert_eq!(read, [7, 7, 7, 7, 0, 0, 0, 0]);
+    file.chunk_bytes = 0;
+    assert_eq!(file.truncate(5000), code::OK);
+    assert_eq!(file.close(), code::OK);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 5000);
+}
+
+#[test]
 fn a_database_that_was_renamed_has_moved() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.db");
