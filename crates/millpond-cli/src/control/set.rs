@@ -13,6 +13,7 @@ Examples:
   millpond set memory=1G
   millpond set dirty.background=64M dirty.hard=20%
   millpond set admission.read_latency=10ms --cache 4711
+  millpond set admission.read_latency=measure         by what reads of the idle disk take, after it was set
   millpond set admission=bytes admission.high=2M      another form, and what belongs to it
   millpond set dirty.hard=default
 
@@ -55,7 +56,8 @@ pub(crate) fn set(args: &SetArgs) -> Result<ExitCode, Failure> {
 }
 
 fn print(change: &Value, to: &mut dyn Write) -> io::Result<()> {
-    if list(change, "settings").is_empty() {
+    let notes: Vec<_> = list(change, "notes").iter().filter_map(Value::as_str).collect();
+    if list(change, "settings").is_empty() && notes.is_empty() {
         return writeln!(to, "all of this is set already: nothing has changed");
     }
     settings(change, "", to)?;
@@ -63,7 +65,7 @@ fn print(change: &Value, to: &mut dyn Write) -> io::Result<()> {
         writeln!(to, "limits that follow:")?;
     }
     limits(change, "  ", to)?;
-    for note in list(change, "notes").iter().filter_map(Value::as_str) {
+    for note in notes {
         writeln!(to, "note: {note}")?;
     }
     Ok(())

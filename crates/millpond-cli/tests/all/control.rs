@@ -112,6 +112,12 @@ fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
         options.starts_with("dirty.hard=2M ") && options.ends_with("; default: 20%\n"),
         "{options}"
     );
+    // Before the history is looked at, as it changes nothing that would stand there.
+    let measure = says(folder, "set admission.read_latency=measure");
+    assert!(
+        measure.starts_with("note: the goal for reads is 2ms until reads of the idle disk are measured"),
+        "{measure}"
+    );
     let history = says(folder, "inspect history");
     assert!(
         history.starts_with("1  ") && history.contains("dirty.background         10% -> 1M"),

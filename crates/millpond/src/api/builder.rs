@@ -148,8 +148,8 @@ impl Builder {
         self
     }
 
-    /// Whether the read latency goal is derived from the device when the first file with content is opened. The
-    /// default, unless [`Builder::read_latency_goal`] or [`Builder::options`] gave one.
+    /// Whether the read latency goal is derived from the device when the first file with content is opened, and again when
+    /// that was busy then and is idle later, by reads of files that are open. The default, unless [`Builder::read_latency_goal`] or [`Builder::options`] gave one.
     pub fn calibrate(mut self, calibrate: bool) -> Builder {
         self.calibrate = calibrate;
         self

@@ -166,7 +166,7 @@ impl PageCache {
     pub fn calibration(&self) -> Option<Calibration> {
         match self.handle.calibrating.lock().setting {
             Calibrating::Done(calibration) => Some(calibration),
-            Calibrating::Off | Calibrating::Due | Calibrating::Presumed => None,
+            _ => None,
         }
     }
 

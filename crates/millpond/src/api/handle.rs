@@ -251,6 +251,7 @@ impl Drop for Handle {
         #[cfg(feature = "metrics")]
         drop(self.metrics.take());
         self.follower.stop();
+        self.remeasure.stop();
         #[cfg(feature = "trace")]
         self.record_stop(None);
     }

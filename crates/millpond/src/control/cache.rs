@@ -3,6 +3,7 @@
 use super::budget::Budget;
 use super::calibration::{Calibrating, Calibrations};
 use super::follow::Follower;
+use super::remeasure::Remeasure;
 use crate::engine::driver::Engine;
 use crate::engine::threads::Threads;
 use crate::host::Notices;
@@ -21,6 +22,8 @@ pub(crate) struct Cache {
     pub(crate) memory_beyond_limit: bool,
     pub(crate) budget: Mutex<Budget>,
     pub(crate) follower: Follower,
+    /// Measures devices again.
+    pub(crate) remeasure: Remeasure,
     /// For threads that the cache starts later.
     pub(crate) me: Weak<Cache>,
     pub(crate) history: Mutex<History>,
@@ -47,6 +50,7 @@ impl Cache {
             memory_beyond_limit,
             budget: Mutex::new(budget),
             follower: Follower::default(),
+            remeasure: Remeasure::default(),
             me: me.clone(),
             history: Mutex::default(),
             #[cfg(feature = "trace")]

@@ -1,26 +1,30 @@
 //! What the device at hand is like: what it says of itself, and what a read costs on it when nothing else is asked of it.
 //!
-//! Found when the first file with content is opened: 24 reads anywhere in it, one after the other. That takes
-//! 3 ms on a flash disk and 130 ms on one that rotates; where others keep the device busy it ends after 250
-//! ms with the reads there are. The goal for read latency follows from it. Until there is such a file, a
+//! ```text
+//!   the first file with content is opened ──► 24 reads ── alone in the disk ──► the goal for read latency
+//!                                                └─ beside others ──► the same, for now; again when it is idle (remeasure)
+//! ```
+//!
+//! 24 reads anywhere in the file, one after the other, take 3 ms on a flash disk and 130 ms on one that rotates; where others
+//! keep the device busy it ends after 250 ms with the reads there are. Until there is such a file, a
 //! device that says that it rotates has the longest goal: with that of a flash disk, writers beside a log had
 //! 5 MB/s of a modelled disk. A program that keeps a [`Calibration`] can give it to the next cache, which
 //! then measures nothing. Each further device is measured likewise, and has a goal of its own for as long as none is set. One
 //! whose reads have no goal is not measured.
 
 use super::cache::Cache;
+use super::probes::{Measurement, Probe, Probes, READS, scatter};
+use super::remeasure::Again;
 use crate::device::{
-    self, Calibration, Device, DeviceFile, GOAL_MAX, GOAL_MIN, GoalSource, Op, Request, Segments,
+    self, Calibration, Device, DeviceFile, DeviceLoad, GOAL_MAX, GOAL_MIN, GoalSource, Op, Request, Segments,
 };
+use crate::host::Notice;
 use crate::observe::history::By;
 use millpond_core::admission::{AdmissionOptions, DeviceHints};
 use millpond_core::units::{Bytes, Nanos};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-
-/// Few enough for a disk that rotates: 130 ms.
-const READS: u64 = 24;
 
 /// When no further read is begun. With the one under way an opening file then waits less than 300 ms, unless a single
 /// read takes longer than 50 ms.
@@ -38,12 +42,23 @@ const AROUND_FROM: Duration = Duration::from_millis(3);
 /// 5 to 10.
 const AROUND: Bytes = Bytes::from_kib(128);
 
+/// Of so many open files of all devices reads may be made when a device is measured again.
+const FILES_MAX: usize = 32;
+
+/// With a goal of more than so many times what the idle disk needs there is a warning.
+const TOO_LONG: u32 = 5;
+
 /// What was measured of the devices that files are on. The goal that follows from the first is the setting; others have
 /// their own.
 #[derive(Debug)]
 pub(crate) struct Calibrations {
     pub(crate) setting: Calibrating,
-    devices: Vec<Measured>,
+    pub(super) devices: Vec<Measured>,
+    /// Open files, of which reads may be made.
+    pub(super) files: Vec<Weak<DeviceFile>>,
+    next_file: usize,
+    /// A read that was begun before a goal was set, or was to be measured, counts no more.
+    pub(super) epoch: u64,
 }
 
 impl Calibrations {
@@ -51,15 +66,58 @@ impl Calibrations {
         Calibrations {
             setting,
             devices: Vec::new(),
+            files: Vec::new(),
+            next_file: 0,
+            epoch: 0,
         }
     }
 
     /// A goal was set: nothing is measured for one any more.
     pub(crate) fn goal_set(&mut self) {
-        if matches!(self.setting, Calibrating::Due | Calibrating::Presumed) {
+        if !matches!(self.setting, Calibrating::Done(_)) {
             self.setting = Calibrating::Off;
         }
         self.devices.clear();
+        self.epoch += 1;
+    }
+
+    /// The goal is to be what follows from measuring. What there is stays until then.
+    pub(crate) fn measure(&mut self) {
+        self.devices.clear();
+        self.epoch += 1;
+        for file in self.files.iter().filter_map(Weak::upgrade).collect::<Vec<_>>() {
+            let at = self.device(file.identity().device);
+            self.devices[at].is_tried = true;
+            self.devices[at].again = Some(Again::asked());
+        }
+        self.setting = match self.devices.is_empty() {
+            true => Calibrating::Due,
+            false => Calibrating::Again,
+        };
+    }
+
+    /// What an idle disk's goal is, as far as that was measured once.
+    #[cfg(feature = "control")]
+    pub(crate) fn goal_when_idle(&self) -> Option<Duration> {
+        match self.setting {
+            Calibrating::Done(found) => Some(found.read_latency_goal()),
+            _ => None,
+        }
+    }
+
+    fn opened(&mut self, file: &Arc<DeviceFile>) {
+        self.files.retain(|known| known.strong_count() > 0);
+        let is_it = |known: &Weak<DeviceFile>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(file));
+        if self.files.iter().any(is_it) {
+            return;
+        }
+        let file = Arc::downgrade(file);
+        if self.files.len() < FILES_MAX {
+            self.files.push(file);
+        } else {
+            self.next_file = (self.next_file + 1) % FILES_MAX;
+            self.files[self.next_file] = file;
+        }
     }
 
     /// The entry of the device, made where there is none.
@@ -70,6 +128,7 @@ impl Calibrations {
                 device,
                 is_tried: false,
                 found: None,
+                again: None,
             });
             self.devices.len() - 1
         })
@@ -77,12 +136,14 @@ impl Calibrations {
 }
 
 /// A device.
-#[derive(Clone, Copy, Debug)]
-struct Measured {
-    device: u64,
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) device: u64,
     /// Once, also where it comes to nothing.
-    is_tried: bool,
-    found: Option<Calibration>,
+    pub(super) is_tried: bool,
+    pub(super) found: Option<Calibration>,
+    /// It is to be measured again.
+    pub(super) again: Option<Again>,
 }
 
 /// Whether there is one.
@@ -94,8 +155,15 @@ pub(crate) enum Calibrating {
     Due,
     /// The same; until then the goal is what suits a device of its kind.
     Presumed,
+    /// Files that are open are being measured; until then the goal is that of before.
+    Again,
     /// Measured, or given.
     Done(Calibration),
+}
+
+/// Whether a goal is that much longer than what the idle disk needs that it is worth a warning.
+pub(crate) fn is_too_long(goal: Duration, idle: Duration) -> bool {
+    goal > idle * TOO_LONG
 }
 
 impl Cache {
@@ -110,7 +178,14 @@ impl Cache {
             return Some(GoalSource::Unmeasured);
         };
         Some(match calibrating.setting {
-            Calibrating::Done(found) if is(found.read_latency_goal()) => GoalSource::Measured(found),
+            Calibrating::Done(found) if is(found.read_latency_goal()) => {
+                let first = calibrating.devices.first();
+                match first.is_some_and(|first| first.again.as_ref().is_some_and(Again::is_beside)) {
+                    true => GoalSource::MeasuredUnderLoad(found),
+                    false => GoalSource::Measured(found),
+                }
+            }
+            Calibrating::Again => GoalSource::Remeasuring,
             Calibrating::Due => GoalSource::Unmeasured,
             Calibrating::Presumed if is(GOAL_MAX) => GoalSource::Presumed,
             Calibrating::Presumed => GoalSource::Unmeasured,
@@ -121,6 +196,7 @@ impl Cache {
     /// Measures the device of a file of `len` bytes if that is due, and derives the goal from it.
     pub(crate) fn calibrate(&self, file: &Arc<DeviceFile>, len: u64) {
         let mut calibrating = self.calibrating.lock();
+        calibrating.opened(file);
         let is_wanted = matches!(calibrating.setting, Calibrating::Due) || !calibrating.devices.is_empty();
         let has_goal = || {
             let admission = self.engine.core().manager.options().admission;
@@ -138,6 +214,8 @@ impl Cache {
             return;
         }
         let at = calibrating.device(device);
+        // A device that says nothing is not asked for reads that nobody waits for. It is looked up once a device, not at each open.
+        let may_be_again = || self.engine.device.load(file) != DeviceLoad::Unknown;
         if len < FILE_BYTES_MIN {
             if matches!(calibrating.setting, Calibrating::Due) {
                 calibrating.setting = Calibrating::Presumed;
@@ -145,22 +223,50 @@ impl Cache {
                     self.take_goal(GOAL_MAX);
                 }
             }
+            let entry = &mut calibrating.devices[at];
+            let is_news = !entry.is_tried && entry.again.is_none() && may_be_again();
+            if is_news {
+                entry.again = Some(Again::not_yet());
+            }
+            drop(calibrating);
+            if is_news {
+                self.remeasure.look(&self.me);
+            }
             return;
         }
         if std::mem::replace(&mut calibrating.devices[at].is_tried, true) {
             return;
         }
-        let found = self.measure(file, len);
+        let (found, measured) = self.measure(file, len).unzip();
         calibrating.devices[at].found = found;
-        if at == 0 {
-            let done = found.map_or(Calibrating::Off, Calibrating::Done);
-            calibrating.setting = done;
-            found.into_iter().for_each(|found| self.take(found));
+        calibrating.devices[at].again = Again::after(found.as_ref(), measured).filter(|_| may_be_again());
+        let is_due = calibrating.devices[at].again.is_some();
+        if at == 0
+            && let Some(found) = found
+        {
+            calibrating.setting = Calibrating::Done(found);
+            self.take(found);
         }
         drop(calibrating);
         if found.is_some() {
-            let device = file.identity().device;
             self.engine.device_measured(device, self.device_hints(file));
+        }
+        if is_due {
+            self.remeasure.look(&self.me);
+        }
+    }
+
+    /// The shortest of the reads says about what an idle disk takes.
+    pub(super) fn warn_of_goal(&self, file: &DeviceFile, found: Calibration, least: Duration) {
+        let idle = Calibration {
+            read_latency: least,
+            ..found
+        };
+        let (goal, idle) = (found.read_latency_goal(), idle.read_latency_goal());
+        if is_too_long(goal, idle) {
+            let path = file.name().into();
+            let notice = Notice::GoalOfBusyDisk { path, goal, idle };
+            self.notices.add(notice, file.identity().device);
         }
     }
 
@@ -192,10 +298,11 @@ impl Cache {
 
     /// Takes what follows from a calibration.
     pub(crate) fn take(&self, calibration: Calibration) {
-        if calibration.read_latency >= AROUND_FROM {
-            let around = AROUND.to_pages(self.engine.page_size).0;
-            self.engine.around_pages.store(around, Ordering::Relaxed);
-        }
+        let around = match calibration.read_latency >= AROUND_FROM {
+            true => AROUND.to_pages(self.engine.page_size).0,
+            false => 0,
+        };
+        self.engine.around_pages.store(around, Ordering::Relaxed);
         self.take_goal(calibration.read_latency_goal());
     }
 
@@ -210,42 +317,61 @@ impl Cache {
         }
     }
 
-    fn measure(&self, file: &Arc<DeviceFile>, len: u64) -> Option<Calibration> {
-        let (began, buffer) = (Instant::now(), device::Buffer::new(4096));
-        let mut took: Vec<Duration> = (0..READS)
-            .take_while(|_| began.elapsed() < TIME_MAX)
-            .filter_map(|n| {
-                // Anywhere: equal steps would meet a turning disk at equal angles.
-                let offset = scatter(n) % (len / 4096) * 4096;
-                let request = Request {
-                    token: 0,
-                    op: Op::Read,
-                    reason: None,
-                    file: file.clone(),
-                    offset,
-                    segments: Segments::of(buffer.clone(), 0, 4096),
-                };
-                let began = Instant::now();
-                let _poisons = self.engine.poison_on_panic("device");
-                let read = self.engine.device.transfer(&request);
-                read.ok().map(|_| began.elapsed())
-            })
-            .collect();
-        took.sort_unstable();
-        Some(Calibration {
-            facts: self.engine.device.facts(file),
-            reads: took.len() as u32,
-            read_latency: *took.get(took.len() / 2)?,
-            read_latency_max: *took.last()?,
-            took: began.elapsed(),
+    fn measure(&self, file: &Arc<DeviceFile>, len: u64) -> Option<(Calibration, Measurement)> {
+        let began = Instant::now();
+        let mut probes = Probes::default();
+        let offsets = (0..READS as u64).map(|n| scatter(n) % (len / 4096) * 4096);
+        for offset in offsets.take_while(|_| began.elapsed() < TIME_MAX) {
+            if let Some((probe, took)) = self.probe(file, offset) {
+                probes.add(probe, took);
+            }
+        }
+        let measured = probes.measurement()?;
+        let facts = self.engine.device.facts(file);
+        Some((calibration(facts, measured, began.elapsed()), measured))
+    }
+
+    /// One read of a page's length, and whether it had the disk to itself; `None` if it failed.
+    pub(super) fn probe(&self, file: &Arc<DeviceFile>, offset: u64) -> Option<(Probe, Duration)> {
+        let request = Request {
+            token: 0,
+            op: Op::Read,
+            reason: None,
+            file: file.clone(),
+            offset,
+            segments: Segments::of(device::Buffer::new(4096), 0, 4096),
+        };
+        let before = self.load(file);
+        let began = Instant::now();
+        let _poisons = self.engine.poison_on_panic("device");
+        let read = self.engine.device.transfer(&request);
+        let took = began.elapsed();
+        read.ok().map(|_| (Probe::of(before, self.load(file)), took))
+    }
+
+    /// What is asked of the file's disk; by this cache, where nothing says what others ask.
+    pub(super) fn load(&self, file: &DeviceFile) -> DeviceLoad {
+        let load = self.engine.device.load(file);
+        if load != DeviceLoad::OwnOnly {
+            return load;
+        }
+        let figures = self.engine.device.figures();
+        let device = file.identity().device;
+        let own = figures.iter().find(|own| own.device == device);
+        own.map_or(load, |own| DeviceLoad::Disk {
+            in_transit: own.reads_in_transit + own.writes_in_transit,
+            ended: own.reads + own.writes,
         })
     }
 }
 
-/// The bits of `n`, well mixed (splitmix64).
-fn scatter(n: u64) -> u64 {
-    let z = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+/// What follows from what was measured.
+pub(super) fn calibration(facts: device::DeviceFacts, measured: Measurement, took: Duration) -> Calibration {
+    Calibration {
+        facts,
+        reads: measured.reads as u32,
+        read_latency: measured.median,
+        read_latency_max: measured.longest,
+        took,
+    }
 }

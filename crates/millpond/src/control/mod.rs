@@ -42,8 +42,10 @@ pub(crate) mod cache;
 pub(crate) mod calibration;
 pub(crate) mod follow;
 mod inspect;
+mod probes;
 #[cfg(feature = "trace")]
 mod recording;
+mod remeasure;
 #[cfg(feature = "control")]
 pub(crate) mod socket;
 mod tuning;

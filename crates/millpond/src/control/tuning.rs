@@ -32,6 +32,8 @@ struct Sets {
     memory: bool,
     /// The goal for read latency among them: it is not measured any more then.
     goal: bool,
+    /// That is to be measured.
+    measure: bool,
 }
 
 impl Cache {
@@ -68,10 +70,12 @@ impl Cache {
         self.tune(by, |settings| {
             let taken = settings.set_all(pairs)?;
             let any = |is: &dyn Fn(&Setting) -> bool| taken.iter().any(|setting| is(setting));
+            let measure = asks_to_measure(pairs);
             Ok(Sets {
                 memory: any(&|s| s.name == "memory"),
                 options: any(&|s| s.name != "memory"),
-                goal: any(&|s| s.name == "admission" || s.name == "admission.read_latency"),
+                goal: !measure && any(&|s| s.name == "admission" || s.name == "admission.read_latency"),
+                measure,
             })
         })
     }
@@ -106,6 +110,10 @@ impl Cache {
             if sets.goal {
                 calibrating.goal_set();
                 self.engine.goal_set();
+            }
+            if sets.measure {
+                calibrating.measure();
+                self.remeasure.look(&self.me);
             }
             (change, notices)
         };
@@ -227,6 +235,12 @@ impl Cache {
         let value = |setting| settings.value(setting).map(|value| value.to_string());
         SETTINGS.iter().map(|setting| (setting, value(setting))).collect()
     }
+}
+
+/// Whether the settings have the goal for reads measured.
+pub(in crate::control) fn asks_to_measure(pairs: &[(&str, &str)]) -> bool {
+    let measure = |(name, text): &(&str, &str)| *name == "admission.read_latency" && text.trim() == "measure";
+    pairs.iter().any(measure)
 }
 
 /// What is not the same in both.

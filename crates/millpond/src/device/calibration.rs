@@ -9,7 +9,7 @@ pub(crate) const GOAL_MIN: Duration = Duration::from_millis(2);
 pub(crate) const GOAL_MAX: Duration = Duration::from_millis(60);
 
 /// The longest for a device that does not rotate: 16 times the 0.5 ms of a slow one. What is measured beside a load is the
-/// load's: a disk of 90 us had 60 ms for good. One that needs more by itself gets more, as the goal in force follows the
+/// load's: a disk of 90 us had 60 ms. One that needs more by itself gets more, as the goal in force follows the
 /// slowest reads that no write was beside.
 const GOAL_MAX_FLASH: Duration = Duration::from_millis(8);
 
@@ -18,13 +18,13 @@ const GOAL_MAX_FLASH: Duration = Duration::from_millis(8);
 pub struct Calibration {
     /// What it says of itself, or what is assumed where it says nothing.
     pub facts: DeviceFacts,
-    /// Reads of 4 KiB that were measured, at most 24.
+    /// Reads of 4 KiB that were measured: up to 24 when a file is opened, up to 48 later.
     pub reads: u32,
     /// The median of what they took.
     pub read_latency: Duration,
     /// The longest.
     pub read_latency_max: Duration,
-    /// What opening the file took longer for it.
+    /// What opening the file took longer for it; zero if it was measured later.
     pub took: Duration,
 }
 
@@ -32,11 +32,19 @@ impl Calibration {
     /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 2 to 60 ms on a
     /// device that rotates and 2 to 8 ms on others (what shorter and longer goals cost stands in decision 0004).
     pub fn read_latency_goal(&self) -> Duration {
-        let most = match self.facts.rotational {
+        (self.read_latency * 16).clamp(GOAL_MIN, self.goal_max())
+    }
+
+    fn goal_max(&self) -> Duration {
+        match self.facts.rotational {
             true => GOAL_MAX,
             false => GOAL_MAX_FLASH,
-        };
-        (self.read_latency * 16).clamp(GOAL_MIN, most)
+        }
+    }
+
+    /// Whether the goal is cut to the longest of its class.
+    pub(crate) fn is_longest_goal(&self) -> bool {
+        self.read_latency_goal() == self.goal_max()
     }
 }
 
@@ -50,6 +58,10 @@ pub enum GoalSource {
     Presumed,
     /// A measurement.
     Measured(Calibration),
+    /// A measurement beside other load, which is therefore made again when the device is idle.
+    MeasuredUnderLoad(Calibration),
+    /// It is to be measured, as `admission.read_latency=measure` asked: until then the goal is that of before.
+    Remeasuring,
     /// Set by the program.
     Given,
 }
@@ -64,7 +76,7 @@ impl fmt::Display for GoalSource {
                 "that of a disk that rotates, as this one says it does, until it is measured at the first file of 1 MiB or \
                  more",
             ),
-            GoalSource::Measured(found) => {
+            GoalSource::Measured(found) | GoalSource::MeasuredUnderLoad(found) => {
                 let (us, reads) = (found.read_latency.as_micros(), found.reads);
                 let (kind, most) = match found.facts.rotational {
                     true => ("says that it rotates", GOAL_MAX),
@@ -73,10 +85,16 @@ impl fmt::Display for GoalSource {
                 let (least, most) = (GOAL_MIN.as_millis(), most.as_millis());
                 write!(
                     f,
-                    "16 times the {us} us that {reads} reads took when the first file was opened, {least} to {most} ms as \
-                     the disk {kind}"
-                )
+                    "16 times the {us} us that {reads} reads took, {least} to {most} ms as the disk {kind}"
+                )?;
+                match self {
+                    GoalSource::MeasuredUnderLoad(_) => f.write_str(
+                        "; other load was on it meanwhile, so it is measured again when it is idle",
+                    ),
+                    _ => Ok(()),
+                }
             }
+            GoalSource::Remeasuring => f.write_str("that of before, until reads of the idle disk are measured"),
             GoalSource::Given => f.write_str("set"),
         }
     }
@@ -86,7 +104,7 @@ impl fmt::Display for GoalSource {
 mod tests {
     use super::*;
 
-    /// Measured while something else wrote to the disk; nothing measures it again.
+    /// Measured while something else wrote to the disk, which may go on for as long as there is a cache.
     #[test]
     fn what_a_load_adds_to_a_measurement_is_bounded_by_what_the_device_says_it_is() {
         let goal = |rotational: bool, read_us: u64| {

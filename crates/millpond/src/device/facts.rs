@@ -81,7 +81,7 @@ pub(crate) fn queue_of(device: u64) -> u64 {
 }
 
 /// The disk's directory, for a disk or a partition of it.
-fn disk_directory(device: &Path) -> Option<PathBuf> {
+pub(super) fn disk_directory(device: &Path) -> Option<PathBuf> {
     let device = device.canonicalize().ok()?;
     match device.join("queue").exists() {
         true => Some(device),

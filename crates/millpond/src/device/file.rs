@@ -11,6 +11,7 @@ use super::exclusive::Exclusive;
 use super::facts::{self, DeviceFacts};
 use super::kind::{check_content, check_kind, identity, is_shortage, may_open};
 use super::length::Lengths;
+use super::load::DeviceLoad;
 use crate::host::Notice;
 use crate::sys::direct;
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -279,6 +280,12 @@ impl DeviceFile {
             let (major, minor) = self.disk;
             DeviceFacts::of_block_device(major, minor).unwrap_or(DeviceFacts::UNKNOWN)
         })
+    }
+
+    /// What is asked of the disk below, by all that use it.
+    pub(super) fn load(&self) -> DeviceLoad {
+        let (major, minor) = self.disk;
+        DeviceLoad::of_block_device(major, minor)
     }
 
     /// Whether it is a block device, whose length is its size.

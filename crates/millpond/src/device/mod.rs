@@ -36,6 +36,7 @@ mod figures;
 mod file;
 mod kind;
 mod length;
+mod load;
 mod names;
 mod stores;
 mod threads;
@@ -59,6 +60,7 @@ pub(crate) use file::Making;
 pub use file::{Access, DeviceFile, FileIdentity};
 pub(crate) use kind::{identity, identity_at};
 pub use length::LengthLimit;
+pub use load::DeviceLoad;
 pub use names::device_name;
 pub use stores::{StoreFigure, StoreFigures, StoreValue};
 pub use threads::Threads;
@@ -185,6 +187,13 @@ pub trait Device: Send + Sync + fmt::Debug {
 
     /// What is known of the disk that holds `file`.
     fn facts(&self, file: &DeviceFile) -> DeviceFacts;
+
+    /// What is asked of the disk that holds `file`, by all that use it. A cache asks before and after reads by which it measures
+    /// the disk, so that it knows whether these were alone. A device that is around another says nothing, as what it adds is
+    /// no disk's.
+    fn load(&self, _file: &DeviceFile) -> DeviceLoad {
+        DeviceLoad::Unknown
+    }
 
     /// The figures of stores that it stands on, for people and programs that watch a cache; of a device without any, none.
     /// It is asked when one of them looks, at most some times a second, and makes no request for it.

@@ -3,7 +3,7 @@
 //! A thread is made when a request finds none idle, up to [`THREADS_MAX`], and stays. Requests are started in order.
 
 use super::transfer::run_here;
-use super::{Completion, Device, DeviceFacts, DeviceFile, Request};
+use super::{Completion, Device, DeviceFacts, DeviceFile, DeviceLoad, Request};
 use crate::sys::forks::Maker;
 use crate::sys::threads;
 use parking_lot::{Condvar, Mutex};
@@ -144,6 +144,10 @@ impl Device for Threads {
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         file.facts()
+    }
+
+    fn load(&self, file: &DeviceFile) -> DeviceLoad {
+        file.load()
     }
 
     fn name(&self) -> &str {

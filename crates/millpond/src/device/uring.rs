@@ -16,7 +16,7 @@
 //! What is submitted while the reaper is busy is started when it waits next; a batch wakes it once.
 
 use super::transfer::{Progress, run_here};
-use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request, Segments};
+use super::{Completion, Device, DeviceFacts, DeviceFile, DeviceLoad, Op, Request, Segments};
 use crate::host::RingRefusal;
 use crate::sys::uring::{Bell, InFlight, Ring, Transfer, lost};
 use parking_lot::Mutex;
@@ -227,6 +227,10 @@ impl Device for Uring {
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         file.facts()
+    }
+
+    fn load(&self, file: &DeviceFile) -> DeviceLoad {
+        file.load()
     }
 
     fn name(&self) -> &str {

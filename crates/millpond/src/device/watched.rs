@@ -15,7 +15,7 @@
 use super::figures::{Counted, DeviceFigures, Figures};
 use super::waits::Waits;
 use super::warning::Warning;
-use super::{Completion, Device, DeviceFacts, DeviceFile, Op, Request};
+use super::{Completion, Device, DeviceFacts, DeviceFile, DeviceLoad, Op, Request};
 use crate::host::hook::{Hook, Teller};
 use crate::sys::clock::Watch;
 use millpond_core::io::Reason;
@@ -366,6 +366,10 @@ impl Device for Watched {
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {
         self.inner.facts(file)
+    }
+
+    fn load(&self, file: &DeviceFile) -> DeviceLoad {
+        self.inner.load(file)
     }
 
     fn below(&self) -> Option<&dyn Device> {

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why a file can't be opened once more.
 pub(crate) const NO_PROC: &str = "there is no /proc here, by which it would be opened once more";
@@ -36,6 +37,15 @@ pub enum Notice {
     WrittenTwice {
         /// The file.
         path: PathBuf,
+    },
+    /// The disk was busy while it was measured, so the goal for reads is more than five times what an idle disk's would be.
+    GoalOfBusyDisk {
+        /// The file that was read.
+        path: PathBuf,
+        /// The goal for reads.
+        goal: Duration,
+        /// What it would be about.
+        idle: Duration,
     },
     /// Frames are in small pages.
     NoHugePages(SmallPages),
@@ -76,6 +86,16 @@ impl Notice {
             Notice::WrittenTwice { path } => {
                 format!("another cache of this process writes {} as well", path.display())
             }
+            Notice::GoalOfBusyDisk { path, goal, idle } => {
+                let ms = |span: &Duration| span.as_micros() as f64 / 1e3;
+                format!(
+                    "the disk of {} was busy while it was measured: the goal for reads is {:.1} ms, and an idle disk's is near \
+                     {:.1} ms",
+                    path.display(),
+                    ms(goal),
+                    ms(idle)
+                )
+            }
             Notice::NoHugePages(why) => why.to_string(),
             Notice::NoKernelFaults => "userfaultfd is for faults of programs only (not root)".into(),
             Notice::MemoryBeyondLimit { given, limit } => {
@@ -106,6 +126,9 @@ impl Notice {
                 "what the kernel has cached is dropped by advice, written pages only when they are synced"
             }
             Notice::WrittenTwice { .. } => "each overwrites what the other writes to the same page",
+            Notice::GoalOfBusyDisk { .. } => {
+                "until it is measured again, reads beside writers may take that long"
+            }
             Notice::NoHugePages(_) => {
                 "frames are in small pages, and hits on a large set take two to three times as long"
             }
@@ -129,6 +152,9 @@ impl Notice {
                 "take Linux 6.14 with ext4, xfs or btrfs, or a file system with direct I/O".into()
             }
             Notice::WrittenTwice { .. } => "use one cache for both".into(),
+            Notice::GoalOfBusyDisk { .. } => {
+                "nothing is to be done: that is as soon as the disk is idle; or set admission.read_latency".into()
+            }
             Notice::NoHugePages(why) => why.mend().into(),
             Notice::NoKernelFaults => {
                 "set sysctl vm.unprivileged_userfaultfd=1, allow this user to open /dev/userfaultfd, or touch what a system \
@@ -146,7 +172,8 @@ impl Notice {
     fn is_like(&self, other: &Notice, same_place: bool) -> bool {
         match (self, other) {
             (Notice::NoDirect { .. }, Notice::NoDirect { .. })
-            | (Notice::NoDontCache { .. }, Notice::NoDontCache { .. }) => same_place,
+            | (Notice::NoDontCache { .. }, Notice::NoDontCache { .. })
+            | (Notice::GoalOfBusyDisk { .. }, Notice::GoalOfBusyDisk { .. }) => same_place,
             _ => self == other,
         }
     }

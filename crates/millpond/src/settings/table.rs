@@ -75,6 +75,8 @@ impl Slot<'_> {
         match (self, value) {
             (Slot::Size(slot), Value::Size(bytes)) => *slot = bytes,
             (Slot::Time(slot), Value::Time(span)) => *slot = span,
+            // It stays until that is done.
+            (Slot::Time(_), Value::Measure) => {}
             (Slot::Share(slot), Value::Share(share)) => *slot = share,
             (Slot::Limit(slot), Value::Share(share)) => *slot = DirtyLimit::Share(share),
             (Slot::Limit(slot), Value::Size(bytes)) => *slot = DirtyLimit::Size(bytes),
@@ -113,10 +115,11 @@ impl Setting {
             _ => {}
         }
         let ranges: Vec<_> = options::allowed(self.name).map(range).collect();
-        if ranges.is_empty() {
-            return "any".into();
+        match (ranges.is_empty(), self.kind) {
+            (true, _) => "any".into(),
+            (false, Kind::TimeOrMeasure) => ranges.join(", or ") + ", or measure",
+            (false, _) => ranges.join(", or "),
         }
-        ranges.join(", or ")
     }
 
     const fn of(mut self, choice: &'static str, forms: &'static [&'static str]) -> Setting {
@@ -162,7 +165,7 @@ macro_rules! in_form {
 }
 
 use AdmissionOptions as A;
-use Kind::{Count, Share, Size, SizeOrShare, Switch, Time, Word};
+use Kind::{Count, Share, Size, SizeOrShare, Switch, Time, TimeOrMeasure, Word};
 
 /// The settings for which an operator can give a reason; what only experts change is in [`Options`] alone. A choice is
 /// before what belongs to its forms, and a form has all of its settings here: set from first to last they bring back what
@@ -184,7 +187,7 @@ pub static SETTINGS: &[Setting] = &[
         "of dirty.hard: so much of one file may fail to be written before writes to it are refused"),
     setting("admission", Word(ADMISSIONS), |o| Some(Slot::Admission(&mut o.admission)),
         "what decides when a write may go to the device"),
-    setting("admission.read_latency", Time, in_form!(admission, A::Goal(g) => Slot::Time(&mut g.read_latency)),
+    setting("admission.read_latency", TimeOrMeasure, in_form!(admission, A::Goal(g) => Slot::Time(&mut g.read_latency)),
         "what 99 of 100 reads should not exceed beside writers").of("admission", &["goal"]),
     setting("admission.in_transit_max", Size, in_form!(admission, A::Goal(g) => Slot::Size(&mut g.in_transit_max)),
         "the limit in transit while no reader is active").of("admission", &["goal"]),

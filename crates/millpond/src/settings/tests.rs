@@ -253,7 +253,10 @@ fn text(kind: Kind, n: u64) -> String {
             Value::Auto(MemoryRange { min, max }).to_string()
         }
         Kind::Memory => Value::Size(Bytes(n % (32 << 20))).to_string(),
-        Kind::Time => Value::Time(millpond_core::units::Nanos(n % 12_000_000_000)).to_string(),
+        Kind::TimeOrMeasure if n.is_multiple_of(8) => "measure".into(),
+        Kind::Time | Kind::TimeOrMeasure => {
+            Value::Time(millpond_core::units::Nanos(n % 12_000_000_000)).to_string()
+        }
         Kind::Share => Value::Share(Ratio::per_mille((n % 300) as u32)).to_string(),
         Kind::SizeOrShare if n.is_multiple_of(2) => Value::Size(Bytes(n % (1 << 30))).to_string(),
         Kind::SizeOrShare => Value::Share(Ratio::percent((n % 101) as u32)).to_string(),

@@ -39,6 +39,8 @@ pub enum Kind {
     Size,
     /// `4ms`.
     Time,
+    /// `4ms`, or `measure`: what follows from measuring.
+    TimeOrMeasure,
     /// `20%`.
     Share,
     /// `64M`; `10%` of what the process may have; or `auto:256M..4G`: what the host has, between these.
@@ -64,6 +66,9 @@ impl Kind {
                     .into()
             }
             Kind::Time => "a time with its unit, such as 500us, 4ms or 5s".into(),
+            Kind::TimeOrMeasure => {
+                "a time with its unit, such as 500us or 4ms, or measure, which is what reads of the idle disk say".into()
+            }
             Kind::Share => "a share such as 20%, 0.8% or 1/256".into(),
             Kind::SizeOrShare => "a size with its unit such as 64M, or a share such as 20%".into(),
             Kind::Count => "a whole number such as 32".into(),
@@ -83,6 +88,8 @@ pub enum Value {
     Auto(MemoryRange),
     /// Nanoseconds.
     Time(Nanos),
+    /// What will be measured.
+    Measure,
     /// A part of something.
     Share(Ratio),
     /// A number.
@@ -100,7 +107,8 @@ impl Value {
         match kind {
             Kind::Size => size(text).map(Value::Size),
             Kind::Memory => budget(text, || Bytes(host::memory_allowed())),
-            Kind::Time => time(text).map(Value::Time),
+            Kind::TimeOrMeasure if text == "measure" => Some(Value::Measure),
+            Kind::Time | Kind::TimeOrMeasure => time(text).map(Value::Time),
             Kind::Share => share(text).map(Value::Share),
             // `20` could be either, and each would be wrong for some.
             Kind::SizeOrShare if text.ends_with(|c: char| c.is_ascii_digit()) && !text.contains('/') => None,
@@ -139,6 +147,7 @@ impl fmt::Display for Value {
                 show_size(f, max.0)
             }
             Value::Time(span) => show_time(f, span.0),
+            Value::Measure => f.write_str("measure"),
             Value::Share(share) => show_share(f, share),
             Value::Count(count) => write!(f, "{count}"),
             Value::Switch(on) => f.write_str(if on { "on" } else { "off" }),

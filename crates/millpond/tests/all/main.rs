@@ -37,6 +37,7 @@ mod record;
 mod refusals;
 mod refuse;
 mod region;
+mod remeasured;
 mod shapes;
 mod space;
 mod stopped;

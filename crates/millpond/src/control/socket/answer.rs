@@ -20,6 +20,8 @@
 
 use super::{reclaim, watch};
 use crate::control::cache::Cache;
+use crate::control::calibration::is_too_long;
+use crate::control::tuning::asks_to_measure;
 use crate::error::Error;
 use crate::error::told::Surface;
 use crate::observe::history::{By, Change, LimitChange, SettingChange};
@@ -68,7 +70,9 @@ pub(super) fn answer(cache: &Cache, by: &By, line: &str) -> Value {
         ["set", ref pairs @ ..] => match set(cache, by, pairs) {
             Ok(change) => {
                 let mut answer = changed(&change, cache);
-                answer["notes"] = cuts(cache, &change).into();
+                let mut notes = cuts(cache, &change);
+                notes.extend(on_goal(cache, &change, pairs));
+                answer["notes"] = notes.into();
                 answer
             }
             Err(why) => {
@@ -116,6 +120,31 @@ fn about(cache: &Cache) -> Value {
 fn set(cache: &Cache, by: &By, pairs: &[&str]) -> Result<Change, Error> {
     let pairs: Result<Vec<_>, _> = pairs.iter().map(|text| pair(text)).collect();
     cache.set(by.clone(), &pairs?)
+}
+
+/// What there is to say of a goal for reads that was set, or is to be measured.
+fn on_goal(cache: &Cache, change: &Change, pairs: &[&str]) -> Option<String> {
+    let goal = cache.inspect_goal()?.setting;
+    let now = SettingValue::Time(goal);
+    let pairs: Vec<_> = pairs.iter().filter_map(|text| pair(text).ok()).collect();
+    if asks_to_measure(&pairs) {
+        return Some(format!(
+            "the goal for reads is {now} until reads of the idle disk are measured: some seconds, or once the disk is idle; \
+             inspect limits admission.goal shows what came of it"
+        ));
+    }
+    let is_set = change
+        .settings
+        .iter()
+        .any(|setting| setting.name == "admission.read_latency");
+    let idle = cache.calibrating.lock().goal_when_idle().filter(|_| is_set)?;
+    is_too_long(Duration::from_nanos(goal.0), idle).then(|| {
+        let idle = SettingValue::Time(Nanos(idle.as_nanos() as u64));
+        format!(
+            "a goal for reads of {now} is more than five times the {idle} that this disk was measured to need: reads beside \
+             writers may take that long; admission.read_latency=measure goes by the disk"
+        )
+    })
 }
 
 /// Limits on dirty pages that were just set and are not what was asked for, because others bound them: in sentences.
