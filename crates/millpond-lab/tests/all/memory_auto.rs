@@ -64,6 +64,57 @@ fn the_child_bursts_beside_a_new_cache() {
     });
 }
 
+#[test]
+fn a_mild_neighbour_kills_nobody() {
+    run_in_group(Bytes(2 * LIMIT), "memory_auto::the_child_has_a_mild_neighbour");
+}
+
+/// Not a test: what the child does. A program took 80 MiB a second, up to 176, beside a cache that had filled a group of
+/// 512 MiB; of that only 64 MiB were free, and the cache looked once a second. The kernel killed it.
+#[test]
+fn the_child_has_a_mild_neighbour() {
+    const NEIGHBOUR: usize = 176 << 20;
+    const STEP: usize = 4 << 20;
+    in_the_child(|_| {
+        let limit = 2 * LIMIT;
+        let cache = PageCache::builder().memory_auto(MIN, limit).build().unwrap();
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let file = cache.open(folder.path().join("pond"), OpenOptions::new().create(true));
+        let file = file.unwrap();
+        // A hole: the disk is not what this is about.
+        file.set_len(limit).unwrap();
+        let mut at = 0;
+        let fill = || {
+            drop(file.page(at % (limit / 4096)).unwrap());
+            at += 1;
+        };
+        let full = |memory: &MemoryInForce| {
+            let why = memory.why.as_deref().unwrap_or_default();
+            why.starts_with("no room for more") && memory.bytes.0 > limit / 2
+                || why.ends_with("free in the machine") && why.starts_with("short")
+        };
+        let before = until(&cache, full, fill);
+        if before.bytes.0 < limit / 2 {
+            return println!("skipped: the machine itself is short");
+        }
+        // What the neighbour does in its own time.
+        let mut neighbour = vec![0_u8; NEIGHBOUR];
+        let began = Instant::now();
+        for (n, part) in (0..).zip(neighbour.chunks_mut(STEP)) {
+            let due = Duration::from_millis(n * 1000 * STEP as u64 / (80 << 20));
+            while began.elapsed() < due {
+                drop(file.page(at % (limit / 4096)).unwrap());
+                at += 1;
+            }
+            part.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        }
+        let after = cache.memory();
+        println!("{before:?}, {after:?}");
+        assert!(std::hint::black_box(&neighbour).len() == NEIGHBOUR && after.bytes < before.bytes);
+        file.close().unwrap();
+    });
+}
+
 fn follow() {
     let cache = PageCache::builder().memory_auto(MIN, MAX).build().unwrap();
     assert_eq!(cache.memory().bytes, Bytes(MIN), "a new one");

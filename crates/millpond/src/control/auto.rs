@@ -3,6 +3,7 @@
 //! ```text
 //!   a place: the machine, or a control group with a limit; free = its limit - what is held there and can't be dropped
 //!   margin = 1/8 of the limit; 64 MiB where that is less, but 1/4 at most
+//!            and what others take in a second (`takers`), up to 1/2 of the limit in all
 //!
 //!   free   0 ..... margin / 2 ......... margin ................................. the limit
 //!            lowered at │ left as it is   │ raised, while that leaves the margin free, the cache is full, and nothing
@@ -24,23 +25,34 @@
 use crate::host::{MemoryGroup, Stalls};
 use crate::settings::MemoryRange;
 use millpond_core::units::{Bytes, Instant, Nanos};
+use std::time::Duration;
 
 /// The margin is this part of the limit. Ours; Linux' own reserves (`min_free_kbytes`, 4.6) are smaller by far, but below a
-/// control group's limit the kernel has none, and a second of a fast reader's misses has to fit.
+/// control group's limit the kernel has none.
 const MARGIN: u64 = 8;
 /// And no less than this: what a program takes at its start does not shrink with its group. Ours: an interpreter with its
 /// modules, or a compiler, takes some tens of MiB at once.
 const MARGIN_MIN: Bytes = Bytes::from_mib(64);
 /// But never more than this part, so that a cache in a tiny group has something. Ours.
 const MARGIN_MAX: u64 = 4;
+/// With what others take in a second no more than this part. Ours.
+const MARGIN_TAKEN_MAX: u64 = 2;
+/// Others may begin to take so much a second at any time, and are to be seen before half of the margin is gone: what a
+/// program does that touches new memory as fast as a slow machine can clear it. Ours.
+const TAKEN_A_SECOND: u64 = 512 << 20;
+/// Between two looks, where little is free and where much is. The kernel's averages of stalls move every 2 s (`PSI_FREQ`,
+/// Linux 4.20). A look takes 0.1 to 0.2 ms.
+const LOOK_MIN: Duration = Duration::from_millis(50);
+const LOOK_MAX: Duration = Duration::from_secs(1);
+/// Between two steps up.
+const STEP_EVERY: Nanos = Nanos::from_secs(1);
 /// A step up is this part of the maximum, once something was short: all of it takes a minute. Ours: a quarter of what is
 /// short, if the limit is no less than the maximum.
 const STEP: u64 = 64;
 /// Stalls take this part of the budget at a time. Ours.
 const STALL_STEP: u64 = 8;
-/// Stalls of a tenth of the time lower the budget. Ours: a sixth of the 60 % at which systemd-oomd kills by default
-/// (`DefaultMemoryPressureLimit`), as this has to come first.
-const STALLS_HIGH: Stalls = Stalls(1_000);
+/// Stalls of a tenth of the time lower the budget.
+const STALLS_HIGH: Stalls = Stalls::HIGH;
 /// And below a hundredth it may be raised again. Ours: a tenth of that.
 const STALLS_LOW: Stalls = Stalls(100);
 /// The window of the kernel's `avg10`: what is done about stalls shows there by then.
@@ -49,7 +61,9 @@ const CALM: Nanos = Nanos::from_secs(10);
 impl MemoryGroup {
     /// What is to be free there.
     fn margin(&self) -> u64 {
-        (self.limit.0 / MARGIN).max(MARGIN_MIN.0.min(self.limit.0 / MARGIN_MAX))
+        let usual = (self.limit.0 / MARGIN).max(MARGIN_MIN.0.min(self.limit.0 / MARGIN_MAX));
+        let most = (self.limit.0 / MARGIN_TAKEN_MAX).max(usual);
+        usual.saturating_add(self.taken_a_second.0).min(most)
     }
 
     fn free(&self, leaving: Bytes) -> Bytes {
@@ -102,6 +116,8 @@ pub(crate) struct Pool {
 pub(crate) struct Last {
     at: Option<Instant>,
     stalls: Stalls,
+    /// When the budget was raised last.
+    raised: Option<Instant>,
 }
 
 /// What the budget is to be, and why.
@@ -121,7 +137,16 @@ pub(crate) fn first(range: MemoryRange, places: &[MemoryGroup]) -> Bytes {
     }
 }
 
-/// The next budget. Asked about once a second.
+/// When to look again: before others, who may take as much as is likely at the most, have taken half of the margin.
+pub(crate) fn look_after(places: &[MemoryGroup], leaving: Bytes) -> Duration {
+    let least = places.iter().map(|place| {
+        let left = place.free(leaving).0.saturating_sub(place.margin() / 2);
+        Duration::from_millis(left / (TAKEN_A_SECOND / 1_000))
+    });
+    least.min().unwrap_or(LOOK_MAX).clamp(LOOK_MIN, LOOK_MAX)
+}
+
+/// The next budget. Asked once a second or more often.
 pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[MemoryGroup], last: Last, now: Instant) -> Next {
     let leaving = pool.leaving;
     let answer = |budget: u64, last: Last, why: String| {
@@ -136,6 +161,7 @@ pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[MemoryGroup], last:
     let at_now = Last {
         at: Some(now),
         stalls,
+        raised: last.raised,
     };
     let lack = |place: &MemoryGroup| place.lack(leaving);
     if let Some((lack, place)) = places
@@ -178,7 +204,13 @@ pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[MemoryGroup], last:
         as_it_is(format!("the cache has pages to spare, {why}"))
     } else if room < step {
         as_it_is(format!("no room for more, {why}"))
+    } else if last.raised.is_some_and(|at| now.since(at) < STEP_EVERY) {
+        as_it_is(format!("room for more, {why}"))
     } else {
+        let last = Last {
+            raised: Some(now),
+            ..last
+        };
         answer(pool.budget.0 + step, last, format!("room for more, {why}"))
     }
 }

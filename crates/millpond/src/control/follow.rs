@@ -1,7 +1,8 @@
-//! The thread that follows the host while `memory=auto`: once a second it looks, asks the rule, and sets the budget.
+//! The thread that follows the host while `memory=auto`: it looks, asks the rule, and sets the budget.
 //!
 //! ```text
-//!   look every second ──► host::places ──► auto::next ──► apply, as set_memory does
+//!   the kernel says that memory is short (`host/pressure`), or time has passed: 50 ms to 1 s, by how much is free
+//!        ──► host::places ──► takers ──► auto::next ──► apply, as set_memory does
 //!   memory=64M ──► sleeps until the next memory=auto ──► the cache is dropped: it ends
 //! ```
 //!
@@ -11,22 +12,26 @@
 
 use super::budget::Budget;
 use super::cache::Cache;
+use super::takers::Takers;
 use crate::control::auto::{self, Last, Pool};
 use crate::error::{Error, Result};
-use crate::host;
+use crate::host::{self, Pressure, Stalls};
 use crate::observe::events;
 use crate::observe::history::By;
 use crate::settings::{MemoryRange, Value};
+use crate::sys::eventfd::Eventfd;
 use crate::sys::threads;
 use millpond_core::units::Bytes;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two looks. The kernel's averages of stalls move every 2 s (`PSI_FREQ`, Linux 4.20), and in a second most of what
-/// is short for others can still be had by dropping files' pages.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// However often the kernel says something, there are no more looks. Ours: a look at each event of a group that reclaims
+/// would be all that is done.
+const LOOK_MIN: Duration = Duration::from_millis(20);
 
 /// A pool is full when this part of it is free at most, beside what its water marks keep free.
 const FREE_IN_FULL: u64 = 16;
@@ -45,15 +50,19 @@ pub struct MemoryInForce {
 
 #[derive(Default)]
 pub(crate) struct Follower {
-    sign: Arc<(Mutex<Sign>, Condvar)>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    sign: Arc<Mutex<Sign>>,
+    thread: Mutex<Option<Thread>>,
     why: Mutex<Option<String>>,
+}
+
+struct Thread {
+    bell: Arc<Eventfd>,
+    handle: JoinHandle<()>,
 }
 
 #[derive(Default)]
 struct Sign {
     stop: bool,
-    look: bool,
 }
 
 impl Follower {
@@ -66,13 +75,14 @@ impl Follower {
         if thread.is_some() {
             return Ok(());
         }
-        let sign = self.sign.clone();
-        let run = move || run(&cache, &sign);
-        let started = threads::spawn("millpond-memory", run);
-        *thread = Some(started.map_err(|source| Error::Setup {
+        let failed = |source| Error::Setup {
             what: "starting the thread that follows the host's memory",
             source,
-        })?);
+        };
+        let bell = Arc::new(Eventfd::new(false).map_err(failed)?);
+        let (sign, rung) = (self.sign.clone(), bell.clone());
+        let handle = threads::spawn("millpond-memory", move || run(&cache, &sign, &rung)).map_err(failed)?;
+        *thread = Some(Thread { bell, handle });
         Ok(())
     }
 
@@ -80,49 +90,93 @@ impl Follower {
     pub(crate) fn look(&self) {
         // It was said of what was there before.
         *self.why.lock() = None;
-        self.sign.0.lock().look = true;
-        self.sign.1.notify_one();
+        if let Some(thread) = &*self.thread.lock() {
+            // Without a bell it looks when its time has come.
+            let _ = thread.bell.ring();
+        }
     }
 
     /// Ends it.
     pub(crate) fn stop(&self) {
-        self.sign.0.lock().stop = true;
-        self.sign.1.notify_one();
+        self.sign.lock().stop = true;
         let Some(thread) = self.thread.lock().take() else {
             return;
         };
+        let is_lost = thread.bell.ring().is_err();
         // A hook that this thread has called may drop the cache.
-        if thread.thread().id() != std::thread::current().id() {
+        if thread.handle.thread().id() != std::thread::current().id() {
             // It has poisoned the cache if it has panicked.
-            let _ = thread.join();
+            threads::join_unless_lost(thread.handle, is_lost);
         }
     }
 }
 
-fn run(cache: &Weak<Cache>, (sign, signed): &(Mutex<Sign>, Condvar)) {
-    let mut last = Last::default();
+/// What the thread keeps from look to look.
+#[derive(Default)]
+struct Looks {
+    last: Last,
+    takers: Takers,
+    /// Places of which the kernel has said since the last look that programs stall.
+    stalled: Vec<Option<PathBuf>>,
+}
+
+fn run(cache: &Weak<Cache>, sign: &Mutex<Sign>, bell: &Eventfd) {
+    let mut looks = Looks::default();
+    let mut pressure = Pressure::default();
+    let mut is_watched = false;
     loop {
         let Some(inner) = cache.upgrade() else { return };
-        let follows = {
+        let next = {
             let _poisons = inner
                 .engine
                 .poison_on_panic("thread that follows the host's memory");
-            inner.follow_host(&mut last)
+            inner.follow_host(&mut looks)
         };
         drop(inner);
-        let mut sign = sign.lock();
-        if follows && !sign.stop {
-            // Not sooner for what is set meanwhile: a step up is one of a second.
-            signed.wait_while_for(&mut sign, |sign| !sign.stop, LOOK_EVERY);
+        // What follows the host may have begun or ended.
+        if next.is_some() != is_watched {
+            is_watched = next.is_some();
+            pressure = if is_watched {
+                Pressure::watch()
+            } else {
+                Pressure::default()
+            };
+            looks.takers = Takers::default();
         }
-        while !follows && !sign.stop && !sign.look {
-            signed.wait(&mut sign);
-        }
-        if sign.stop {
+        if sign.lock().stop {
             return;
         }
-        sign.look = false;
+        wait(bell, &mut pressure, next, &mut looks.stalled);
+        if sign.lock().stop {
+            return;
+        }
     }
+}
+
+/// Waits until the bell is rung, the kernel says something, or the time has passed.
+fn wait(bell: &Eventfd, pressure: &mut Pressure, next: Option<Duration>, stalled: &mut Vec<Option<PathBuf>>) {
+    let time = |span: Duration| Timespec::try_from(span).ok();
+    let poll = |pressure: Option<&Pressure>, span: Option<Duration>| {
+        let mut fds = vec![PollFd::new(bell, PollFlags::IN)];
+        fds.extend(pressure.into_iter().flat_map(Pressure::fds));
+        let timeout = span.and_then(time);
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => fds.iter().map(PollFd::revents).collect(),
+            // Interrupted: as if something was said.
+            Err(_) => vec![PollFlags::empty(); fds.len()],
+        }
+    };
+    // Not at each event; and not sooner for what is set meanwhile.
+    if let Some(next) = next {
+        let said = poll(None, Some(LOOK_MIN.min(next)));
+        if said[0].is_empty() {
+            let said = poll(Some(&*pressure), Some(next.saturating_sub(LOOK_MIN)));
+            pressure.take(&said[1..], stalled);
+        }
+    } else {
+        poll(None, None);
+    }
+    bell.clear();
 }
 
 impl Cache {
@@ -134,20 +188,30 @@ impl Cache {
         self.follower.start(self.me.clone())
     }
 
-    /// One look at the host, and what follows. Whether the host decides.
-    fn follow_host(&self, last: &mut Last) -> bool {
+    /// One look at the host, and what follows. When to look again; `None` if the host does not decide.
+    fn follow_host(&self, looks: &mut Looks) -> Option<Duration> {
         if self.engine.call_flags.is_set() {
-            return false;
+            return None;
         }
-        let places = host::places();
+        let mut places = host::places();
         let mut budget = self.budget.lock();
         let Some(range) = budget.auto else {
             *self.follower.why.lock() = None;
-            return false;
+            return None;
         };
         let now = self.engine.clock.now();
-        let next = auto::next(range, self.pool(&budget), &places, *last, now);
-        *last = next.last;
+        let pool = self.pool(&budget);
+        looks.takers.look(&mut places, pool, now);
+        for stalled in looks.stalled.drain(..) {
+            // The average follows later.
+            let place = places.iter_mut().find(|place| place.group == stalled);
+            if let Some(place) = place {
+                place.stalls = place.stalls.max(Some(Stalls::HIGH));
+            }
+        }
+        let next = auto::next(range, pool, &places, looks.last, now);
+        looks.last = next.last;
+        let later = auto::look_after(&places, pool.leaving);
         let mut why = next.why;
         let mut change = None;
         if next.budget != budget.memory {
@@ -165,7 +229,7 @@ impl Cache {
         if let Some(change) = change {
             events::changed(&change);
         }
-        true
+        Some(later)
     }
 
     fn pool(&self, budget: &Budget) -> Pool {

@@ -48,6 +48,7 @@ mod recording;
 mod remeasure;
 #[cfg(feature = "control")]
 pub(crate) mod socket;
+mod takers;
 mod tuning;
 
 #[cfg(feature = "control")]

@@ -36,6 +36,7 @@ pub(crate) mod limit;
 pub(crate) mod mounts;
 mod notice;
 mod places;
+mod pressure;
 mod ring;
 pub(crate) mod scratch;
 
@@ -48,6 +49,7 @@ pub(crate) use huge::small_pages;
 pub(crate) use limit::{MemoryRefusal, check_memory, free_memory};
 pub(crate) use notice::{NO_PROC, Notices};
 pub(crate) use places::{MemoryGroup, Stalls, places};
+pub(crate) use pressure::Pressure;
 
 pub use crate::sys::linux_version;
 use crate::sys::uffd::{Touch, Userfault};

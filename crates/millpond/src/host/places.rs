@@ -20,6 +20,12 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Stalls(pub(crate) u32);
 
+impl Stalls {
+    /// A tenth of the time. Ours: a sixth of the 60 % at which systemd-oomd kills by default
+    /// (`DefaultMemoryPressureLimit`), as what is done about it has to come first.
+    pub(crate) const HIGH: Stalls = Stalls(1_000);
+}
+
 impl fmt::Display for Stalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:02} %", self.0 / 100, self.0 % 100)
@@ -36,6 +42,8 @@ pub(crate) struct MemoryGroup {
     pub(crate) held: Bytes,
     /// Where the kernel says.
     pub(crate) stalls: Option<Stalls>,
+    /// What others took in a second of late (`control/takers`); a look does not know.
+    pub(crate) taken_a_second: Bytes,
 }
 
 /// All of them, as they are now.
@@ -52,6 +60,7 @@ fn places_below(root: &Path) -> Vec<MemoryGroup> {
             held: Bytes(group.held_bytes()?),
             stalls: stalls(&group.path.join("memory.pressure")),
             group: Some(group.path),
+            taken_a_second: Bytes(0),
         })
     });
     machine.into_iter().chain(groups).collect()
@@ -66,6 +75,7 @@ fn machine_below(root: &Path) -> Option<MemoryGroup> {
         limit: Bytes(total),
         held: Bytes(total.saturating_sub(available)),
         stalls: stalls(&root.join("proc/pressure/memory")),
+        taken_a_second: Bytes(0),
     })
 }
 

@@ -17,7 +17,7 @@ pub(crate) mod counted;
 pub(crate) mod descriptors;
 pub(crate) mod direct;
 mod drops;
-mod eventfd;
+pub(crate) mod eventfd;
 pub(crate) mod forks;
 pub(crate) mod limits;
 #[cfg(test)]

@@ -15,6 +15,7 @@ fn group(free: i64, stalls: u32) -> MemoryGroup {
         limit: Bytes::from_mib(1024),
         held: Bytes(((1024 - free) << 20) as u64),
         stalls: Some(Stalls(stalls)),
+        taken_a_second: Bytes(0),
     }
 }
 
@@ -71,6 +72,48 @@ fn the_margin_of_a_small_group_is_64_mib_or_a_quarter_of_it() {
     assert_eq!(
         [64, 128, 256, 512, 1024, 8192].map(margin),
         [16, 32, 64, 64, 128, 1024]
+    );
+}
+
+/// The margin of 64 MiB was gone in less than a second, and the cache was killed.
+#[test]
+fn what_others_take_in_a_second_is_kept_free_beside_the_margin_up_to_half_of_the_limit() {
+    let taken = |mib, free| MemoryGroup {
+        taken_a_second: Bytes::from_mib(mib),
+        ..group(free, 0)
+    };
+    assert_eq!(
+        [0, 80, 384, 9_999].map(|mib| taken(mib, 0).margin() >> 20),
+        [128, 208, 512, 512]
+    );
+    let (budget, why) = told(512, taken(80, 103));
+    assert_eq!(budget, 512 - (208 - 103), "{why}");
+    assert_eq!(
+        told(512, group(103, 0)).0,
+        512,
+        "enough for others that take nothing"
+    );
+}
+
+#[test]
+fn the_next_look_comes_before_others_can_have_taken_half_of_the_margin() {
+    let after = |free| look_after(&[group(free, 0)], Bytes(0)).as_millis();
+    assert_eq!([0, 64, 128, 320, 900].map(after), [50, 50, 125, 500, 1000]);
+    assert_eq!(look_after(&[], Bytes(0)), LOOK_MAX);
+}
+
+#[test]
+fn however_often_it_is_asked_a_step_up_is_one_a_second() {
+    let one = next(RANGE, pool(64), &[group(900, 0)], Last::default(), at(1));
+    assert_eq!(one.budget, Bytes::from_mib(128));
+    let soon = Instant(at(1).0 + 900_000_000);
+    assert_eq!(
+        next(RANGE, pool(128), &[group(900, 0)], one.last, soon).budget,
+        Bytes::from_mib(128)
+    );
+    assert_eq!(
+        next(RANGE, pool(128), &[group(900, 0)], one.last, at(2)).budget,
+        Bytes::from_mib(256)
     );
 }
 
@@ -148,6 +191,7 @@ fn the_place_that_has_least_decides() {
         limit: Bytes::from_mib(8192),
         held: Bytes::from_mib(8000),
         stalls: None,
+        taken_a_second: Bytes(0),
     };
     let next = |places: &[MemoryGroup]| next(RANGE, pool(512), places, Last::default(), at(1));
     let both = next(&[group(500, 0), machine.clone()]);
