@@ -30,7 +30,7 @@ record() {
     shift
     "$program" mount "$files" "$mount" --daemon --quiet --log "$work/log" --memory 512M --attribute-timeout 0 >/dev/null
     rm -f "$out/$name.trace"
-    "$program" record --cache "$mount" --out "$out/$name.trace" --max-size 512M >"$work/$name.txt" &
+    "$program" record --cache "$mount" "$out/$name.trace" --max-size 512M >"$work/$name.txt" &
     recorder=$!
     # The recording has begun when its file is there.
     tries=0

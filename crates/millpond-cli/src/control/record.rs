@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 const HELP: &str = "\
 Examples:
-  millpond record --out load.trace                    the only cache that runs, until Ctrl-C
-  millpond record --out load.trace --for 60s --cache 4711
+  millpond record load.trace                          the only cache that runs, until Ctrl-C
+  millpond record load.trace --for 60s --cache 4711
   millpond replay load.trace --memory 128M,256M,512M  what other sizes of memory would have made of it
   millpond record --stop                              ends a recording that was left running
 
@@ -34,7 +34,7 @@ command line.";
 #[command(after_help = HELP)]
 pub(crate) struct RecordArgs {
     /// The trace: a new file.
-    #[arg(long, value_name = "TRACE", required_unless_present = "stop")]
+    #[arg(value_name = "TRACE", required_unless_present = "stop", value_hint = clap::ValueHint::FilePath)]
     out: Option<PathBuf>,
     /// For so long, such as 10s or 5min. Default: until Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
@@ -134,7 +134,7 @@ fn not_within_itself(about: &Value, path: &Path) -> Result<(), Failure> {
     match folder.is_some_and(|folder| folder.starts_with(point)) {
         false => Ok(()),
         true => Err(Failure::bad_usage(format!(
-            "--out {}: it lies within {}, the mount that is to be recorded, which would record its own trace and stay \
+            "{}: it lies within {}, the mount that is to be recorded, which would record its own trace and stay \
              busy: give a place outside",
             path.display(),
             point.display()
@@ -146,7 +146,7 @@ fn not_within_itself(about: &Value, path: &Path) -> Result<(), Failure> {
 fn request(bytes_max: Bytes, path: &Path) -> Result<String, Failure> {
     let name = path.to_str().filter(|name| !name.contains(['\n', '\r']));
     let name = name.ok_or_else(|| {
-        let message = "--out: a trace's name is text in UTF-8, on one line";
+        let message = "TRACE: a trace's name is text in UTF-8, on one line";
         Failure::bad_usage(message)
     })?;
     Ok(format!("record start {} {name}", bytes_max.0))

@@ -36,7 +36,7 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "TRACE", value_hint = clap::ValueHint::FilePath)]
     trace: PathBuf,
     /// Sizes of memory, separated by commas: a budget, as 256M or 1G, or pages, as 4000pages. Default: six, from a
-    /// thirty-second of the pages that are used to all of them.
+    /// thirty-second of the pages that are used to all of them, and the one that was recorded.
     #[arg(long, value_delimiter = ',', value_name = "SIZES")]
     memory: Vec<Memory>,
     /// Policies, separated by commas: millpond, linux-6, linux-5, dillon-2000; counts of misses by models: opt (the optimum
@@ -44,7 +44,7 @@ pub(crate) struct ReplayArgs {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "millpond,linux-6,opt",
+        default_value = "millpond,linux-6,millpond-rule,opt",
         value_name = "POLICIES",
         add = super::complete::policies()
     )]
@@ -71,7 +71,7 @@ pub(crate) struct ReplayArgs {
     /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page with plots of misses and stalls against memory.
+    /// Write a page with plots of pages read and stalls against memory.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
@@ -124,12 +124,17 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
 fn drawn(load: &Load, options: &ReplayOptions, points: &[Point]) -> String {
     let columns: Vec<_> = points.iter().map(|point| size(point.bytes)).collect();
     let of = |(n, policy): (usize, &Policy)| {
-        let share = |point: &Point| 100.0 * point.runs[n].misses as f64 / load.uses as f64;
+        let share = |point: &Point| 100.0 * point.runs[n].read() as f64 / load.uses as f64;
         (policy.name().to_owned(), points.iter().map(share).collect())
     };
     let lines: Vec<_> = options.policies.iter().enumerate().map(of).collect();
     let percent = |share: f64| format!("{} %", number_tick(share));
-    replay::plot("uses that miss, by memory", &columns, &lines, percent)
+    replay::plot(
+        "pages read for each 100 uses, by memory",
+        &columns,
+        &lines,
+        percent,
+    )
 }
 
 impl ReplayArgs {

@@ -47,7 +47,7 @@ fn a_recording_and_an_experiment_end_in_order_when_their_terminal_goes() {
     let folder = scratch();
     let (_cache, socket) = watched(folder.path());
     let trace = folder.path().join("load.trace");
-    let line = format!("record --cache {socket} --out {}", trace.display());
+    let line = format!("record --cache {socket} {}", trace.display());
     let Some(mut terminal) = Terminal::start(folder.path(), &line, SIZE) else {
         return;
     };

@@ -95,7 +95,7 @@ fn millpond(arguments: &[&str]) -> Output {
 fn a_live_cache_is_recorded_for_a_while_and_replayed() {
     let caches = CacheProcess::new();
     // Not for a time, in which a slow machine may read too little.
-    let output = caches.record_reads(&["--out", "a trace", "--json"], "a trace", 1000);
+    let output = caches.record_reads(&["a trace", "--json"], "a trace", 1000);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let path = caches.path("a trace");
@@ -137,7 +137,7 @@ fn a_live_cache_is_recorded_for_a_while_and_replayed() {
     assert!(
         std::fs::read_to_string(page)
             .unwrap()
-            .contains("Misses against memory")
+            .contains("Pages read against memory")
     );
     let lines = std::fs::read_to_string(json).unwrap();
     let misses: Vec<f64> = lines
@@ -153,7 +153,7 @@ fn a_live_cache_is_recorded_for_a_while_and_replayed() {
 #[test]
 fn ctrl_c_ends_a_recording_well() {
     let caches = CacheProcess::new();
-    let output = caches.record_reads(&["--out", "trace"], "trace", 0);
+    let output = caches.record_reads(&["trace"], "trace", 0);
     assert_eq!(output.status.code(), Some(0));
     assert!(
         text(&output.stdout).contains(" calls in "),
@@ -167,7 +167,7 @@ fn ctrl_c_ends_a_recording_well() {
 fn what_somebody_has_left_is_ended_and_what_can_not_be_says_why() {
     let caches = CacheProcess::new();
     std::fs::write(caches.path("there"), "mine").unwrap();
-    let there = caches.record(&["--out", "there"]).output().unwrap();
+    let there = caches.record(&["there"]).output().unwrap();
     assert_eq!(there.status.code(), Some(1), "{}", text(&there.stderr));
     assert!(
         text(&there.stderr).contains("File exists"),
@@ -181,7 +181,7 @@ fn what_somebody_has_left_is_ended_and_what_can_not_be_says_why() {
         "{}",
         text(&nothing.stderr)
     );
-    let mut child = caches.record(&["--out", "left"]).spawn().unwrap();
+    let mut child = caches.record(&["left"]).spawn().unwrap();
     while std::fs::metadata(caches.path("left")).map_or(0, |there| there.len()) == 0 {
         std::thread::yield_now();
     }
@@ -280,14 +280,10 @@ fn stopping_what_does_not_go_on_and_a_trace_that_can_not_be_say_what_to_do() {
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     };
     fails(&["--stop"], 1, "nothing is being recorded, and nothing was");
-    fails(
-        &["--out", "t", "--max-size", "1"],
-        2,
-        "a trace takes 64K at least",
-    );
+    fails(&["t", "--max-size", "1"], 2, "a trace takes 64K at least");
     assert!(
         caches
-            .record(&["--out", "t", "--for", "10ms"])
+            .record(&["t", "--for", "10ms"])
             .output()
             .unwrap()
             .status
@@ -295,13 +291,9 @@ fn stopping_what_does_not_go_on_and_a_trace_that_can_not_be_say_what_to_do() {
     );
     fails(&["--stop"], 1, "ended when it was stopped");
     fails(
-        &["--out", "t", "--for", "10ms"],
+        &["t", "--for", "10ms"],
         1,
         "give another name, or remove this one",
     );
-    fails(
-        &["--out", "none/t", "--for", "10ms"],
-        1,
-        "there is no such directory",
-    );
+    fails(&["none/t", "--for", "10ms"], 1, "there is no such directory");
 }

@@ -65,6 +65,8 @@ pub struct Load {
     pub notes: Vec<String>,
     /// The recorded cache: its budget, and the pages that it missed.
     pub recorded: Option<(u64, u64)>,
+    /// Its budget, also where the trace was cut off before it said what was missed.
+    pub recorded_memory: Option<Bytes>,
 }
 
 impl Load {
@@ -225,6 +227,7 @@ impl Load {
             first: 0,
             notes: Vec::new(),
             recorded: None,
+            recorded_memory: None,
         }
     }
 
@@ -292,6 +295,7 @@ impl Load {
         let end = trace.end.as_ref();
         let missed = end.and_then(|end| end["counters"]["pgmajfault"].as_u64());
         self.recorded = missed.map(|missed| (trace.memory_bytes, missed));
+        self.recorded_memory = Some(Bytes(trace.memory_bytes)).filter(|memory| *memory > Bytes(0));
         if let Some(torn) = &trace.torn {
             self.notes.push(format!("the trace is torn: {torn}"));
         }
@@ -321,12 +325,13 @@ impl Load {
         size(Bytes(pages * self.page_size.bytes()))
     }
 
-    /// Sizes of memory to try where none are given.
+    /// Sizes of memory to try where none are given, and the one that the trace was recorded with.
     pub fn memories(&self) -> Vec<Memory> {
         let mut memories: Vec<_> = (0..6)
             .map(|n| Memory::Pages((self.distinct * (1 << n) / 32).max(millpond_core::manager::FRAMES_MIN.0)))
             .collect();
         memories.dedup();
+        memories.extend(self.recorded_memory.map(Memory::Budget));
         memories
     }
 }

@@ -164,7 +164,8 @@ pub enum Pace {
 /// What is replayed, and on what.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
-    /// Sizes of memory; none: six, from a thirty-second of the pages that the load uses up to all of them.
+    /// Sizes of memory; none: six, from a thirty-second of the pages that the load uses up to all of them, and the recorded
+    /// one.
     pub memory: Vec<Memory>,
     /// Policies.
     pub policies: Vec<Policy>,
@@ -191,6 +192,13 @@ pub struct Ran {
     pub written: Bytes,
     /// From the first call to the end of the last.
     pub took: Nanos,
+}
+
+impl Ran {
+    /// Pages that were read from the disk, whether a call needed them or not.
+    pub fn read(&self) -> u64 {
+        self.misses + self.read_ahead
+    }
 }
 
 /// A size of memory, and what each policy made of it.

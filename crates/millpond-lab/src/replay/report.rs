@@ -5,8 +5,9 @@ use crate::machine;
 use crate::report::{Axis, Cell, Chart, Line, Metric, Report, Scale, Table, TableRow};
 use millpond::internal::quantity::{micros, micros_tick, number, number_tick, size};
 use millpond_core::units::Bytes;
+use millpond_sim::policy::Model;
 
-/// Misses within this share of the fewest are no worse.
+/// Bytes read within this share of the fewest are no worse.
 const NEAR: f64 = 0.05;
 
 pub(super) fn report(load: &Load, options: &ReplayOptions, points: &[Point]) -> Report {
@@ -25,7 +26,8 @@ pub(super) fn report(load: &Load, options: &ReplayOptions, points: &[Point]) -> 
     for (n, policy) in options.policies.iter().enumerate() {
         report.answers.extend(needs(load, *policy, points, n));
     }
-    if report.answers.is_empty() {
+    report.answers.extend(optimum(load, options, points));
+    if points.len() < 2 {
         let nothing = "One size of memory has none to stand beside: several, as --memory 256M,512M,1G, say which is enough.";
         report.answers.push(nothing.into());
     }
@@ -53,32 +55,57 @@ fn about(load: &Load, options: &ReplayOptions) -> String {
     )
 }
 
-/// The least memory that is as good as the most, as a sentence.
+/// The least memory that is as good as the most, as a sentence. By what is read from the disk: a policy that reads ahead can
+/// miss little and read all.
 fn needs(load: &Load, policy: Policy, points: &[Point], n: usize) -> Option<String> {
     if points.len() < 2 {
         // There is nothing to compare it with.
         return None;
     }
-    let near = |misses: u64| misses as f64 + NEAR * (misses as f64).max(load.uses as f64 * 0.01);
-    let fewest = points.iter().map(|point| point.runs[n].misses).min()?;
-    let is_near = |point: &&Point| point.runs[n].misses as f64 <= near(fewest);
+    let near = |read: u64| read as f64 + NEAR * (read as f64).max(load.uses as f64 * 0.01);
+    let fewest = points.iter().map(|point| point.runs[n].read()).min()?;
+    let is_near = |point: &&Point| point.runs[n].read() as f64 <= near(fewest);
     let enough = points.iter().find(is_near)?;
     let (last, name, memory) = (points.last()?, policy.name(), size(enough.bytes));
     let missed = number(ratio(load, &enough.runs[n]));
+    let read = load.bytes(enough.runs[n].read());
     Some(if fewest as f64 <= near(load.first) {
         format!(
-            "{name}: {memory} is enough: {missed} % of uses miss, about as many as are the first of their pages."
+            "{name}: {memory} is enough: {missed} % of uses miss, about as many as are the first of their pages; {read} are read."
         )
     } else if enough.bytes == last.bytes {
         format!(
-            "{name}: {memory} is the most that was tried and misses least ({missed} %); more may help still."
+            "{name}: {memory} is the most that was tried and reads least ({read}, and {missed} % of uses miss); more may help still."
         )
     } else {
         format!(
-            "{name}: {memory} is enough: {missed} % of uses miss, and more, up to {}, gains next to nothing.",
+            "{name}: {memory} is enough: {missed} % of uses miss and {read} are read; more, up to {}, gains next to nothing.",
             size(last.bytes)
         )
     })
+}
+
+/// What the optimum leaves to gain, where it is comparable: beside the rule alone, which reads nothing ahead either. At the
+/// recorded size, or else the one in the middle.
+fn optimum(load: &Load, options: &ReplayOptions, points: &[Point]) -> Option<String> {
+    let place = |model| {
+        let policies = options.policies.iter();
+        policies
+            .clone()
+            .position(|&policy| policy == Policy::Count(model))
+    };
+    let (opt, rule) = (place(Model::Opt)?, place(Model::Millpond)?);
+    let point = points
+        .iter()
+        .find(|point| Some(point.bytes) == load.recorded_memory);
+    let point = point.or_else(|| points.get(points.len() / 2))?;
+    let missed = |n: usize| number(ratio(load, &point.runs[n]));
+    Some(format!(
+        "Without read-ahead, with {}: {} % of uses miss, and with the optimum {} %.",
+        size(point.bytes),
+        missed(rule),
+        missed(opt)
+    ))
 }
 
 fn ratio(load: &Load, ran: &Ran) -> f64 {
@@ -96,6 +123,7 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
         "missed",
         "of uses",
         "read ahead",
+        "read",
         "stalled",
         "longest",
         "written",
@@ -118,6 +146,7 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
                 cells.extend(
                     [
                         load.bytes(ran.read_ahead),
+                        load.bytes(ran.read()),
                         time(ran.stalled.0),
                         time(ran.stalled_max.0),
                         size(ran.written),
@@ -126,7 +155,8 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
                     .map(Cell::from),
                 );
             } else {
-                cells.extend((0..5).map(|_| Cell::default()));
+                cells.extend([Cell::default(), Cell::from(load.bytes(ran.read()))]);
+                cells.extend((0..4).map(|_| Cell::default()));
             }
             table.rows.push(TableRow {
                 label: size(point.bytes),
@@ -169,19 +199,19 @@ fn charts(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Chart> 
     };
     vec![
         Chart {
-            title: "Misses against memory".into(),
+            title: "Pages read against memory".into(),
             caption: format!(
-                "Of all uses of pages, how many found theirs missing. No memory helps against the first use of a page \
-                 ({} % of them). Where a line turns flat, more memory is of no use to this load.",
+                "Pages that were read from the disk, of each 100 uses of one: what missed and what was read ahead. No memory helps \
+                 against the first use of a page ({} % of them). Where a line turns flat, more memory is of no use to this load.",
                 number(100.0 * load.first as f64 / load.uses as f64)
             ),
             x: memory(),
             y: Axis {
-                label: "% of uses that miss".into(),
+                label: "pages read, % of uses".into(),
                 scale: Scale::Linear,
                 show: number_tick,
             },
-            lines: lines(&|ran| ratio(load, ran), true),
+            lines: lines(&|ran| 100.0 * ran.read() as f64 / load.uses as f64, true),
         },
         Chart {
             title: "Time that calls waited, against memory".into(),
@@ -220,6 +250,11 @@ fn metrics(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Metric
             push("frames_pages", "pages", point.frames.0 as f64);
             push("misses_pages", "pages", ran.misses as f64);
             push("miss_ratio_percent", "%", ratio(load, ran));
+            push(
+                "read_bytes",
+                "bytes",
+                (ran.read() * load.page_size.bytes()) as f64,
+            );
             if is_run(*policy) {
                 push("read_ahead_pages", "pages", ran.read_ahead as f64);
                 push("stalled_us", "us", ran.stalled.0 as f64 / 1e3);
@@ -232,7 +267,7 @@ fn metrics(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Metric
     metrics
 }
 
-const DEFINITIONS: [(&str, &str); 7] = [
+const DEFINITIONS: [(&str, &str); 8] = [
     (
         "missed",
         "Bytes of the pages that a call needed the content of and that were not in memory. A page that is overwritten whole needs \
@@ -241,6 +276,11 @@ const DEFINITIONS: [(&str, &str); 7] = [
     (
         "of uses",
         "Pages that missed for each use of one; a call that reads four pages uses four.",
+    ),
+    (
+        "read",
+        "Bytes that were read from the disk: what missed, and what was read ahead, whether a call came for it or not. By it memory \
+             is enough or not.",
     ),
     (
         "stalled",
@@ -255,6 +295,7 @@ const DEFINITIONS: [(&str, &str); 7] = [
     (
         "opt, lru, arc …",
         "Counts by models that take one page at a time and read nothing ahead; opt is the optimum that knows the future, \
-             millpond-rule Millpond's replacement alone. A policy that reads ahead can miss less than the optimum does.",
+             millpond-rule Millpond's replacement alone, which is what stands beside opt: a policy that reads ahead can miss less \
+             than the optimum does.",
     ),
 ];

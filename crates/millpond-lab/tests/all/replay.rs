@@ -212,13 +212,52 @@ fn a_report_says_how_much_memory_is_enough_and_draws_it() {
         .any(|point| text.contains(&format!("{} pages", point.frames.0)));
     assert!(!is_in_pages && text.contains("3.91 MiB"), "in bytes: {text}");
     let page = html::page(&report);
-    assert!(page.contains("Misses against memory") && page.contains("a&lt;b&gt;.u32"));
+    assert!(page.contains("Pages read against memory") && page.contains("a&lt;b&gt;.u32"));
     assert_eq!(
         page.matches("<path class=\"line").count(),
         2 * 3,
         "lines and their swatches"
     );
-    assert_eq!(report.metrics.len(), 5 * (9 + 4));
+    assert_eq!(report.metrics.len(), 5 * (10 + 5));
+}
+
+/// A scan whose pages come in by read-ahead misses next to nothing, whatever the memory, and reads all of it each time.
+#[test]
+fn how_much_is_enough_follows_from_what_is_read() {
+    let pages: Vec<u32> = (0..8_000).map(|n| n % 1000).collect();
+    let load = Load::of_pages("scan.u32", &pages);
+    let memory = [250, 500, 1500].map(Memory::Pages).to_vec();
+    let options = options(memory, vec![MILLPOND, Policy::Count(Model::Millpond), OPT]);
+    let points = run(&load, &options);
+    let (small, large) = (points[0].runs[0], points[2].runs[0]);
+    assert!(
+        small.misses * 10 < small.read() && large.read() * 3 < small.read(),
+        "{small:?} {large:?}"
+    );
+    let report = replay::report(&load, &options, &points);
+    let enough = report
+        .answers
+        .iter()
+        .find(|s| s.starts_with("millpond: "))
+        .unwrap();
+    let memory = millpond::internal::quantity::size(points[2].bytes);
+    assert!(
+        enough.contains(&format!("{memory} is enough")) && enough.contains("are read"),
+        "{enough}"
+    );
+    let fair = |s: &&String| s.starts_with("Without read-ahead, with ");
+    let fair = report.answers.iter().find(fair).unwrap();
+    assert!(fair.contains("with the optimum "), "{fair}");
+}
+
+#[test]
+fn the_recorded_size_is_among_those_that_are_tried() {
+    let mut load = Load::of_pages("load.u32", &(0..3_000).collect::<Vec<_>>());
+    assert_eq!(load.memories().len(), 6);
+    load.recorded_memory = Some(Bytes(5 << 20));
+    assert!(load.memories().contains(&Memory::Budget(Bytes(5 << 20))));
+    let points = run(&load, &options(Vec::new(), vec![OPT]));
+    assert!(points.is_sorted_by_key(|point| point.bytes) && points.len() == 7);
 }
 
 #[test]

@@ -172,6 +172,13 @@ fn in_the_background_it_leaves_its_number_and_its_words_in_files() {
     );
     assert!(fs::metadata(&pid).is_err());
     assert_eq!(fs::read_to_string(format!("{source}/file")).unwrap(), "text");
+    // Quietly: what there is to say is in the log, and nothing elsewhere.
+    let quiet = ["--memory", "16M", "--daemon", "--quiet", "--log", &log];
+    let (code, said) = millpond(&[&["mount", &source, &at], &quiet[..]].concat());
+    assert_eq!((code, &*said), (Some(0), ""));
+    assert_eq!(millpond(&["umount", &at]).0, Some(0));
+    let told = fs::read_to_string(&log).unwrap();
+    assert!(told.contains("the goal for reads is"), "{told}");
     fs::write(format!("{at}/hidden"), "").unwrap();
     let (code, said) = millpond(&["mount", &source, &at, "--daemon"]);
     assert_eq!(code, Some(2), "{said}");
@@ -282,7 +289,7 @@ fn a_cache_is_found_by_where_it_is_mounted_and_does_not_record_into_itself() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("/mnt (pid "), "{said}");
     let trace = format!("{at}/trace");
-    let (code, said) = millpond(&["record", "--for", "1s", "--out", &trace, "--cache", &at]);
+    let (code, said) = millpond(&["record", "--for", "1s", &trace, "--cache", &at]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("give a place outside"), "{said}");
     assert!(!mounted.at().join("trace").exists());
