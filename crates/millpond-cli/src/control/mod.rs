@@ -5,6 +5,7 @@
 pub(crate) mod complete;
 mod find;
 mod inspect;
+mod paths;
 mod reclaim;
 mod record;
 mod reuse;
@@ -14,6 +15,7 @@ mod stores;
 
 pub(crate) use find::{CachesArgs, caches, running};
 pub(crate) use inspect::{InspectArgs, inspect};
+pub(crate) use paths::{path_shown, with_source};
 pub(crate) use record::{RecordArgs, record};
 pub(crate) use reuse::{Fit, Reuse, percent};
 pub(crate) use set::{SetArgs, set};

@@ -111,16 +111,23 @@ impl Fit {
     pub(crate) fn of<'a>(span: &Span<'_>, files: impl Iterator<Item = (&'a str, &'a Reuse)>) -> Fit {
         let most = files.max_by_key(|(_, file)| file.came_back);
         let most = most.filter(|(_, file)| file.came_back > 0);
+        // Of all files, also those that are not told, or not open any more, and of regions.
+        let refaults = ["workingset_refault_file", "workingset_refault_anon"];
         let of = |stat: &Value, name: &str| count(&stat["counters"], name);
         let grown = |name: &str| of(span.now, name).saturating_sub(of(span.before, name));
+        let refaults: u64 = refaults.into_iter().map(grown).sum();
+        let is_many = refaults as f64 > SHARE_MIN * grown("page_requests") as f64;
+        let is_few = |file: &Reuse| file.came_back_share.is_some_and(|share| share < SHARE_MIN);
+        let came_back = || format!("memory is too small: {refaults} evicted pages came back");
         let (verdict, file) = match most {
+            None if refaults > 0 && is_many => (came_back(), None),
+            None if refaults > 0 => ("memory is about enough".into(), None),
+            Some((_, file)) if is_few(file) && is_many => (came_back(), None),
             None if grown("pgsteal_kswapd") + grown("pgsteal_direct") > 0 => {
                 ("memory is enough: nothing evicted is missed".into(), None)
             }
             None => ("memory is enough: nothing is evicted".into(), None),
-            Some((_, file)) if file.came_back_share.is_some_and(|share| share < SHARE_MIN) => {
-                ("memory is about enough".into(), None)
-            }
+            Some((_, file)) if is_few(file) => ("memory is about enough".into(), None),
             Some((path, file)) => {
                 let more = match (file.is_far, file.more_bytes) {
                     (true, _) => "more than twice is wanted".into(),
@@ -149,7 +156,7 @@ pub(super) fn shown(span: &Span<'_>, is_json: bool) -> String {
     let files = &span.now["files"];
     let page = count(files, "page_bytes");
     let told = list(files, "files").iter().map(|now| {
-        let path = super::shown(now["path"].as_str().unwrap_or("(anonymous memory)"));
+        let path = super::path_shown(&span.now["about"], now);
         let reuse = Reuse::of(&span.before["files"], now, page);
         (path, count(now, "resident") * page, count(now, "refaults"), reuse)
     });
@@ -243,6 +250,25 @@ mod tests {
         assert_eq!(fits, "memory is enough: nothing is evicted");
         let few = verdict(file("/once", 2000, 1000, 12, 0));
         assert_eq!(few, "memory is about enough");
+    }
+
+    /// Of files that are not among those told, of one that was closed since, or of a region.
+    #[test]
+    fn memory_is_never_enough_beside_many_refaults() {
+        let stat = |refaults: u64, kind: &str| {
+            let counters = json!({ "page_requests": refaults * 20, "page_misses": refaults,
+                "pgsteal_kswapd": refaults, kind: refaults });
+            json!({ "age_s": 1.0 + refaults as f64, "counters": counters })
+        };
+        for kind in ["workingset_refault_file", "workingset_refault_anon"] {
+            let (before, now) = (stat(0, kind), stat(500, kind));
+            let span = Span {
+                before: &before,
+                now: &now,
+            };
+            let fit = Fit::of(&span, std::iter::empty());
+            assert_eq!(fit.verdict, "memory is too small: 500 evicted pages came back");
+        }
     }
 
     #[test]

@@ -144,6 +144,7 @@ fn ask(cache: &mut Cache, args: &StatArgs) -> Result<Value, Failure> {
     let mut answer = cache.ask(question)?.1;
     if args.files {
         answer["files"] = cache.ask(reuse::QUESTION)?.1;
+        answer["about"] = super::with_source(cache.ask("about")?.1);
     }
     Ok(answer)
 }

@@ -8,7 +8,7 @@
 //! Sizes are bytes, times nanoseconds, rates are for a second. What a cache of an older
 //! version does not answer is 0 or missing here.
 
-use crate::control::{Cache, Fit, Reuse, Span, Store, count, list, shown, text};
+use crate::control::{Cache, Fit, Reuse, Span, Store, count, list, path_shown, shown, text, with_source};
 use crate::failure::Failure;
 use millpond_core::io::Reason;
 use serde::Serialize;
@@ -40,7 +40,7 @@ impl Sample {
     pub(super) fn ask(cache: &mut Cache, order: &str) -> Result<Sample, Failure> {
         Ok(Sample {
             socket: cache.socket.display().to_string(),
-            about: cache.ask("about")?.1,
+            about: with_source(cache.ask("about")?.1),
             stat: cache.ask("stat")?.1,
             devices: cache.ask("devices")?.1,
             files: Sample::files(cache, order)?,
@@ -185,7 +185,7 @@ impl Figures {
             before: &before.stat,
             now: &now.stat,
         };
-        let files = files(&before.files, &now.files);
+        let files = files(&before.files, now);
         let devices = |n: &Value| device(&before.devices, n, span.seconds());
         Figures {
             program: shown(text(&now.about, "program")),
@@ -363,12 +363,13 @@ fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
     waits
 }
 
-fn files(before: &Value, files: &Value) -> Vec<File> {
+fn files(before: &Value, now: &Sample) -> Vec<File> {
+    let files = &now.files;
     let page = count(files, "page_bytes");
     let one = |file: &Value| {
         let bytes = |name: &str| count(file, name) * page;
         File {
-            path: shown(file["path"].as_str().unwrap_or("(anonymous memory)")),
+            path: path_shown(&now.about, file),
             device: file["device"].as_str().map(shown),
             bytes: count(file, "bytes"),
             resident: bytes("resident"),

@@ -4,12 +4,18 @@
 //! |---|---|
 //! | `figures` | answers of the cache's socket, made into what is shown |
 //! | `screen` | figures laid out in lines |
+//! | `fit` | whether memory is large enough |
+//! | `history` | the last minute in a line |
+//! | `help` | what the words mean |
 //! | `list` | which caches there are |
 //! | `terminal` | the screen of a terminal, and its keys |
 //! | `watcher` | the thread that asks, so that a cache which hangs does not keep a key from being heard |
 //! | `web` | the same figures for a browser |
 
 mod figures;
+mod fit;
+mod help;
+mod history;
 mod list;
 pub(crate) mod screen;
 pub(crate) mod terminal;
@@ -36,8 +42,8 @@ Examples:
 
 The screen: memory by state; devices with the latency of the reads that a caller waits for, beside the goal; what waits,
 why and for how many ms of a second; the files that have most in memory. docs/WATCH.md explains each word.
-Keys: q quit, s other order of files, space pause, n next cache, c list of caches, + and - interval; in the list up,
-down, enter or a number, esc back.
+Keys: ? what the words mean, q quit, s other order of files, space pause, n next cache, c list of caches, + and - interval;
+in the list up, down, enter or a number, esc back.
 Where there is no terminal that can be drawn on (a pipe, TERM=dumb) it writes lines as `millpond stat` does.
 Exit codes: 0, 1 the cache can't be asked any more, 2 bad command line.";
 

@@ -14,6 +14,8 @@
 //! are filled; wider ones give their room to paths. Sizes without a unit are MiB, and with a `G` GiB.
 
 use super::figures::{Device, Figures, File, Memory, ORDERS, Wait};
+use super::fit;
+use super::history::History;
 use crate::control::percent;
 use millpond::internal::quantity::{micros, number, number_tick, size};
 use millpond_core::units::Bytes;
@@ -38,11 +40,13 @@ pub(super) struct Standing {
     pub(super) has_keys: bool,
     /// What is to be said in place of the keys.
     pub(super) note: Option<String>,
+    /// What was before.
+    pub(super) history: History,
 }
 
 pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 pub(crate) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
-const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+pub(super) const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const CALM: Style = Style::new().fg(Color::Green);
 const HEAD: Style = Style::new().add_modifier(Modifier::REVERSED);
 
@@ -55,7 +59,8 @@ pub(super) fn lines(figures: &Figures, standing: &Standing, width: u16, height: 
     let mut lines = vec![title(figures, standing, width)];
     lines.extend(memory(&figures.memory, width));
     lines.push(rates(figures));
-    lines.push(fit(figures, width));
+    lines.push(fit::line(figures, width));
+    lines.extend(standing.history.line(width).map(Line::from));
     // At 24 lines: title 1, memory 5, devices 4, waits 6, files 7, keys 1. Each of the middle ones gets a part of more.
     let more = height - usize::from(HEIGHT_MIN);
     lines.extend(devices(figures, 2 + more / 8, width));
@@ -147,23 +152,24 @@ fn title(figures: &Figures, standing: &Standing, width: usize) -> Line<'static> 
         ..=1 => format!("every {every} s"),
         caches => format!("cache {}/{caches}, {every} s", standing.number),
     };
-    let mut left = vec![
-        Span::styled("millpond top  ", BOLD),
-        Span::raw(format!(
-            "{} (pid {}), {}, up {}",
-            match &figures.name {
-                // 65 columns are for all else.
-                Some(name) => last_of(name, (width - 65).max(15)),
-                None => first_of(&figures.program, 15),
-            },
-            figures.pid,
-            bytes(figures.memory_bytes),
-            age(figures.age_s)
-        )),
+    let (head, paused) = ("millpond top  ", if standing.is_paused { "  PAUSED" } else { "" });
+    let about = format!(
+        " (pid {}), {}, up {}",
+        figures.pid,
+        bytes(figures.memory_bytes),
+        age(figures.age_s)
+    );
+    let rest = head.len() + about.len() + paused.len() + right.len() + 2;
+    let room = width.saturating_sub(rest).max(8);
+    let name = match &figures.name {
+        Some(name) => last_of(name, room),
+        None => first_of(&figures.program, room),
+    };
+    let left = vec![
+        Span::styled(head, BOLD),
+        Span::raw(name + &about),
+        Span::styled(paused, ALARM),
     ];
-    if standing.is_paused {
-        left.push(Span::styled("  PAUSED", ALARM));
-    }
     ends(left, right, width)
 }
 
@@ -258,25 +264,6 @@ fn rates(figures: &Figures) -> Line<'static> {
     ))
 }
 
-/// Whether memory is large enough, and for which file it is not.
-fn fit(figures: &Figures, width: usize) -> Line<'static> {
-    let fit = &figures.fit;
-    let ratios = format!(
-        "hits {} ({} since the start); ",
-        percent(fit.hit_ratio),
-        percent(fit.hit_ratio_ever)
-    );
-    let Some(file) = &fit.file else {
-        return Line::from(ratios + &fit.verdict);
-    };
-    let (before, after) = ("too small for ", format!(": {}", fit.verdict));
-    let room = width.saturating_sub(ratios.len() + before.len() + after.len());
-    Line::from(vec![
-        Span::raw(ratios),
-        Span::styled(format!("{before}{}{after}", last_of(file, room)), ALARM),
-    ])
-}
-
 fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
     let name = width - 63;
     let mut lines = vec![heading(
@@ -306,7 +293,11 @@ fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
         last += &format!("; {left_out} more devices");
     }
     if let Some(source) = &figures.reads.goal_source {
-        last += &format!("; the goal is {source}");
+        let source = format!("; the goal is {source}");
+        // Not a part of it: `?` has all.
+        if last.len() + source.len() <= width {
+            last += &source;
+        }
     }
     lines.push(Line::from(last));
     lines
@@ -385,7 +376,7 @@ fn waits(waits: &[Wait], most: usize, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// From so many columns on a line of a file has all there is.
+/// From so many columns on a line of a file has all there is; on others the path has the room.
 const WIDTH_ALL: usize = 104;
 
 fn files(figures: &Figures, room: usize, width: usize) -> Vec<Line<'static>> {
@@ -441,7 +432,7 @@ impl File {
     }
 }
 
-/// A narrow screen has no room for what is being written, and has pages on their second chance only in their order.
+/// A narrow screen has no room for what is being written and for ages, and has pages on their second chance only in their order.
 fn file_line(cells: [String; 9], figures: &Figures, width: usize) -> String {
     let [
         resident,
@@ -454,18 +445,24 @@ fn file_line(cells: [String; 9], figures: &Figures, width: usize) -> String {
         second,
         writing,
     ] = cells;
+    let is_wide = width >= WIDTH_ALL;
     let unclean = match () {
-        () if width >= WIDTH_ALL => format!("{dirty:>8} {writing:>8} {second:>10}"),
+        () if is_wide => format!("{dirty:>8} {writing:>8} {second:>10}"),
         () if figures.order == "tagged" => format!("{second:>10}"),
         () => format!("{dirty:>8}"),
     };
-    format!("{resident:>9} {unclean} {hits:>5} {refaults:>8} {evicted:>7} {back:>7} {more:>8}  ")
+    let ages = if is_wide {
+        format!("{evicted:>7} {back:>7} ")
+    } else {
+        String::new()
+    };
+    format!("{resident:>9} {unclean} {hits:>5} {refaults:>8} {ages}{more:>9}  ")
 }
 
 fn keys_line(figures: &Figures, width: usize) -> Line<'static> {
     let next = ORDERS.iter().position(|(name, _)| *name == figures.order);
     let next = ORDERS[next.map_or(0, |at| (at + 1) % ORDERS.len())].1;
-    let keys = format!("q quit  s by {next}  space pause  n next cache  c caches  + - interval");
+    let keys = format!("? help  q quit  s by {next}  space pause  n next cache  c caches  + -");
     heading(keys, width)
 }
 

@@ -9,10 +9,11 @@
 //! itself is gone the program ends, wherever it is.
 
 use super::figures::{Figures, ORDERS};
+use super::history::History;
 use super::list::{Fetching, Found, List, Purpose};
 use super::screen::{self, HEIGHT_MIN, Standing, WIDTH_MIN};
 use super::watcher::{self, Orders, Update};
-use super::{TopArgs, sockets};
+use super::{TopArgs, help, sockets};
 use crate::failure::Failure;
 use crate::signals::Signals;
 use ratatui::Frame;
@@ -118,6 +119,9 @@ pub(super) struct App {
     orders: Sender<Orders>,
     order: Orders,
     pub(super) figures: Option<Figures>,
+    history: History,
+    /// What the words mean, instead of a cache.
+    is_help: bool,
     /// The list of caches instead of a cache.
     pub(super) list: Option<List>,
     fetching: Option<Fetching>,
@@ -151,6 +155,8 @@ impl App {
             orders,
             order,
             figures: None,
+            history: History::default(),
+            is_help: false,
             list: None,
             fetching: None,
             is_watching: false,
@@ -208,7 +214,7 @@ impl App {
                         // What was on its way when another cache was chosen is not shown.
                         if figures.socket == self.order.socket.display().to_string() {
                             self.heard = Instant::now();
-                            self.figures = Some(*figures);
+                            self.take(*figures);
                             is_due = true;
                         }
                     }
@@ -224,6 +230,12 @@ impl App {
                 }
             }
         }
+    }
+
+    /// New figures.
+    pub(super) fn take(&mut self, figures: Figures) {
+        self.history.add(&figures);
+        self.figures = Some(figures);
     }
 
     fn send(&self) {
@@ -278,6 +290,12 @@ impl App {
         let next = match (key.code, &self.list) {
             (KeyCode::Char('q'), _) => return Next::Quit,
             (KeyCode::Char('c' | 'd'), _) if is_control => return Next::Quit,
+            (KeyCode::Char('?' | 'h'), None) | (KeyCode::Esc, None)
+                if self.is_help || key.code != KeyCode::Esc =>
+            {
+                self.is_help ^= true;
+                Next::Draw
+            }
             (KeyCode::Esc, Some(_)) if self.is_watching => {
                 self.list = None;
                 Next::Draw
@@ -362,6 +380,10 @@ impl App {
         let text = match (&self.list, &self.figures) {
             _ if area.width < WIDTH_MIN || area.height < HEIGHT_MIN => too_small(area.width, area.height),
             (Some(list), _) => list.text(self.is_watching, self.note.as_deref(), area.width),
+            (None, Some(figures)) if self.is_help => {
+                let (width, height) = (usize::from(area.width), usize::from(area.height));
+                Text::from(help::lines(figures, width, height))
+            }
             (None, Some(figures)) => {
                 let standing = Standing {
                     is_paused: self.order.is_paused,
@@ -370,6 +392,7 @@ impl App {
                     interval_s: self.order.interval.as_secs_f64(),
                     has_keys: true,
                     note: self.said(),
+                    history: self.history.clone(),
                 };
                 Text::from(screen::lines(figures, &standing, area.width, area.height))
             }

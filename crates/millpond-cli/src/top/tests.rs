@@ -49,7 +49,7 @@ fn args(line: &str) -> TopArgs {
 fn app() -> App {
     let (orders, _) = mpsc::channel();
     let mut app = App::new(&args(""), vec![PathBuf::from(SOCKET)], orders);
-    app.figures = Some(Figures::of(&before(), &after()));
+    app.take(Figures::of(&before(), &after()));
     app
 }
 
@@ -81,6 +81,55 @@ fn the_documents_screen_is_the_stored_one() {
 }
 
 #[test]
+fn nothing_is_cut_at_80_columns_and_the_last_minute_has_a_line() {
+    let mut app = app();
+    let mut figures = Figures::of(&before(), &after());
+    figures.age_s += 1.0;
+    figures.name = Some("/mnt/of/all/places/pond".into());
+    figures.files[0].path = "/mnt/of/all/places/pond/db/main.sqlite".into();
+    figures.fit.file = Some(figures.files[0].path.clone());
+    app.take(figures);
+    let shown = shown(&app, 80, 24);
+    assert!(shown.contains("1 min: p99 ") && shown.contains('█'), "{shown}");
+    let cut: Vec<_> = shown.lines().filter(|line| line.contains('…')).collect();
+    assert!(cut.iter().all(|line| line.contains("db/main.sqlite")), "{shown}");
+    assert!(
+        shown.contains("/mnt/of/all/places/pond (pid") && shown.contains("too small for main.sqlite"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_question_mark_shows_what_the_words_mean_and_where_the_goal_comes_from() {
+    use super::terminal::Next::{Draw, Quit};
+    let mut app = app();
+    assert_eq!(key(&mut app, KeyCode::Char('?')), Draw);
+    let help = shown(&app, 80, 24);
+    for words in [
+        "refaults",
+        "second chance",
+        "transit",
+        "ms/s",
+        "wants",
+        "? this",
+        "goal",
+        "for reads 60.0 ms",
+    ] {
+        assert!(help.contains(words), "{words} is not in\n{help}");
+    }
+    for (height, lines) in [(24, 24), (40, 40)] {
+        assert_eq!(shown(&app, 80, height).lines().count(), lines);
+    }
+    assert!(
+        !help.contains('…') && help.lines().all(|line| line.chars().count() <= 80),
+        "{help}"
+    );
+    assert_eq!(key(&mut app, KeyCode::Esc), Draw);
+    assert!(shown(&app, 80, 24).contains("? help"));
+    assert_eq!(key(&mut app, KeyCode::Esc), Quit);
+}
+
+#[test]
 fn a_larger_terminal_shows_more_and_no_line_is_wider_than_it() {
     let figures = Figures::of(&before(), &after());
     let standing = Standing {
@@ -89,7 +138,7 @@ fn a_larger_terminal_shows_more_and_no_line_is_wider_than_it() {
         interval_s: 0.5,
         has_keys: true,
         is_paused: true,
-        note: None,
+        ..Standing::default()
     };
     for (width, height) in [(80, 24), (81, 25), (100, 40), (200, 60), (500, 200)] {
         let lines = lines(&figures, &standing, width, height);

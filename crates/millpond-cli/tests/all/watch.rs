@@ -253,7 +253,8 @@ fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
         "millpond top  ",
         "DEVICE ",
         "WAITS ",
-        "FILE (by in memory)",
+        "FILE (",
+        "by in memory)",
         "clean-0",
     ] {
         assert!(screen.contains(part), "{part} is not in\n{screen}");
