@@ -52,7 +52,7 @@ pub(crate) struct MountArgs {
     /// Serve in the background.
     #[arg(long)]
     daemon: bool,
-    /// In the background, do not say that it serves.
+    /// In the background, print nothing unless it fails: what there is to say is in the log.
     #[arg(long, requires = "daemon")]
     quiet: bool,
     /// Write the number of the process that serves into this file; it is removed at the end.
@@ -169,6 +169,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
         (Some(log), true) => (Some(log.open()?), None),
         (None, true) => match log::Syslog::open()? {
             Some((log, syslog)) => (Some(log), Some(syslog)),
+            None if args.quiet => (Some(nowhere()?), None),
             None => {
                 say!(
                     "millpond mount: there is no system log here (/dev/log), so that what can't be written later is \
@@ -205,18 +206,8 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
     };
     signals::outlive_long_files()?;
     let mount = Mount::new(&args.options())?;
-    for notice in mount.notices() {
-        say!("millpond mount: {notice}");
-    }
-    if let Some(address) = mount.cache().and_then(PageCache::metrics_address) {
-        say!("millpond mount: metrics are at http://{address}/metrics");
-    }
-    if !args.quiet
-        && let Some(cache) = mount.cache()
-        && let Some((goal, source)) = cache.inspect_goal().zip(cache.goal_source())
-    {
-        let ms = goal.goal.0 as f64 / 1e6;
-        say!("millpond mount: the goal for reads is {ms:.1} ms: {source}");
+    if !args.quiet {
+        say_how_it_is(&mount);
     }
     let pid_file = args.pid_file.as_deref().map(PidFile::write).transpose()?;
     let point = mount.point().as_os_str().as_bytes();
@@ -226,6 +217,10 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
             let _ = std::env::set_current_dir("/");
             daemon::serves(point)?;
             leave_terminal(&log)?;
+            if args.quiet {
+                // In the log, and nowhere else.
+                say_how_it_is(&mount);
+            }
         }
         None => {
             io::stdout().write_all(&[point, b"\n"].concat())?;
@@ -251,6 +246,22 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
     }
     say!("millpond mount: {point} has ended, everything is on the disk");
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the host does not allow, and where things are.
+fn say_how_it_is(mount: &Mount) {
+    for notice in mount.notices() {
+        say!("millpond mount: {notice}");
+    }
+    if let Some(address) = mount.cache().and_then(PageCache::metrics_address) {
+        say!("millpond mount: metrics are at http://{address}/metrics");
+    }
+    if let Some(cache) = mount.cache()
+        && let Some((goal, source)) = cache.inspect_goal().zip(cache.goal_source())
+    {
+        let ms = goal.goal.0 as f64 / 1e6;
+        say!("millpond mount: the goal for reads is {ms:.1} ms: {source}");
+    }
 }
 
 /// Until it is unmounted, by whomever.
@@ -317,9 +328,8 @@ fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
         let code = child.wait()?.code().and_then(|code| u8::try_from(code).ok());
         return Ok(ExitCode::from(code.filter(|&code| code > 0).unwrap_or(1)));
     };
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(&[&point, &b"\n"[..]].concat())?;
     if !args.quiet {
+        io::stdout().write_all(&[&point, &b"\n"[..]].concat())?;
         say!(
             "millpond mount: process {} serves {} in the background; `millpond umount` ends it",
             child.id(),

@@ -233,14 +233,24 @@ impl fmt::Debug for Bytes {
     }
 }
 
+/// As people write sizes: exact where that takes no more than four digits, else three of them, to the nearest.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
         let n = self.0;
-        match n {
-            _ if n >= 1 << 30 && n.is_multiple_of(1 << 30) => write!(f, "{} GiB", n >> 30),
-            _ if n >= 1 << 20 && n.is_multiple_of(1 << 20) => write!(f, "{} MiB", n >> 20),
-            _ if n >= 1 << 10 && n.is_multiple_of(1 << 10) => write!(f, "{} KiB", n >> 10),
-            _ => write!(f, "{n} B"),
+        let is_exact = |shift: u32| n >= 1 << shift && n.is_multiple_of(1 << shift) && n >> shift < 10_000;
+        if let Some((unit, shift)) = UNITS.into_iter().find(|&(_, shift)| is_exact(shift)) {
+            return write!(f, "{} {unit}", n >> shift);
+        }
+        let large = UNITS.into_iter().find(|&(_, shift)| n >= 1 << shift);
+        let Some((unit, shift)) = large.filter(|_| n > 99_999) else {
+            return write!(f, "{n} B");
+        };
+        let in_parts = |parts: u128| (u128::from(n) * parts + (1 << (shift - 1))) >> shift;
+        match (in_parts(100), in_parts(10)) {
+            (n @ ..1000, _) => write!(f, "{}.{:02} {unit}", n / 100, n % 100),
+            (_, n @ ..1000) => write!(f, "{}.{} {unit}", n / 10, n % 10),
+            _ => write!(f, "{} {unit}", in_parts(1)),
         }
     }
 }
@@ -379,6 +389,21 @@ mod tests {
         assert_eq!(key.file(), FileId(0xabcde));
         assert_eq!(key.index(), PageIndex(0x12_3456_789a));
         assert_eq!(PageKey::from_bits(key.to_bits()), key);
+    }
+
+    #[test]
+    fn sizes_are_written_as_people_write_them() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (4095, "4095 B"),
+            (4 << 10, "4 KiB"),
+            (1000 << 20, "1000 MiB"),
+            (24_684_096 << 10, "23.5 GiB"),
+            (10_485_759, "10.0 MiB"),
+            (1 << 50, "1024 TiB"),
+        ] {
+            assert_eq!(alloc::format!("{}", Bytes(bytes)), text);
+        }
     }
 
     #[test]

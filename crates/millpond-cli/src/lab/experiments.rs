@@ -76,7 +76,7 @@ Examples:
   millpond lab run gorman2011 --on kernel,engine --device hdd    the same loads on today's kernel and the engine, as root
   millpond lab run kim2020 --on sim --workload toy-detect,hot-cold    what comes back from swap, patch by patch
   millpond lab run kim2020 --on kernel,engine --device sata-ssd --workload hot-cold,ebizzy-2048-0.7-1    as root
-  millpond lab run policies --traces folder                misses of ten policies on recorded traces, and the gap each leaves
+  millpond lab run policies --traces folder                misses of eleven policies on recorded traces, and the gap each leaves
   millpond lab run policies --workload zipf --scale 1000 --sizes 0.3,3,60
   millpond lab run mapped                                  mmap, File::map and page() on four times the memory, as root
   millpond lab run mapped --memory 1G --scale 1 --variant random,mapping,in-thread --workload uniform-1,zipf-8

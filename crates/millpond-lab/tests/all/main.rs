@@ -2,6 +2,7 @@
 
 mod arrows;
 mod bound;
+mod counts;
 mod kim2020;
 mod libcachesim;
 mod memory_auto;

@@ -20,6 +20,7 @@ use crate::host::addresses::Limited;
 use crate::observe::events;
 use crate::observe::history::{By, Change, History, SettingChange, limit_changes};
 use crate::settings::{Memory, SETTINGS, Setting, Settings};
+use crate::size::apart;
 use millpond_core::event::Event;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, PageCount};
@@ -207,8 +208,8 @@ impl Cache {
         let frames = crate::engine::budget::frames(budget.memory, engine.page_size, budget.reserved)?;
         let frames_max = crate::frames::table::Memory::frames_max(engine.table.memory());
         if frames.0 > u64::from(frames_max) {
-            let max = PageCount(u64::from(frames_max)).to_bytes(engine.page_size);
-            let value = budget.memory.to_string();
+            let max = PageCount(u64::from(frames_max)).to_bytes(engine.page_size).0;
+            let (value, max) = (apart(budget.memory.0, max), apart(max, budget.memory.0));
             let allowed = match Limited::now() {
                 None => format!("up to {max}"),
                 Some(limited) => format!(

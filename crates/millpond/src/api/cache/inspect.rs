@@ -12,7 +12,7 @@ impl PageCache {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let cache = millpond::PageCache::builder().memory(64 << 20).build()?;
     /// for limit in cache.inspect_limits() {
-    ///     println!("{limit}"); // dirty.hard 3230 pages (12920 KiB) = 20 % of 15946 dirtyable, 256 (1 MiB) to 14950 (dirty.ceiling); 20 % set 0.0 s ago
+    ///     println!("{limit}"); // dirty.hard 3230 pages (12.6 MiB) = 20 % of 15946 dirtyable, 256 (1 MiB) to 14950 (dirty.ceiling); 20 % set 0.0 s ago
     /// }
     /// # Ok(())
     /// # }
