@@ -43,7 +43,7 @@ impl Device for Shared {
     fn transfer(&self, request: &Request) -> io::Result<usize> {
         let read = self.reads.fetch_add(1, Ordering::SeqCst);
         let is_busy = self.is_busy.load(Ordering::SeqCst);
-        if is_busy && read % 4 > 0 {
+        if is_busy && !read.is_multiple_of(4) {
             // What the device takes; nothing waits for it to have passed.
             std::thread::sleep(Duration::from_millis(5));
         }
