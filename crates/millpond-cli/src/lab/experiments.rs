@@ -12,7 +12,7 @@ use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
 use millpond_lab::backend::BACKENDS;
 use millpond_lab::experiment::{
-    self, EXPERIMENTS, axboe2016, dillon2000, gorman2011, hills2015, kim2020, mapped, policies,
+    self, EXPERIMENTS, Experiment, axboe2016, dillon2000, gorman2011, hills2015, kim2020, mapped, policies,
 };
 use millpond_lab::program::Program;
 use millpond_lab::report::{Report, html, json, table};
@@ -151,8 +151,8 @@ struct RunArgs {
     /// Of policies: sizes of memory in percent of a trace's pages, separated by commas. Default: 1,10,25.
     #[arg(long, value_delimiter = ',', value_name = "PERCENT")]
     sizes: Vec<f64>,
-    /// Print more, separated by commas: post (as the post shows it, the post's own beside it), reasons (axboe2016: why the
-    /// device was asked), trace (gorman2011: what reclaim met and did), lists (kim2020: every page of the post's examples).
+    /// Print more, separated by commas: post (the post's own numbers beside ours, or where they are), reasons (axboe2016: why
+    /// the device was asked), trace (gorman2011: what reclaim met and did), lists (kim2020: every page of the post's examples).
     #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = ["post", "reasons", "trace", "lists"])]
     table: Vec<String>,
     /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
@@ -224,7 +224,7 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
         output::check("--json", path)?;
     }
     let report_path = report_path(args, experiment.name)?;
-    args.check_tables(experiment.name)?;
+    args.check_tables(experiment)?;
     let signals = Signals::catch()?;
     let report = {
         let mut bar = Bar::new(&signals);
@@ -246,11 +246,12 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
         },
         (error, None) => error.into(),
     })?;
-    write_results(args, &report, &report_path, json_to_stdout)
+    write_results(args, experiment, &report, &report_path, json_to_stdout)
 }
 
 fn write_results(
     args: &RunArgs,
+    experiment: &Experiment,
     report: &Report,
     report_path: &Path,
     json_to_stdout: bool,
@@ -265,7 +266,12 @@ fn write_results(
     }
     write!(stdout, "{}", table::text_within(report, output::width()))?;
     for name in &args.table {
-        write!(stdout, "\n{}", table::appendices(report, name))?;
+        match table::appendices(report, name) {
+            none if none.is_empty() && name == "post" => {
+                writeln!(stdout, "\n{}", experiment.numbers_of_the_post)?;
+            }
+            tables => write!(stdout, "\n{tables}")?,
+        }
     }
     if let Some(path) = &args.json {
         output::write(path, &|to| json::write(&report.metrics, to))
@@ -311,21 +317,13 @@ impl RunArgs {
     }
 
     /// Whether the experiment has the tables that are to be printed.
-    fn check_tables(&self, name: &str) -> Result<(), Failure> {
-        let has: &[&str] = match name {
-            "gorman2011" => &gorman2011::TABLES,
-            "kim2020" => &kim2020::TABLES,
-            "hills2015" | "dillon2000" | "policies" | "mapped" => &[],
-            _ => &axboe2016::TABLES,
-        };
-        match self.table.iter().find(|table| !has.contains(&table.as_str())) {
+    fn check_tables(&self, experiment: &Experiment) -> Result<(), Failure> {
+        let has = || std::iter::once("post").chain(experiment.tables.iter().copied());
+        match self.table.iter().find(|table| !has().any(|name| name == *table)) {
             Some(table) => Err(LabError::UnknownName {
                 what: "table",
                 value: table.clone(),
-                allowed: match has {
-                    [] => "none: this experiment prints its own".into(),
-                    _ => has.join(", "),
-                },
+                allowed: has().collect::<Vec<_>>().join(", "),
             }
             .into()),
             None => Ok(()),

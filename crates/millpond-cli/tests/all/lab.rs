@@ -448,3 +448,22 @@ fn a_worker_that_gets_no_request_says_what_it_is() {
         stderr(&output)
     );
 }
+
+/// An experiment whose post has no table of its own says where the numbers are.
+#[test]
+fn every_experiment_takes_the_posts_table() {
+    let dir = scratch();
+    let report = dir.path().join("report.html");
+    let line = "lab run hills2015 --on sim --workload post-numbers --table post --report";
+    let ran = Command::new(env!("CARGO_BIN_EXE_millpond"))
+        .args(line.split(' '))
+        .arg(&report)
+        .output()
+        .unwrap();
+    let said = text(&ran.stdout);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert!(
+        said.contains("The post's numbers are in two of the tables above"),
+        "{said}"
+    );
+}

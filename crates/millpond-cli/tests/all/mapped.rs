@@ -106,7 +106,10 @@ fn what_has_no_addresses_is_refused() {
             "it has no addresses; kernel and engine have",
         ),
         ("lab run mapped --device hdd", "needs a real disk"),
-        ("lab run mapped --table post", "unknown table `post`"),
+        (
+            "lab run mapped --table lists",
+            "unknown table `lists`; allowed: post",
+        ),
         (
             "lab run mapped --on kernel --variant page",
             "no row is both among --on and among --variant",

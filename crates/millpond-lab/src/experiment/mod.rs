@@ -48,6 +48,10 @@ pub struct Experiment {
     pub name: &'static str,
     /// The post.
     pub post: &'static str,
+    /// Where the post's own numbers are, if `--table post` has no table for a run: a sentence.
+    pub numbers_of_the_post: &'static str,
+    /// What `--table` takes besides `post`.
+    pub tables: &'static [&'static str],
     /// What it shows.
     pub shows: &'static str,
     /// The variants of the simulator and the engine.

@@ -33,6 +33,17 @@ pub fn percent_more(value: f64, base: f64) -> String {
     }
 }
 
+/// "17.5 % less", "3.2 % more", "as much" (within a twentieth of a percent).
+pub fn change(value: f64, base: f64) -> String {
+    let percent = (value / base - 1.0) * 100.0;
+    match percent {
+        _ if !percent.is_finite() => "incomparably more".into(),
+        _ if percent.abs() < 0.05 => "as much".into(),
+        _ if percent > 0.0 => format!("{percent:.1} % more"),
+        _ => format!("{:.1} % less", -percent),
+    }
+}
+
 /// Whether the runs of two metrics overlap: then their medians differ by no more than runs of one of them do.
 /// Single runs say nothing about that and count as apart.
 pub fn overlap(a: &Metric, b: &Metric) -> bool {
@@ -71,6 +82,9 @@ mod tests {
         assert_eq!(percent_more(89.4, 66.3), "35% more");
         assert_eq!(percent_more(66.0, 66.1), "as much");
         assert_eq!(percent_more(50.0, 100.0), "50% less");
+        assert_eq!(change(82.5, 100.0), "17.5 % less");
+        assert_eq!(change(103.2, 100.0), "3.2 % more");
+        assert_eq!(change(100.04, 100.0), "as much");
     }
 
     #[test]

@@ -28,9 +28,6 @@ mod verdict;
 
 pub use options::Options;
 
-/// What can be printed on request, beside the report.
-pub const TABLES: [&str; 2] = [post::NAME, reasons::NAME];
-
 /// The workload that has no reader.
 pub const WRITERS_ALONE: &str = Phase::WritersAlone.name();
 pub use published::{PUBLISHED, Published, published};
@@ -58,6 +55,8 @@ use std::time::{Duration, Instant};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "axboe2016",
     post: "Jens Axboe, \"Make background writeback not suck\" v3, March 2016",
+    numbers_of_the_post: "The post's tables are of its writers beside its reader: `--workload writers-and-reader` runs them.",
+    tables: &[reasons::NAME],
     shows: "50 files are written and synced beside one reader: read latency, read rate, the writers' time",
     variants: &[
         "off", "v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency", "bytes", "goal",

@@ -46,6 +46,8 @@ pub const DEADLOCK: &str = "deadlock";
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dillon2000",
     post: "Matthew Dillon, \"Interesting item came up while working on FreeBSD's pageout daemon\", December 2000",
+    numbers_of_the_post: "The post has the load of its news server in words, and no table: the line \"news, the post of 2000\" has it, beside the loads above.",
+    tables: &[],
     shows: "a news server close to thrashing: when dirty pages are written, how much may be on its way, whose the last frames are",
     variants: &options::VARIANTS,
     workloads: &[NEWS, SATURATED, BUDGETS, IN_TRANSIT, DEADLOCK],

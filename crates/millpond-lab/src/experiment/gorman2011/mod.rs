@@ -38,13 +38,12 @@ pub const FS_MARK: &str = "fs_mark";
 /// The streaming write through a mapping.
 pub const MICRO: &str = "micro";
 
-/// What can be printed on request, beside the report.
-pub const TABLES: [&str; 2] = [post::NAME, trace::NAME];
-
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "gorman2011",
     post: "Mel Gorman, \"Reduce filesystem writeback from page reclaim (again)\", July 2011",
+    numbers_of_the_post: "The post's tables are of fs_mark and micro.",
+    tables: &[trace::NAME],
     shows: "files are written on a small machine: what reclaim scans, writes and waits for, patch by patch",
     variants: &options::VARIANTS,
     workloads: &[FS_MARK, MICRO],

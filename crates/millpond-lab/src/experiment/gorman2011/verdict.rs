@@ -2,6 +2,7 @@
 
 use super::published::published;
 use super::{FS_MARK, MICRO};
+use crate::report::words::change;
 use millpond::internal::quantity::{number, seconds};
 
 /// The sentences of a load. `of`: a system's metric.
@@ -72,13 +73,12 @@ fn efficiency(of: Of<'_>, posted: Of<'_>) -> Option<String> {
 fn time(workload: &str, of: Of<'_>, posted: Of<'_>) -> Option<String> {
     let (before, after) = ends(of, "elapsed_seconds")?;
     let (post_before, post_after) = ends(posted, "elapsed_seconds")?;
-    let change = |before: f64, after: f64| 100.0 * (after / before - 1.0);
     Some(format!(
-        "{workload} took {} before and {} after, {:+.1}% (the post: {:+.1}%).",
+        "{workload} took {} before and {} after, {} (the post: {}).",
         seconds(before),
         seconds(after),
-        change(before, after),
-        change(post_before, post_after)
+        change(after, before),
+        change(post_after, post_before)
     ))
 }
 
@@ -125,7 +125,7 @@ mod tests {
             sentences[1]
         );
         assert!(
-            sentences[2].ends_with("-7.2% (the post: -7.2%)."),
+            sentences[2].ends_with("7.2 % less (the post: 7.2 % less)."),
             "{}",
             sentences[2]
         );

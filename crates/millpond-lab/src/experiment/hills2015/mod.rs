@@ -39,6 +39,8 @@ use std::path::{Path, PathBuf};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hills2015",
     post: "Mark Hills, \"Write throughput impaired by touching dirty_ratio\", June 2015",
+    numbers_of_the_post: "The post's numbers are in two of the tables above, beside ours: \"The post's machine in numbers\" and \"dd on the post's machine\"; `--workload post-numbers,post-dd` runs these alone.",
+    tables: &[],
     shows: "limits on dirty pages that are low, or touched all the time: the writer's rate and its longest wait",
     variants: &["bug404", "fixed", "millpond"],
     workloads: &[NUMBERS, DD, LIMITS, STORM, FOUR],

@@ -3,6 +3,7 @@
 use super::{CALM_RUN, DD, EXPERIMENT, HARD, NUMBERS, Options, STORM_RUN, answer, charts, dd, numbers};
 use crate::backend::Row;
 use crate::report::table::label;
+use crate::report::words::change;
 use crate::report::{Cell, Metric, Report, RowName, Runs, Table, TableRow, lookup};
 use crate::setup::Device;
 use millpond::internal::quantity::{micros, number};
@@ -216,6 +217,10 @@ fn limits_in_words(row: &Row, name: &RowName, names: &[RowName], metrics: &[Metr
 fn storm_in_words(name: &RowName, names: &[RowName], metrics: &[Metric]) -> Option<String> {
     let of = |workload, metric| lookup(metrics, name, workload, metric).map(|m| m.value);
     let (calm, storm) = (of(CALM_RUN, RATE)?, of(STORM_RUN, RATE)?);
+    let compared = match change(storm, calm) {
+        same if same == "as much" => format!("{same} as"),
+        other => format!("{other} than"),
+    };
     let left = match of(STORM_RUN, "limits_left_behind") {
         Some(0.0) => "; afterwards the limits are those of a fresh cache with the last settings",
         Some(_) => "; AFTERWARDS THE LIMITS ARE NOT those of a fresh cache",
@@ -230,11 +235,10 @@ fn storm_in_words(name: &RowName, names: &[RowName], metrics: &[Metric]) -> Opti
         _ => String::new(),
     };
     Some(format!(
-        "{}: with {} touches of the limits while it writes it has {} MB/s, {:+.1} % of what it has without{longest}{left}.",
+        "{}: with {} touches of the limits while it writes it has {} MB/s, {compared} without{longest}{left}.",
         label(name, names),
         number(of(STORM_RUN, "settings_touched")?),
-        number(storm),
-        100.0 * (storm / calm - 1.0)
+        number(storm)
     ))
 }
 

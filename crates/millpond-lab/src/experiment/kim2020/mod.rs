@@ -42,13 +42,12 @@ use crate::report::Report;
 use crate::watch::Watch;
 use crate::workload::kim2020::WORKLOADS;
 
-/// What can be printed on request, beside the report.
-pub const TABLES: [&str; 1] = [report::TABLE];
-
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kim2020",
     post: "Joonsoo Kim, \"workingset protection/detection on the anonymous LRU list\", February 2020",
+    numbers_of_the_post: "The post's numbers stand beside ours in the tables of ebizzy and in the sentence about hot-cold; its two examples are lists, which `--table lists` prints.",
+    tables: &[report::TABLE],
     shows: "memory is larger than memory: which pages go to swap, and what of them comes back",
     variants: &options::VARIANTS,
     workloads: &WORKLOADS,

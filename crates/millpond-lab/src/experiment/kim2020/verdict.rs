@@ -1,6 +1,7 @@
 //! What the numbers say, in plain sentences, with the post's beside them.
 
 use super::published::{SEVEN_STEPS, SIZES, SKEWS, THREADS, throughput};
+use crate::report::words::change;
 use millpond::internal::quantity::number;
 
 type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
@@ -26,15 +27,15 @@ fn seven_steps(of: Of<'_>) -> Option<String> {
     let [[post_base, _], [post_patched, _]] = SEVEN_STEPS;
     let optimum = of("hot-cold", "bounds", "misses_optimum_pages")?;
     Some(format!(
-        "hot-cold: {} pages came back from swap in Linux 5.5, {} with protection alone and {} with detection: {:+.1}% (the post: {} \
-         and {}, {:+.1}%); not fewer than {} could have.",
+        "hot-cold: {} pages came back from swap in Linux 5.5, {} with protection alone and {} with detection, {} (the post: {} \
+         and {}, {}); not fewer than {} could have.",
         number(base),
         number(protect),
         number(detect),
-        percent(base, detect),
+        change(detect, base),
         number(post_base),
         number(post_patched),
-        percent(post_base, post_patched),
+        change(post_patched, post_base),
         number(optimum)
     ))
 }

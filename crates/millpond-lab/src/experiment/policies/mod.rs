@@ -27,6 +27,8 @@ use std::path::{Path, PathBuf};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "policies",
     post: "none: eleven policies of 1966 to 2026, Millpond's among them",
+    numbers_of_the_post: "This experiment is of no post.",
+    tables: &[],
     shows: "misses on recorded traces: how much of LRU's gap to the optimum each policy of replacement leaves",
     variants: &[
         "clock",
