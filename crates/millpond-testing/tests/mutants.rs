@@ -12,6 +12,7 @@ use millpond::settings::SETTINGS;
 use millpond::trace::{Trace, What};
 use millpond::units::PageSize;
 use millpond::{OpenOptions, PageCache};
+use millpond_playground::link::Link;
 use millpond_sim::traces::{Columns, Format, Ids, Options, parse};
 use millpond_testing::mutants::check;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -182,6 +183,34 @@ fn recordings_are_read_as_far_as_they_are_whole() {
                 if let Some(why) = &trace.torn {
                     says_something(why);
                 }
+            }
+        },
+    );
+}
+
+#[test]
+fn links_of_the_playground_are_read_and_written_as_they_are_or_refused() {
+    let samples = texts(&[
+        "#scene=gorman2011&rule=vanilla&load=fs-mark&seed=3&at=9000000000",
+        "scene=axboe2016&wb_percent=25&seed=5&scale=50&at=4000000000",
+        "scene=kim2020%26patches%3Dlinux-5.5%2Banon&example=detection",
+        "scene=dillon2000&rule=two-laps",
+        "scene=hills2015&ratio=30&seed=1&at=21500000000",
+        "scene=swarm&seed=42",
+        "",
+    ]);
+    let words = [
+        "scene=", "seed=", "at=", "scale=", "rule=", "&", "=", "%", "%2", "%26", "#",
+    ];
+    check(
+        "links_of_the_playground_are_read_and_written_as_they_are_or_refused",
+        &samples,
+        &words,
+        |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            match Link::parse(&text) {
+                Ok(link) => assert_eq!(Link::parse(&link.to_string()), Ok(link), "{text:?}"),
+                Err(why) => says_something(&why),
             }
         },
     );

@@ -62,7 +62,9 @@ fn unpacked(bytes: Vec<u8>, most: u64) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millpond_testing::mutants::check;
     use proptest::prelude::*;
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     #[test]
     fn packed_files_are_unpacked_and_not_beyond_what_there_is_memory_for() {
@@ -99,6 +101,33 @@ mod tests {
     }
 
     const MOST: u64 = 1 << 20;
+
+    /// Mutants of frames: raw, compressed, with what is skipped, and one after the other.
+    #[test]
+    fn mutants_of_packed_files_are_unpacked_or_refused_within_their_bound() {
+        let pages: Vec<u8> = (0..4000_u32).flat_map(|n| (n * n % 61).to_le_bytes()).collect();
+        let compressed = compress_to_vec(&pages[..], CompressionLevel::Fastest);
+        let raw = raw_frame(b"7\n3\n7\n");
+        let skipped = [0x5e, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9];
+        // A window of 2^41 bytes, as its head says: exponent 31.
+        let large_window = [0x28, 0xb5, 0x2f, 0xfd, 0, 31 << 3, 1, 0, 0];
+        let samples = [
+            compressed.clone(),
+            raw.clone(),
+            [&skipped[..], &raw[..], &compressed[..]].concat(),
+            large_window.to_vec(),
+        ];
+        assert_eq!(unpacked(compressed, MOST), Ok(pages));
+        check(
+            "traces::tests::mutants_of_packed_files_are_unpacked_or_refused_within_their_bound",
+            &samples,
+            &[],
+            |bytes| match unpacked(bytes.to_vec(), MOST) {
+                Ok(unpacked) => assert!(unpacked.len() as u64 <= MOST, "{} bytes", unpacked.len()),
+                Err(why) => assert!(why.len() > 10, "the error is {why:?}"),
+            },
+        );
+    }
 
     proptest! {
         #[test]
