@@ -181,16 +181,18 @@ fn ms(span: Nanos) -> String {
 
 /// A write was held back in front of a device.
 pub(crate) fn held_back(now: Instant, reason: Reason, device: &DeviceLook, disk: &DiskLook) -> Note {
+    let now_there = kib(device.in_transit.0);
     let limit = match device.in_transit_limit {
-        Some(limit) => format!(
-            "{} of at most {} are in transit",
-            kib(device.in_transit.0),
+        // A limit that has fallen does not call back what is on its way.
+        Some(limit) if device.in_transit > limit => format!(
+            "{now_there} are in transit, and since reads became slow only {} may be: no write follows until fewer are",
             kib(limit.0)
         ),
-        None => format!(
-            "{} in transit is as many requests as this rule allows beside reads",
-            kib(device.in_transit.0)
+        Some(limit) => format!(
+            "{now_there} are in transit, of {} that may be, and it does not fit",
+            kib(limit.0)
         ),
+        None => format!("{now_there} in transit is as many requests as this rule allows beside reads"),
     };
     let reads = match (disk.reads, device.read_p99, device.goal) {
         (_, Some(p99), Some(goal)) => {

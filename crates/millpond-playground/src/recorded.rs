@@ -1,5 +1,7 @@
 //! A trace of the reader's own: what policies of replacement would have missed on it.
 
+mod why;
+
 use millpond_sim::policy::{Model, Use};
 use millpond_sim::traces::{self, Options};
 use serde::Serialize;
@@ -24,6 +26,15 @@ struct About {
 /// The names of all policies, the optimum first.
 pub fn models() -> Vec<&'static str> {
     Model::ALL.map(Model::title).into()
+}
+
+fn model_of(number: usize) -> Model {
+    Model::ALL[number.min(Model::ALL.len() - 1)]
+}
+
+/// Frames that a model can have.
+fn in_range(frames: u64) -> u64 {
+    frames.clamp(1, (1 << 31) - 1)
 }
 
 impl Recorded {
@@ -58,12 +69,17 @@ impl Recorded {
 
     /// Misses of the policy of this number with so many frames, at least one.
     pub fn misses(&self, model: usize, frames: u64) -> u64 {
-        let model = Model::ALL[model.min(Model::ALL.len() - 1)];
+        let model = model_of(model);
         let never = &mut |_: f64| Ok::<(), std::convert::Infallible>(());
-        match model.misses(&self.uses, frames.clamp(1, (1 << 31) - 1), never) {
+        match model.misses(&self.uses, in_range(frames), never) {
             Ok(misses) => misses,
             Err(never) => match never {},
         }
+    }
+
+    /// Why the policy of this number misses less than Millpond with so many frames, in a few sentences.
+    pub fn why(&self, better: usize, frames: u64) -> String {
+        why::why(&self.uses, model_of(better), in_range(frames))
     }
 }
 

@@ -10,8 +10,10 @@ use serde::Serialize;
 pub struct Step {
     /// As links write it.
     pub name: &'static str,
-    /// What it means, in a sentence.
+    /// What it means, in a sentence; empty if its name says it.
     pub about: &'static str,
+    /// The moment to go to when a reader chooses it, in milliseconds; 0: stay.
+    pub opens_at_ms: u64,
 }
 
 /// A setting: the one that the post is about, as a slider, or which of the post's loads is run.
@@ -21,6 +23,8 @@ pub struct Setting {
     pub name: &'static str,
     /// What a page calls it.
     pub label: &'static str,
+    /// What the names of its steps are counted in; empty if they are names.
+    pub unit: &'static str,
     /// What it can be, in order.
     pub steps: &'static [Step],
     /// Which step it is at first.
@@ -55,6 +59,20 @@ pub struct Shown {
     pub unit: &'static str,
 }
 
+/// Until when a number of the post can be compared with one of ours.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compared {
+    /// At any moment: a rate, a share, a word.
+    Always,
+    /// It is a sum over a run of so many seconds: its part for the time so far is shown.
+    InPart(u64),
+    /// From this moment on, in milliseconds.
+    From(u64),
+    /// When the load has ended.
+    AtTheEnd,
+}
+
 /// A number that the post has.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Published {
@@ -64,6 +82,17 @@ pub struct Published {
     pub figure: &'static str,
     /// As the post writes it.
     pub value: &'static str,
+    /// When.
+    pub compared: Compared,
+}
+
+/// What is to be tried first: a step of the slider.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Shows {
+    /// The step.
+    pub step: &'static str,
+    /// What happens then.
+    pub says: &'static str,
 }
 
 /// What is drawn over time.
@@ -96,6 +125,8 @@ pub struct Scene {
     pub saw: &'static str,
     /// What to look at.
     pub look: &'static str,
+    /// What the button moves the slider to.
+    pub shows: Option<Shows>,
     /// Its settings, the slider first.
     pub settings: &'static [Setting],
     /// The systems, side by side.
@@ -170,6 +201,31 @@ mod tests {
                 assert!(setting.first < setting.steps.len(), "{}", setting.name);
             }
             assert!(scene.opens_at_ms < scene.ends_at_ms);
+        }
+    }
+
+    #[test]
+    fn the_button_moves_a_slider_that_is_there_to_another_step() {
+        for scene in SCENES {
+            assert_eq!(scene.shows.is_some(), scene.slider().is_some(), "{}", scene.name);
+            if let (Some(shows), Some(slider)) = (scene.shows, scene.slider()) {
+                let found = slider.find(shows.step);
+                assert!(found.is_some_and(|step| step != slider.first), "{}", scene.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_step_means_does_not_repeat_its_name() {
+        for setting in SCENES.iter().flat_map(|scene| scene.settings) {
+            for step in setting.steps {
+                assert!(
+                    !step.about.starts_with(step.name),
+                    "{}: {}",
+                    setting.name,
+                    step.about
+                );
+            }
         }
     }
 }

@@ -199,3 +199,13 @@ pub extern "C" fn misses(model: u32, frames: f64) -> f64 {
             .map_or(0.0, |trace| trace.misses(model as usize, frames as u64) as f64)
     })
 }
+
+/// Leaves why the policy of this number misses less than Millpond on the trace that was read.
+#[unsafe(no_mangle)]
+pub extern "C" fn why(better: u32, frames: f64) -> i32 {
+    with(|page| {
+        let why = page.trace.as_ref().ok_or("no trace was read".to_owned());
+        let why = why.map(|trace| trace.why(better as usize, frames as u64));
+        answer(page, why)
+    })
+}

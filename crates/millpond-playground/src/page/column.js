@@ -13,6 +13,25 @@ const FATES = [
 ];
 const OWN = ["one", "two", "three"];
 
+// What the disk does, what waits in its queue, and what waits before it and can still be overtaken.
+const diskInWords = ({ disk, transit }) => {
+  const counted = (count, one) => (count === 0 ? [] : [count === 1 ? `1 ${one}` : `${whole(count)} ${one}s`]);
+  const both = (reads, writes) => [...counted(reads, "read"), ...counted(writes, "write")].join(" and ");
+  const parts = [`The disk is ${disk.write === null ? "idle" : disk.write ? "writing" : "reading"}`];
+  const [inside, before] = [both(disk.reads, disk.writes), both(...disk.queued)];
+  if (inside) parts.push(`in its queue: ${inside}`);
+  if (before) parts.push(`waiting before it: ${before}`);
+  if (transit) parts.push(transitInWords(...transit));
+  return `${parts.join("; ")}.`;
+};
+
+// A limit that has fallen does not call back what is on its way.
+const transitInWords = (now, limit) => {
+  if (!limit) return `${bytes(now)} in transit`;
+  if (now > limit) return `${bytes(now)} in transit from before the limit fell to ${bytes(limit)}`;
+  return `${bytes(now)} in transit, limit ${bytes(limit)}`;
+};
+
 class Column {
   constructor(scene, number, say_why, mark) {
     this.scene = scene;
@@ -62,7 +81,7 @@ class Column {
 
   name(title, about) {
     say(this.title, title);
-    say(this.about, about);
+    this.about.replaceChildren(...rich(about));
   }
 
   pick(note) {
@@ -70,6 +89,12 @@ class Column {
     this.picked = note;
     this.sayWhy(this.title.textContent, note);
     this.showMoves(this.notes);
+  }
+
+  // Of notes, the newest first, one that says what this system is about: a write from reclaim, a wait, a second lap.
+  telling(notes) {
+    const of = kind => notes.find(note => note.class === kind && note.page.startsWith("page")) || notes.find(note => note.class === kind);
+    return ["written", "waits", "sent-round", "activated"].map(of).find(note => note !== undefined);
   }
 
   pickPart(strip, part) {
@@ -130,13 +155,7 @@ class Column {
       return;
     }
     const svg = draw("svg", { viewBox: "0 0 300 44", preserveAspectRatio: "none", role: "img" });
-    const works = disk.write === null ? "idle" : disk.write ? "writing" : "reading";
-    const reads = count => (count === 1 ? "1 read" : `${whole(count)} reads`);
-    const writes = count => (count === 1 ? "1 write" : `${whole(count)} writes`);
-    const parts = [`disk ${works}`, `inside it wait ${reads(disk.reads)}, ${writes(disk.writes)}`];
-    if (disk.queued[0] + disk.queued[1] > 0) parts.push(`in front of it ${reads(disk.queued[0])}, ${writes(disk.queued[1])}`);
-    if (state.transit) parts.push(`${bytes(state.transit[0])} in transit${state.transit[1] ? ` of at most ${bytes(state.transit[1])}` : ""}`);
-    const text = parts.join("; ");
+    const text = diskInWords(state);
     svg.setAttribute("aria-label", text);
     if (disk.head !== null) {
       svg.append(draw("rect", { x: 0, y: 4, width: 300, height: 5, rx: 2, fill: palette.grid }));

@@ -49,8 +49,8 @@ class Machine {
     return text;
   }
 
-  scenes() {
-    return JSON.parse(this.take(this.exports.scenes()));
+  scenesText() {
+    return this.take(this.exports.scenes());
   }
 
   link(text) {
@@ -104,6 +104,10 @@ class Machine {
 
   misses(model, frames) {
     return this.exports.misses(model, frames);
+  }
+
+  why(better, frames) {
+    return this.take(this.exports.why(better, frames));
   }
 
   copy() {

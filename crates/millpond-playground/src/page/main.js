@@ -2,9 +2,15 @@
 
 let scenes = [], scene = null, reader = null, written = null, own = null;
 
-const why = (title, note) => {
+const CLICK = "Click a square of the last movements, or a part of a list: here it says what happened, and why.";
+
+const tell = (title, note) => {
   const when = note.at === undefined ? "" : ` at ${fixed(note.at / 1e6, 3)} ms`;
   by("reason").replaceChildren(make("p", {}, make("b", {}, `${title}${when}: ${note.page}: ${note.what}. `), note.why));
+};
+
+const why = (title, note) => {
+  tell(title, note);
   if (scene.isRunning) scene.stop();
 };
 
@@ -54,25 +60,26 @@ const showWords = spec => {
   document.title = `${spec.title} – Millpond`;
   say(by("title"), spec.title);
   say(by("post"), spec.post);
-  say(by("saw"), spec.saw);
-  by("look").replaceChildren(make("b", {}, "What to look at: "), spec.look);
+  by("saw").replaceChildren(...rich(spec.saw));
+  by("look-text").replaceChildren(make("b", {}, "What to look at: "), ...rich(spec.look));
   say(by("note"), spec.published_note);
   const legend = make("div", { class: "legend", id: "shades" });
   spec.shades.forEach((name, n) => {
     if (name) legend.append(make("span", {}, make("i", { style: `background: var(--${SHADES[n]})` }), name));
   });
-  legend.append(make("span", {}, "lists: warm end left, cold end right"));
+  // Scenes with pages that can be clean have lists.
+  if (spec.shades[0]) legend.append(make("span", {}, "lists: warm end left, cold end right"));
   if (spec.shades[5]) legend.append(make("span", {}, "disk: where its head is, and a square for each read and write that waits"));
   document.getElementById("shades")?.remove();
   by("columns").before(legend);
   say(by("plot-label"), spec.plot.label);
   const key = make("span", { class: "legend", id: "plot-key" });
   by("plot-label").append(key);
-  by("reason").replaceChildren(make("p", { class: "dim" }, "Click a square of the last movements, or a part of a list: here it says what happened, and why."));
+  by("reason").replaceChildren(make("p", { class: "dim" }, CLICK));
   // How fast 1× is differs from scene to scene.
   const pace = ms => (ms < 1000 ? `${ms} ms` : `${ms / 1000} s`);
   SPEEDS.forEach(([name, factor], n) => {
-    if (factor < Infinity) say(by("speed").options[n], `${name}: ${pace(spec.speed_ms * factor)} a second`);
+    if (factor < Infinity) say(by("speed").options[n], `${name}, ${pace(spec.speed_ms * factor)} a second`);
   });
   markScene(spec.name);
 };
@@ -82,28 +89,55 @@ const showPlotKey = of => {
     make("span", {}, make("i", { style: `background: var(--${OWN[n]})` }), title)));
 };
 
+// Moves the slider to what the scene is to show, or back, and lets it run from where the scene opens.
+const showTheButton = of => {
+  const { shows } = of.spec;
+  const slider = of.slider();
+  by("show-me").hidden = !shows;
+  if (!shows) return;
+  const is_there = of.sliderStep().name === shows.step;
+  const first = slider.steps[slider.first];
+  say(by("show-me"), is_there ? `Back to ${stepName(slider, first)}` : `Show me: ${slider.unit ? `${slider.name} ` : ""}${stepName(slider, { name: shows.step })}`);
+  say(by("shows"), is_there ? "" : shows.says);
+};
+
+const showMe = async of => {
+  const slider = of.slider();
+  const there = slider.steps.findIndex(step => step.name === of.spec.shows.step);
+  const n = of.spec.settings.indexOf(slider);
+  of.link.settings[n] = of.link.settings[n] === there ? slider.first : there;
+  showSettings(of);
+  const opens = of.spec.settings.map((setting, k) => setting.steps[of.link.settings[k]].opens_at_ms).find(ms => ms > 0);
+  await of.begin((opens || of.spec.opens_at_ms) * 1e6);
+  if (scene !== of) return;
+  showPlotKey(of);
+  if (!of.isRunning) of.run();
+};
+
 // The settings as sliders and choices; another step makes the systems anew and goes to the same moment.
 const showSettings = of => {
   const parts = of.spec.settings.map((setting, n) => {
     const about = make("output");
     const tell = () => {
       const step = setting.steps[of.link.settings[n]];
-      about.replaceChildren(make("b", {}, step.name), ` ${step.about}`);
+      about.replaceChildren(make("b", {}, stepName(setting, step)), step.about ? `: ${step.about}` : "");
     };
     const choose = value => {
       of.link.settings[n] = Number(value);
       tell();
-      of.begin(of.time ? of.time.at : 0).then(() => showPlotKey(of));
+      const opens = setting.steps[value].opens_at_ms * 1e6;
+      showTheButton(of);
+      return of.begin(opens || (of.time ? of.time.at : 0)).then(() => showPlotKey(of));
     };
     tell();
     if (setting.is_slider) {
       const input = make("input", { type: "range", min: 0, max: setting.steps.length - 1, step: 1, id: `setting-${setting.name}` });
       input.value = of.link.settings[n];
-      const said = () => input.setAttribute("aria-valuetext", setting.steps[input.value].about);
+      const said = () => input.setAttribute("aria-valuetext", `${stepName(setting, setting.steps[input.value])} ${setting.steps[input.value].about}`);
       said();
       input.addEventListener("input", () => { of.link.settings[n] = Number(input.value); tell(); said(); });
       input.addEventListener("change", () => choose(input.value));
-      const ends = [setting.steps[0], setting.steps[setting.steps.length - 1]].map(step => make("span", {}, step.name));
+      const ends = [setting.steps[0], setting.steps[setting.steps.length - 1]].map(step => make("span", {}, stepName(setting, step)));
       return make("label", {}, setting.label, input, make("span", { class: "ticks" }, ...ends), about);
     }
     const select = make("select", { id: `setting-${setting.name}` },
@@ -113,6 +147,7 @@ const showSettings = of => {
     return make("label", { class: "choice" }, setting.label, select, about);
   });
   by("settings").replaceChildren(...parts);
+  showTheButton(of);
 };
 
 // Shows what an address names.
@@ -146,6 +181,12 @@ const open = async text => {
   showRun(scene);
   await scene.begin(link.at);
   showPlotKey(scene);
+  scene.opened = (first, notes) => {
+    const note = first.telling(notes);
+    if (!note) return;
+    tell(first.title.textContent, note);
+    by("reason").append(make("p", { class: "dim" }, CLICK));
+  };
   // A link that names a moment shows that moment; else the scene plays by itself.
   const is_still = text.includes("at=") || matchMedia("(prefers-reduced-motion: reduce)").matches;
   if (!is_still) scene.run();
@@ -165,6 +206,7 @@ const toggle = () => (scene.isRunning ? scene.stop() : scene.run());
 
 const listen = () => {
   by("run").addEventListener("click", toggle);
+  by("show-me").addEventListener("click", () => showMe(scene));
   by("step").addEventListener("click", () => scene.step());
   by("back").addEventListener("click", () => scene.back());
   by("begin").addEventListener("click", () => { if (scene.isRunning) scene.stop(); scene.goTo(0); });
@@ -202,6 +244,19 @@ const listen = () => {
 globalThis.playground = {
   address: () => scene.address(),
   events: () => scene.time.events(),
+  scenes: () => reader.scenesText(),
+  models: () => reader.models(),
+  // The states of all systems of a link, none of which is shown.
+  statesOf: async (text, parts, notes) => {
+    const link = reader.link(text);
+    const columns = scenes.find(one => one.name === link.scene).columns;
+    return Promise.all(columns.map(async (_, n) => {
+      const machine = await Machine.load();
+      machine.begin(text, n);
+      while (!machine.run(link.at, 1e9));
+      return machine.text(parts, notes);
+    }));
+  },
   isStill: () => by("scene").hidden || scene !== null && scene.time !== undefined && !scene.isBeginning && !scene.isRunning && scene.goal === null,
   states: (parts, notes) => scene.time.machines.map(machine => machine.text(parts, notes)),
 };
@@ -209,7 +264,7 @@ globalThis.playground = {
 const start = async () => {
   try {
     reader = await Machine.load();
-    scenes = reader.scenes();
+    scenes = JSON.parse(reader.scenesText());
     by("scenes").append(...scenes.map(spec => make("a", { href: `#scene=${spec.name}`, "data-name": spec.name, title: `${spec.title}. ${spec.post}` }, spec.short)));
     by("scenes").append(make("a", { href: "#scene=own", "data-name": "own" }, "Your own"));
     listen();

@@ -39,6 +39,9 @@ const say = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
 };
 
+// Text in which a part between backticks is code.
+const rich = text => text.split("`").map((part, n) => (n % 2 === 1 ? make("code", {}, part) : part)).filter(part => part !== "");
+
 const fail = why => {
   by("said").hidden = false;
   say(by("said"), why);

@@ -43,6 +43,8 @@ class Own {
     if (pages) {
       by("own-text").value = pages.split(".").join("\n");
       this.readText();
+    } else if (by("own-text").value === "") {
+      by("own-example").click();
     }
   }
 
@@ -98,6 +100,7 @@ class Own {
     const token = Symbol("count");
     this.counting = token;
     const frames = this.frames();
+    by("own-why").hidden = true;
     say(by("own-frames"), `${whole(frames)} pages (${fixed(frames * 100 / this.trace.distinct, 1)} % of all)`);
     this.results = this.models.map(() => null);
     for (let n = 0; n < this.models.length; n += 1) {
@@ -106,10 +109,27 @@ class Own {
       this.results[n] = this.machine.misses(n, frames);
       this.show();
     }
+    this.explain(frames);
     this.address = this.numbers ? `scene=own&frames=${frames}&pages=${this.numbers.join(".")}` : "scene=own";
     written = `#${this.address}`;
     history.replaceState(null, "", written);
     by("own-table").dataset.ready = String(frames);
+  }
+
+  // Which policy misses least here, and why, if it is not Millpond.
+  explain(frames) {
+    const ours = this.models.indexOf("Millpond");
+    const [, ...others] = this.results;
+    const least = Math.min(...others);
+    const best = this.results.indexOf(least, 1);
+    const [missed, text] = [this.results[ours], by("own-why")];
+    text.hidden = false;
+    if (missed === least) {
+      say(text, "No policy that does not know the future misses less than Millpond here.");
+      return;
+    }
+    const fewer = `${fixed((1 - least / missed) * 100, 1)} %`;
+    text.replaceChildren(make("b", {}, `Why ${this.models[best]} misses ${fewer} less than Millpond here: `), this.machine.why(best, frames));
   }
 
   show() {

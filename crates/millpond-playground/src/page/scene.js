@@ -1,7 +1,12 @@
 // A scene: its words and settings, its systems under one time, and the numbers beside the post's.
 
 const FRAME_BUDGET = 24, JUMP_BUDGET = 120;
+// Among so many a rare one is found.
+const NOTES_AT_OPENING = 400;
 const SPEEDS = [["1/10", 0.1], ["1/4", 0.25], ["1×", 1], ["3×", 3], ["10×", 10], ["as fast as it goes", Infinity]];
+
+const capital = text => text.slice(0, 1).toUpperCase() + text.slice(1);
+const stepName = (setting, step) => (setting.unit ? `${step.name} ${setting.unit}` : step.name);
 
 class Scene {
   constructor(spec, link) {
@@ -42,6 +47,10 @@ class Scene {
     this.goTo(at);
   }
 
+  slider() {
+    return this.spec.settings.find(setting => setting.is_slider);
+  }
+
   // The step of the slider, if there is one.
   sliderStep() {
     const n = this.spec.settings.findIndex(setting => setting.is_slider);
@@ -50,18 +59,19 @@ class Scene {
 
   name() {
     const step = this.sliderStep();
-    this.titles = this.spec.columns.map(column =>
-      column.follows_slider && step ? (column.title.includes(step.name) ? step.name : `${column.title}, ${step.name}`) : column.title);
+    const name = step && stepName(this.slider(), step);
+    this.titles = this.spec.columns.map(column => (column.follows_slider && step ? `${column.title}, ${name}` : column.title));
     if (this.spec.name === "gorman2011" || this.spec.name === "kim2020") this.titles[0] = step.name;
     this.columns.forEach((column, n) => {
       const spec = this.spec.columns[n];
-      column.name(this.titles[n], spec.follows_slider && step ? step.about : spec.about);
+      column.name(this.titles[n], spec.follows_slider && step ? capital(step.about) : spec.about);
     });
   }
 
   goTo(at) {
     // Moments are whole nanoseconds, or an address would not name what is shown.
     const to = Math.max(0, Math.min(Math.round(at), this.time.end));
+    this.time.settle();
     if (to < this.time.at) this.time.turnBack(to);
     this.goal = to;
     this.tick();
@@ -84,6 +94,7 @@ class Scene {
   stop() {
     this.isRunning = false;
     this.goal = null;
+    this.time.settle();
     showRun(this);
     this.show();
     keepAddress(this);
@@ -127,6 +138,10 @@ class Scene {
         if (!this.isRunning) keepAddress(this);
       }
       this.show(there);
+      if (there && this.opened) {
+        this.opened(this.columns[0], this.time.machines[0].state(1, NOTES_AT_OPENING).log.reverse());
+        this.opened = null;
+      }
       if (!there || this.isRunning) this.tick();
       this.last = now;
       return;
@@ -158,45 +173,46 @@ class Scene {
     showMoment(this, there);
   }
 
-  showFigures() {
+  // The post's number beside one of ours, or nothing where the two can't be compared at this moment.
+  published(shown, n) {
     const step = this.sliderStep();
-    const post = (shown, n) => {
-      const names = [this.spec.columns[n].title];
-      if (this.spec.columns[n].follows_slider && step) names.unshift(step.name);
-      const chosen = this.spec.settings.map((setting, k) => setting.steps[this.link.settings[k]].name);
-      const is_of = (of, wanted) => names.includes(of) && (wanted === undefined || chosen.includes(wanted));
-      const found = this.spec.published.find(number => number.figure === shown.name && is_of(...number.of.split(", ")));
-      if (!found) return null;
-      const value = /^\d{4,}$/.test(found.value) ? whole(Number(found.value)) : found.value;
-      return `${value}${shown.unit && /\d$/.test(value) ? ` ${shown.unit}` : ""}`;
-    };
-    const withPost = this.spec.columns.map((_, n) => this.spec.shown.some(shown => post(shown, n) !== null));
-    const table = by("figures");
-    const cells = [[["", ""]]];
-    this.titles.forEach((title, n) => {
-      cells[0].push([title, ""]);
-      if (withPost[n]) cells[0].push(["the post", "post"]);
-    });
-    for (const shown of this.spec.shown) {
-      const row = [[shown.label, ""]];
-      this.states.forEach((state, n) => {
-        const figure = state.figures.find(one => one.name === shown.name);
-        const text = figure ? `${fixed(figure.value * shown.factor, shown.digits)}${shown.unit ? ` ${shown.unit}` : ""}` : "–";
-        row.push([text, ""]);
-        if (withPost[n]) row.push([post(shown, n) || "", "post"]);
-      });
-      cells.push(row);
+    const names = [this.spec.columns[n].title];
+    if (this.spec.columns[n].follows_slider && step) names.unshift(step.name);
+    const chosen = this.spec.settings.map((setting, k) => setting.steps[this.link.settings[k]].name);
+    const is_of = (of, wanted) => names.includes(of) && (wanted === undefined || chosen.includes(wanted));
+    const found = this.spec.published.find(number => number.figure === shown.name && is_of(...number.of.split(", ")));
+    if (!found) return "";
+    const { compared } = found;
+    if (compared === "at-the-end" && !this.states[n].over) return "";
+    if (compared.from !== undefined && this.time.at < compared.from * 1e6) return "";
+    let value = found.value;
+    if (compared["in-part"] !== undefined) {
+      value = whole(Number(value) * Math.min(1, this.time.at / (compared["in-part"] * 1e9)));
+    } else if (/^\d{4,}$/.test(value)) {
+      value = whole(Number(value));
     }
-    const shape = cells.map(row => row.length).join();
+    return `the post: ${value}${shown.unit && /\d$/.test(value) ? ` ${shown.unit}` : ""}`;
+  }
+
+  showFigures() {
+    const table = by("figures");
+    const shape = `${this.spec.name} ${this.titles.length}`;
     if (table.dataset.shape !== shape) {
       table.dataset.shape = shape;
-      table.replaceChildren(...cells.map((row, y) => make("tr", {}, ...row.map((_, x) =>
-        make(y === 0 || x === 0 ? "th" : "td", y === 0 ? { scope: "col" } : x === 0 ? { scope: "row" } : {})))));
+      const cell = () => make("td", { role: "cell" }, make("span"), make("span", { class: "post" }));
+      const head = make("tr", { role: "row" }, make("td", { role: "cell" }), ...this.titles.map(() => make("th", { role: "columnheader", scope: "col" })));
+      const rows = this.spec.shown.map(shown => make("tr", { role: "row" },
+        make("th", { role: "rowheader", scope: "row" }, shown.label), ...this.titles.map(cell)));
+      table.style.setProperty("--systems", this.titles.length);
+      table.replaceChildren(head, ...rows);
     }
-    cells.forEach((row, y) => row.forEach(([text, kind], x) => {
-      const cell = table.rows[y].cells[x];
-      say(cell, text);
-      cell.className = kind;
+    this.titles.forEach((title, n) => say(table.rows[0].cells[n + 1], title));
+    this.spec.shown.forEach((shown, y) => this.states.forEach((state, n) => {
+      const figure = state.figures.find(one => one.name === shown.name);
+      const unit = shown.unit ? ` ${shown.unit}` : "";
+      const [ours, post] = table.rows[y + 1].cells[n + 1].children;
+      say(ours, figure ? `${fixed(figure.value * shown.factor, shown.digits)}${unit}` : "–");
+      say(post, this.published(shown, n));
     }));
   }
 }

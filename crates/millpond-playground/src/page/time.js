@@ -15,6 +15,8 @@ class Time {
     this.end = scene.ends_at_ms * 1e6;
     this.figure = scene.plot.figure;
     this.at = 0;
+    // Where the systems are on their way to, some of them past `at` already.
+    this.target = 0;
     this.points = [];
     this.copies = [];
     this.copyEvery = this.end / 64;
@@ -30,17 +32,23 @@ class Time {
     const begun = performance.now();
     while (this.at < until) {
       const next = Math.min(until, (this.points.length) * this.every);
-      const target = Math.max(next, this.at);
+      // What was begun is ended first, or an address would name no state.
+      this.target = Math.max(this.target, Math.max(next, this.at));
       for (const machine of this.machines) {
-        while (!machine.run(target, EVENTS_AT_ONCE)) {
+        while (!machine.run(this.target, EVENTS_AT_ONCE)) {
           if (performance.now() - begun > budget) return false;
         }
       }
-      this.at = target;
+      this.at = this.target;
       this.note();
       if (performance.now() - begun > budget) return this.at >= until;
     }
     return true;
+  }
+
+  // Brings all systems to one moment, which is less than one point of the plot away.
+  settle() {
+    if (this.target > this.at) this.run(this.target, Infinity);
   }
 
   note() {
@@ -69,7 +77,7 @@ class Time {
     while (this.copies.length > 1 && this.copies[this.copies.length - 1].at > to) this.copies.pop();
     const copy = this.copies[this.copies.length - 1];
     this.machines.forEach((machine, n) => machine.restore(copy.memory[n]));
-    this.at = copy.at;
+    this.at = this.target = copy.at;
     this.points.length = copy.points;
   }
 

@@ -7,10 +7,18 @@ mod hills2015;
 mod kim2020;
 mod swarm;
 
-use super::{Column, Published, Scene, Shown, Step};
+use super::{Column, Compared, Published, Scene, Shown, Step};
 
 const fn step(name: &'static str, about: &'static str) -> Step {
-    Step { name, about }
+    step_at(name, 0, about)
+}
+
+const fn step_at(name: &'static str, opens_at_ms: u64, about: &'static str) -> Step {
+    Step {
+        name,
+        about,
+        opens_at_ms,
+    }
 }
 
 const fn count(name: &'static str, label: &'static str) -> Shown {
@@ -34,7 +42,21 @@ const fn shown(
 }
 
 const fn published(of: &'static str, figure: &'static str, value: &'static str) -> Published {
-    Published { of, figure, value }
+    compared(of, figure, value, Compared::Always)
+}
+
+const fn compared(
+    of: &'static str,
+    figure: &'static str,
+    value: &'static str,
+    compared: Compared,
+) -> Published {
+    Published {
+        of,
+        figure,
+        value,
+        compared,
+    }
 }
 
 const fn column(title: &'static str, about: &'static str) -> Column {

@@ -29,6 +29,7 @@ mod w_tinylfu;
 
 use crate::unknown::UnknownName;
 use core_lru::CoreLru;
+use std::convert::Infallible;
 use std::str::FromStr;
 
 /// A replacement policy with its memory.
@@ -134,6 +135,41 @@ impl Model {
         frames: u64,
         at: &mut dyn FnMut(f64) -> Result<(), E>,
     ) -> Result<u64, E> {
+        let mut misses = 0;
+        let mut hear = |n: usize, is_hit: bool| {
+            if n.is_multiple_of(BLOCK) {
+                at(n as f64 / uses.len() as f64)?;
+            }
+            misses += u64::from(!is_hit && uses[n].1);
+            Ok(())
+        };
+        self.play(uses, frames, &mut hear)?;
+        Ok(misses)
+    }
+
+    /// Which of `uses` find their page in memory; otherwise as [`misses`](Model::misses).
+    ///
+    /// # Panics
+    /// If there is no frame, or more than 2^31 of them.
+    pub fn hits(self, uses: &[Use], frames: u64) -> Vec<bool> {
+        let mut hits = Vec::with_capacity(uses.len());
+        let mut hear = |_, is_hit| {
+            hits.push(is_hit);
+            Ok::<(), Infallible>(())
+        };
+        match self.play(uses, frames, &mut hear) {
+            Ok(()) => hits,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Makes all uses, and reports for each whether its page was in memory.
+    fn play<E>(
+        self,
+        uses: &[Use],
+        frames: u64,
+        hear: &mut impl FnMut(usize, bool) -> Result<(), E>,
+    ) -> Result<(), E> {
         assert!(
             (1..1 << 31).contains(&frames),
             "a model has 1 to 2^31 frames, not {frames}"
@@ -141,17 +177,17 @@ impl Model {
         let frames = frames as u32;
         let pages = uses.iter().map(|&(page, _)| page + 1).max().unwrap_or(0);
         match self {
-            Model::Opt => count(opt::Opt::new(uses, pages, frames), uses, at),
-            Model::Lru => count(lru::Lru::new(pages, frames), uses, at),
-            Model::Clock => count(clock::Clock::new(pages, frames), uses, at),
-            Model::TwoLists => count(CoreLru::linux(pages, frames), uses, at),
-            Model::Arc => count(arc::Arc::new(pages, frames), uses, at),
-            Model::Lirs => count(lirs::Lirs::new(pages, frames), uses, at),
-            Model::S3Fifo => count(s3_fifo::S3Fifo::new(pages, frames), uses, at),
-            Model::Sieve => count(sieve::Sieve::new(pages, frames), uses, at),
-            Model::Clock2QPlus => count(clock2q::Clock2QPlus::new(pages, frames), uses, at),
-            Model::WTinyLfu => count(w_tinylfu::WTinyLfu::new(pages, frames), uses, at),
-            Model::Millpond => count(CoreLru::millpond(pages, frames), uses, at),
+            Model::Opt => each(opt::Opt::new(uses, pages, frames), uses, hear),
+            Model::Lru => each(lru::Lru::new(pages, frames), uses, hear),
+            Model::Clock => each(clock::Clock::new(pages, frames), uses, hear),
+            Model::TwoLists => each(CoreLru::linux(pages, frames), uses, hear),
+            Model::Arc => each(arc::Arc::new(pages, frames), uses, hear),
+            Model::Lirs => each(lirs::Lirs::new(pages, frames), uses, hear),
+            Model::S3Fifo => each(s3_fifo::S3Fifo::new(pages, frames), uses, hear),
+            Model::Sieve => each(sieve::Sieve::new(pages, frames), uses, hear),
+            Model::Clock2QPlus => each(clock2q::Clock2QPlus::new(pages, frames), uses, hear),
+            Model::WTinyLfu => each(w_tinylfu::WTinyLfu::new(pages, frames), uses, hear),
+            Model::Millpond => each(CoreLru::millpond(pages, frames), uses, hear),
         }
     }
 }
@@ -159,20 +195,15 @@ impl Model {
 /// How many uses there are between two reports of progress.
 const BLOCK: usize = 1 << 18;
 
-fn count<E>(
+fn each<E>(
     mut policy: impl Policy,
     uses: &[Use],
-    at: &mut dyn FnMut(f64) -> Result<(), E>,
-) -> Result<u64, E> {
-    let mut misses = 0;
-    for (n, block) in uses.chunks(BLOCK).enumerate() {
-        at((n * BLOCK) as f64 / uses.len() as f64)?;
-        for &(page, is_needed) in block {
-            let is_hit = policy.access(page);
-            misses += u64::from(!is_hit && is_needed);
-        }
+    hear: &mut impl FnMut(usize, bool) -> Result<(), E>,
+) -> Result<(), E> {
+    for (n, &(page, _)) in uses.iter().enumerate() {
+        hear(n, policy.access(page))?;
     }
-    Ok(misses)
+    Ok(())
 }
 
 impl FromStr for Model {

@@ -1,7 +1,7 @@
 //! The scene of Axboe2016: a read behind the writes.
 
-use super::{PAGES, column, count, followed, published, shown, step};
-use crate::scene::{Plot, Scene, Setting};
+use super::{PAGES, column, compared, count, followed, published, shown, step};
+use crate::scene::{Compared, Plot, Scene, Setting, Shows};
 
 pub(super) const AXBOE2016: Scene = Scene {
     name: "axboe2016",
@@ -12,21 +12,26 @@ pub(super) const AXBOE2016: Scene = Scene {
           all that it will take. A read then stands behind a queue of writes, and takes hundreds of milliseconds. The patches \
           let fewer writes be in flight while others read.",
     look: "Look at the disk: how many writes wait inside it when a read comes. What stands there can't be overtaken. Then at \
-           the slowest reads (p99) below, and at what the writer pays for them. Move wb_percent up: reads wait longer, and it writes faster.",
+           the slowest reads (p99) below, and at what the writer pays for them.",
+    shows: Some(Shows {
+        step: "100",
+        says: "reads wait longer, and it writes faster",
+    }),
     settings: &[Setting {
         name: "wb_percent",
         label: "wb_percent: how much of the disk's queue writeback may fill",
+        unit: "%",
         steps: &[
-            step("5", "5 %: one write at a time at the disk while there are reads."),
+            step("5", "one write at a time at the disk while there are reads."),
             step(
                 "10",
-                "10 %: what the post advises for rotating disks; 3 writes at the disk at a time, 1 while there are reads.",
+                "what the post advises for rotating disks; 3 writes at the disk at a time, 1 while there are reads.",
             ),
-            step("15", "15 %: the upper end of its advice for rotating disks."),
-            step("25", "25 %."),
-            step("50", "50 %: the post's default, and its advice for flash."),
-            step("75", "75 %."),
-            step("100", "100 %: all of the queue."),
+            step("15", "the upper end of its advice for rotating disks."),
+            step("25", ""),
+            step("50", "the post's default, and its advice for flash."),
+            step("75", ""),
+            step("100", "all of the queue."),
         ],
         first: 1,
         is_slider: true,
@@ -68,13 +73,13 @@ pub(super) const AXBOE2016: Scene = Scene {
         published("No throttle", "reader_reads_per_s", "134"),
         published("No throttle", "reader_latency_p50_us", "0.04"),
         published("No throttle", "reader_latency_p99_us", "255"),
-        published("No throttle", "reader_latency_max_us", "654"),
-        published("No throttle", "writers_seconds", "66.3"),
+        compared("No throttle", "reader_latency_max_us", "654", Compared::AtTheEnd),
+        compared("No throttle", "writers_seconds", "66.3", Compared::AtTheEnd),
         published("10", "reader_reads_per_s", "4660"),
         published("10", "reader_latency_p50_us", "0.04"),
         published("10", "reader_latency_p99_us", "0.45"),
-        published("10", "reader_latency_max_us", "408"),
-        published("10", "writers_seconds", "89.4"),
+        compared("10", "reader_latency_max_us", "408", Compared::AtTheEnd),
+        compared("10", "writers_seconds", "89.4", Compared::AtTheEnd),
     ],
     published_note: "The post's reader was served mostly by read-ahead (0.04 ms); ours reads at random. Compare how the columns relate.",
     plot: Plot {

@@ -1,7 +1,7 @@
 //! The scene of Dillon2000: the second time around.
 
 use super::{PAGES, column, count, followed, published, shown, step};
-use crate::scene::{Plot, Scene, Setting};
+use crate::scene::{Plot, Scene, Setting, Shows};
 
 pub(super) const DILLON2000: Scene = Scene {
     name: "dillon2000",
@@ -14,10 +14,15 @@ pub(super) const DILLON2000: Scene = Scene {
           they write it: many are used again by then, and need no write.",
     look: "Watch how many readers wait (the load), and the inactive list: red-orange pages are dirty ones on their second lap. \
            With one lap several times as many pages are written (below), and the readers' reads, blue squares, pile up at the \
-           disk. The difference grows from 60 s on. Move the slider to two-laps: it goes away.",
+           disk. The difference grows from 60 s on.",
+    shows: Some(Shows {
+        step: "two-laps",
+        says: "no reader waits for the writes any more",
+    }),
     settings: &[Setting {
         name: "rule",
         label: "When a dirty page is written",
+        unit: "",
         steps: &[
             step("limited-order", "FreeBSD 4.0: in queue order, with a budget."),
             step(
@@ -73,7 +78,7 @@ pub(super) const DILLON2000: Scene = Scene {
         every_ms: 1000,
         top: 0.0,
     },
-    opens_at_ms: 60_000,
+    opens_at_ms: 100_000,
     ends_at_ms: 900_000,
     speed_ms: 5_000,
 };

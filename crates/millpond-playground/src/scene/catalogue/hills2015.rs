@@ -1,7 +1,7 @@
 //! The scene of Hills2015: a limit that is touched.
 
-use super::{column, count, published, shown, step};
-use crate::scene::{Plot, Scene, Setting};
+use super::{column, compared, count, shown, step};
+use crate::scene::{Compared, Plot, Scene, Setting, Shows};
 
 pub(super) const HILLS2015: Scene = Scene {
     name: "hills2015",
@@ -13,17 +13,22 @@ pub(super) const HILLS2015: Scene = Scene {
           touch derived it anew, and subtracted the reserves of all memory from what is free in its low part: the limit became 0.",
     look: "At 15 s the ratio is set to what it was, at 20 s to your value, at 25 s back to 20. Watch the rate at these moments, \
            and “limit that stops tasks”. Bars show shares of what is dirty; how many pages there are stands at their right.",
+    shows: Some(Shows {
+        step: "20",
+        says: "the value that is in force already derives nothing, and nothing breaks",
+    }),
     settings: &[Setting {
         name: "ratio",
         label: "dirty_ratio is set at 20 s to",
+        unit: "%",
         steps: &[
-            step("5", "5 %."),
-            step("10", "10 %."),
-            step("19", "19 %."),
-            step("20", "20 %, which it was: nothing is derived anew."),
-            step("21", "21 %, as in the post."),
-            step("30", "30 %."),
-            step("50", "50 %."),
+            step("5", ""),
+            step("10", ""),
+            step("19", ""),
+            step("20", "which it was: nothing is derived anew."),
+            step("21", "as in the post."),
+            step("30", ""),
+            step("50", ""),
         ],
         first: 4,
         is_slider: true,
@@ -60,11 +65,26 @@ pub(super) const HILLS2015: Scene = Scene {
         count("pauses", "times that dd was paused"),
     ],
     published: &[
-        published("Linux 4.0", "boot_mb_per_s", "150"),
-        published("Linux 4.0", "20_again_mb_per_s", "150"),
-        published("Linux 4.0, 21", "touched_mb_per_s", "about 5"),
-        published("Linux 4.0, 21", "20_once_more_mb_per_s", "about 5"),
-        published("Linux 4.0, 21", "ratelimit_pages", "78, then 16"),
+        compared("Linux 4.0", "boot_mb_per_s", "150", Compared::From(10_000)),
+        compared("Linux 4.0", "20_again_mb_per_s", "150", Compared::From(15_000)),
+        compared(
+            "Linux 4.0, 21",
+            "touched_mb_per_s",
+            "about 5",
+            Compared::From(20_000),
+        ),
+        compared(
+            "Linux 4.0, 21",
+            "20_once_more_mb_per_s",
+            "about 5",
+            Compared::From(25_000),
+        ),
+        compared(
+            "Linux 4.0, 21",
+            "ratelimit_pages",
+            "78, then 16",
+            Compared::From(20_000),
+        ),
     ],
     published_note: "The post's machine: zones, watermarks and reserves are those that it prints. Its ticks a second are not known; here 1000.",
     plot: Plot {
@@ -74,7 +94,7 @@ pub(super) const HILLS2015: Scene = Scene {
         every_ms: 250,
         top: 300.0,
     },
-    opens_at_ms: 14_000,
+    opens_at_ms: 19_000,
     ends_at_ms: 30_000,
     speed_ms: 1_000,
 };

@@ -1,7 +1,7 @@
 //! The scene of Kim2020: pages that are used once.
 
-use super::{column, count, followed, published, step};
-use crate::scene::{Plot, Scene, Setting};
+use super::{column, compared, count, followed, step, step_at};
+use crate::scene::{Compared, Plot, Scene, Setting, Shows};
 
 pub(super) const KIM2020: Scene = Scene {
     name: "kim2020",
@@ -12,14 +12,19 @@ pub(super) const KIM2020: Scene = Scene {
           of pages that are used once pushes the hot ones out. The series starts new pages on the inactive list, where they \
           push out one another; and it remembers when a page left, so that one that comes back soon becomes active at once.",
     look: "Each square is a page. In “protection” watch the green ones, which are hot: do they stay in memory or go to swap? \
-           Then move the slider. In “detection” watch the red-orange ones, which come back every round: does the system learn to \
+           In “detection” watch the red-orange ones, which come back every round: does the system learn to \
            keep them, or swap them in for ever? Neither example uses the green ones again, so losing them costs nothing there.",
+    shows: Some(Shows {
+        step: "linux-5.5+2",
+        says: "the hot pages stay, and those that are used once push out one another",
+    }),
     settings: &[
         Setting {
             name: "patches",
             label: "Where a new page starts, and what is remembered of one that left",
+            unit: "",
             steps: &[
-                step("linux-5.5", "Linux 5.5: new pages start active."),
+                step("linux-5.5", "New pages start active."),
                 step(
                     "linux-5.5+2",
                     "Protection: new pages start inactive; nothing is remembered.",
@@ -37,10 +42,12 @@ pub(super) const KIM2020: Scene = Scene {
         Setting {
             name: "example",
             label: "Example",
+            unit: "",
             steps: &[
-                step("protection", "Twice 50 pages are used once."),
-                step(
+                step_at("protection", 50, "Twice 50 pages are used once."),
+                step_at(
                     "detection",
+                    100,
                     "50 pages come back each round, between 50 that are used once.",
                 ),
             ],
@@ -72,10 +79,30 @@ pub(super) const KIM2020: Scene = Scene {
         count("inactive_pages", "pages on the inactive list"),
     ],
     published: &[
-        published("linux-5.5, protection", "hot_pages_in_memory", "0"),
-        published("linux-5.5+2", "hot_pages_in_memory", "50"),
-        published("linux-5.5+2, detection", "swap_ins_of_round", "50, for ever"),
-        published("linux-5.5+anon, detection", "swap_ins_of_round", "0 in the end"),
+        compared(
+            "linux-5.5, protection",
+            "hot_pages_in_memory",
+            "0",
+            Compared::AtTheEnd,
+        ),
+        compared(
+            "linux-5.5+2, protection",
+            "hot_pages_in_memory",
+            "50",
+            Compared::Always,
+        ),
+        compared(
+            "linux-5.5+2, detection",
+            "swap_ins_of_round",
+            "50, for ever",
+            Compared::From(300),
+        ),
+        compared(
+            "linux-5.5+anon, detection",
+            "swap_ins_of_round",
+            "0 in the end",
+            Compared::AtTheEnd,
+        ),
     ],
     published_note: "From the post's two examples. The second, detection, lies on the very edge: a shadow that keeps the age before its page's own eviction, as since 5.9, counts one eviction too many, and the pages come back as new ones for ever. On real memory the post measured 863,240 pages swapped in without the series and 681,565 with it.",
     plot: Plot {
@@ -85,7 +112,7 @@ pub(super) const KIM2020: Scene = Scene {
         every_ms: 5,
         top: 0.0,
     },
-    opens_at_ms: 0,
+    opens_at_ms: 50,
     ends_at_ms: 860,
     speed_ms: 20,
 };

@@ -9,8 +9,10 @@ pub(super) const SWARM: Scene = Scene {
     title: "A world of the swarm",
     post: "Millpond's own test: thousands of small worlds, drawn from their seeds",
     saw: "A seed is a world: a small pool, small limits, a few processes that do anything to a few files, and a disk that may go \
-          wrong. All checks run after every step. `MILLPOND_SEED=42 cargo test -p millpond-sim --test all swarm::` runs the same world.",
+          wrong. All checks run after every step. `MILLPOND_SEED=1 cargo test -p millpond-sim --test all swarm::` runs the world of \
+          seed 1.",
     look: "Choose a seed. Everything that is rare in practice happens here all the time: dirty limits, waits, evictions.",
+    shows: None,
     settings: &[],
     columns: &[column(
         "Millpond",
