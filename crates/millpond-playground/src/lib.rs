@@ -15,7 +15,6 @@
 
 // Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
 //
-//   7  bin/page                  makes the page
 //   6  ffi                       what a page calls
 //   5  column                    one system of a scene, and its state as JSON
 //   4  worlds                    the posts' machines with their loads

@@ -1,18 +1,15 @@
 //! The page: its parts, put together into one file that needs nothing else.
 //!
 //! ```text
-//!   page/*.html .css .js ─┐
-//!                         ├──► one file: opened from disk, or served on loopback
-//!   this crate as wasm ───┘    (as base64; nothing is fetched)
+//!   page/*.html .css .js ───┐
+//!                           ├──► one file: served on loopback, or opened from disk
+//!   page/module.wasm.gz ────┘    (as base64; nothing is fetched)
+//!     ▲ this crate as WebAssembly: made by `examples/make.rs`, and kept
 //! ```
 //!
 //! Scripts are put behind one another in one order, in one function of their own.
 
 mod assemble;
-mod build;
-
-pub use assemble::assemble;
-pub use build::{BuildError, build, found};
 
 const HTML: &str = include_str!("page/index.html");
 const STYLE: &str = include_str!("page/style.css");
@@ -28,6 +25,10 @@ const SCRIPTS: [&str; 9] = [
     include_str!("page/own.js"),
     include_str!("page/main.js"),
 ];
+/// Kept with the sources, so that no compiler for it is needed. `tests/browser` compares what it does with the native code.
+const MODULE: &[u8] = include_bytes!("page/module.wasm.gz");
 
-/// What the page is called where it is kept.
-pub const FILE: &str = "millpond-playground.html";
+/// The page. It needs nothing else, and no network.
+pub fn page() -> String {
+    assemble::assemble(MODULE)
+}

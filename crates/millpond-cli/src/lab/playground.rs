@@ -1,14 +1,14 @@
 //! `millpond playground`: the posts in a browser, served on loopback.
 
 use crate::address::local_address;
-use crate::failure::{EXIT_UNAVAILABLE, Failure};
+use crate::failure::Failure;
 use crate::signals::Signals;
 use millpond::internal::http::{Answer, Server};
 use millpond_playground::link::Link;
-use millpond_playground::page::{FILE, found};
+use millpond_playground::page::page;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ Examples:
   millpond playground                      the five posts as scenes; open what it prints; until Ctrl-C
   millpond playground 'scene=hills2015'    one of them; a whole link has settings, seed and moment as well
   millpond playground --at 0               at a port that is free
+  millpond playground --save page.html     writes the page: one file, which a browser opens from disk
 
-The page is one file, which a browser opens from disk as well. `cargo run -p millpond-playground` makes it from the sources;
-that needs `rustup target add wasm32-unknown-unknown`. docs/PLAYGROUND.md says what there is to see.
-Exit codes: 0, 2 bad command line, 3 there is no page here, 130 after Ctrl-C.";
+It needs no network: the page is in this program. docs/PLAYGROUND.md says what there is to see.
+Exit codes: 0, 1 the page can't be written, 2 bad command line, 130 after Ctrl-C.";
 
 /// How long a signal may wait to be seen.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -34,25 +34,35 @@ pub(crate) struct PlaygroundArgs {
     /// Where to serve. A port alone is one of 127.0.0.1; 0 takes one that is free.
     #[arg(long, value_name = "[ADDRESS:]PORT", default_value = "9466", value_parser = local_address)]
     at: SocketAddr,
-    /// The page, if it is elsewhere than beside this program.
-    #[arg(long, value_name = "FILE")]
-    page: Option<PathBuf>,
+    /// Write the page to a file instead of serving it.
+    #[arg(long, value_name = "FILE", conflicts_with = "at")]
+    save: Option<PathBuf>,
 }
 
 fn link(text: &str) -> Result<Link, String> {
     Link::parse(text)
 }
 
+/// Writes the page, and prints its address.
+fn save(file: &Path, page: &[u8], behind: &str) -> Result<ExitCode, Failure> {
+    let failed = |error: io::Error| Failure {
+        code: 1,
+        message: Some(format!("--save {}: {error}", file.display())),
+    };
+    std::fs::write(file, page).map_err(failed)?;
+    let file = file.canonicalize().map_err(failed)?;
+    writeln!(io::stdout(), "{}{behind}", file.display())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn playground(args: &PlaygroundArgs) -> Result<ExitCode, Failure> {
-    let file = args.page.clone().or_else(found).ok_or_else(|| Failure {
-        code: EXIT_UNAVAILABLE,
-        message: Some(format!(
-            "there is no {FILE} beside this program: `cargo run -p millpond-playground` makes it, which needs `rustup target add \
-             wasm32-unknown-unknown`; or name one with --page"
-        )),
-    })?;
-    let page = std::fs::read(&file)
-        .map_err(|error| Failure::bad_usage(format!("--page {}: {error}", file.display())))?;
+    let behind = (args.link.as_ref())
+        .map(|link| format!("#{link}"))
+        .unwrap_or_default();
+    let page = page().into_bytes();
+    if let Some(file) = &args.save {
+        return save(file, &page, &behind);
+    }
     let signals = Signals::catch()?;
     let server = Server::start(args.at, "millpond-playground", move |asked| match asked.path {
         "/" => Answer::ok("text/html; charset=utf-8", page.clone()),
@@ -64,11 +74,6 @@ pub(crate) fn playground(args: &PlaygroundArgs) -> Result<ExitCode, Failure> {
             args.at
         ))
     })?;
-    let behind = args
-        .link
-        .as_ref()
-        .map(|link| format!("#{link}"))
-        .unwrap_or_default();
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "http://{}/{behind}", server.address())?;
     stdout.flush()?;

@@ -6,133 +6,151 @@
 )]
 
 use crate::support::{scratch, text};
+use driver::Browser;
+use millpond_playground::scene::Scene;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
 
-/// What is at `path` of the server behind `url`.
-fn get(url: &str, path: &str) -> String {
-    let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+#[allow(dead_code, reason = "of the browser this uses a part")]
+#[path = "../../../millpond-playground/tests/browser/driver.rs"]
+mod driver;
+
+/// The program as it is right after it was installed: nothing beside it, no settings, no home.
+fn playground(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
+    command.env_clear().current_dir(folder);
+    command.arg("playground").args(arguments);
+    command
+}
+
+/// One that serves, until it is dropped.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(folder: &Path, arguments: &[&str]) -> Server {
+        let mut child = playground(folder, arguments)
+            .args(["--at", "0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut url = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut url).unwrap();
+        let url = url.trim_end().to_owned();
+        Server { child, url }
+    }
+
+    /// What is at `path`.
+    fn get(&self, path: &str) -> String {
+        let host = self.url.strip_prefix("http://").unwrap();
+        let host = host.split('/').next().unwrap();
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Ends it as Ctrl-C does; its exit code.
+    fn interrupted(mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_the_page(text: &str) -> bool {
+    text.contains("<title>Millpond: see it move</title>") && text.trim_end().ends_with("</html>")
 }
 
 #[test]
 fn it_serves_one_page_and_prints_an_address_with_the_whole_link_until_it_is_ended() {
     let folder = scratch();
-    let page = folder.path().join("page.html");
-    std::fs::write(&page, "<!doctype html><title>here</title>").unwrap();
-    let mut server = Command::new(env!("CARGO_BIN_EXE_millpond"))
-        .args(["playground", "scene=hills2015&ratio=30", "--at", "0", "--page"])
-        .arg(&page)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut url = String::new();
-    BufReader::new(server.stdout.take().unwrap())
-        .read_line(&mut url)
-        .unwrap();
-    let link = "/#scene=hills2015&ratio=30&seed=1&at=14000000000";
+    let server = Server::start(folder.path(), &["scene=hills2015&ratio=30"]);
+    let link = "/#scene=hills2015&ratio=30&seed=1&at=19000000000";
+    let url = &server.url;
     assert!(
-        url.starts_with("http://127.0.0.1:") && url.trim_end().ends_with(link),
+        url.starts_with("http://127.0.0.1:") && url.ends_with(link),
         "{url}"
     );
-    assert!(get(&url, "/").contains("<title>here</title>"));
-    assert!(get(&url, "/other").starts_with("HTTP/1.1 404"));
-    kill_process(Pid::from_child(&server), Signal::INT).unwrap();
-    assert_eq!(server.wait().unwrap().code(), Some(130));
+    let answer = server.get("/");
+    assert!(answer.starts_with("HTTP/1.1 200") && is_the_page(&answer));
+    assert!(server.get("/other").starts_with("HTTP/1.1 404"));
+    assert_eq!(server.interrupted(), Some(130));
 }
 
 #[test]
-fn a_link_that_names_nothing_and_a_page_that_is_not_there_say_what_is_wrong() {
-    for (arguments, says) in [
-        (["playground", "scene=linux", "--at=0"], "gorman2011, axboe2016"),
+fn a_page_that_is_saved_is_the_one_that_is_served() {
+    let folder = scratch();
+    let said = playground(folder.path(), &["scene=kim2020", "--save", "page.html"])
+        .output()
+        .unwrap();
+    let file = folder.path().join("page.html").canonicalize().unwrap();
+    assert!(said.status.success(), "{}", text(&said.stderr));
+    let printed = text(&said.stdout);
+    assert!(
+        printed.starts_with(&format!("{}#scene=kim2020&", file.display())),
+        "{printed}"
+    );
+    let saved = std::fs::read_to_string(file).unwrap();
+    let server = Server::start(folder.path(), &[]);
+    assert!(is_the_page(&saved) && server.get("/").ends_with(&saved));
+}
+
+#[test]
+fn a_link_that_names_nothing_and_a_page_that_cannot_be_written_say_what_is_wrong() {
+    let folder = scratch();
+    for (arguments, code, says) in [
+        (["scene=linux", "--at=0"], 2, "gorman2011, axboe2016"),
+        (["scene=hills2015&ratio=22", "--at=0"], 2, "there are 5, 10"),
         (
-            ["playground", "scene=hills2015&ratio=22", "--at=0"],
-            "there are 5, 10",
-        ),
-        (
-            ["playground", "--page=/not/there.html", "--at=0"],
+            ["scene=hills2015", "--save=/not/there.html"],
+            1,
             "/not/there.html",
         ),
     ] {
-        let said = Command::new(env!("CARGO_BIN_EXE_millpond"))
-            .args(arguments)
-            .output()
-            .unwrap();
-        assert_eq!(said.status.code(), Some(2), "{arguments:?}");
-        assert!(
-            text(&said.stderr).contains(says),
-            "{arguments:?}: {}",
-            text(&said.stderr)
-        );
+        let said: Output = playground(folder.path(), &arguments).output().unwrap();
+        let complaint = text(&said.stderr);
+        assert_eq!(said.status.code(), Some(code), "{arguments:?}: {complaint}");
+        assert!(complaint.contains(says), "{arguments:?}: {complaint}");
     }
 }
 
-/// What the page is made of is compiled in the browser, which a server can forbid: a page that is opened from disk says nothing
-/// about that.
+/// Over HTTP, as users open it: a server can forbid what a page from disk may do, such as to compile its module.
 #[test]
-fn a_browser_may_compile_the_module_of_the_page_that_is_served() {
-    let browser = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| {
-            Command::new(name)
-                .arg("--version")
-                .output()
-                .is_ok_and(|said| said.status.success())
-        });
-    let Some(browser) = browser else {
-        return println!("skipped: the page over HTTP: no chromium");
-    };
+fn a_scene_runs_in_a_browser() {
     let folder = scratch();
-    let page = folder.path().join("page.html");
-    // The least module: a magic number and a version.
-    let script = "WebAssembly.compile(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))
-        .then(() => document.body.textContent = 'compiled', why => document.body.textContent = 'refused: ' + why)";
-    std::fs::write(&page, format!("<!doctype html><body><script>{script}</script>")).unwrap();
-    let mut server = Command::new(env!("CARGO_BIN_EXE_millpond"))
-        .args(["playground", "--at", "0", "--page"])
-        .arg(&page)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut url = String::new();
-    BufReader::new(server.stdout.take().unwrap())
-        .read_line(&mut url)
-        .unwrap();
-    let shown = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ])
-        .args(["--virtual-time-budget=10000", "--dump-dom"])
-        .arg(format!(
-            "--user-data-dir={}",
-            folder.path().join("profile").display()
-        ))
-        .arg(url.trim_end())
-        .output()
-        .unwrap();
-    kill_process(Pid::from_child(&server), Signal::INT).unwrap();
-    server.wait().unwrap();
-    let shown = text(&shown.stdout);
-    assert!(shown.contains("compiled"), "{shown}");
+    let server = Server::start(folder.path(), &[]);
+    let Some(mut browser) = Browser::start(folder.path()) else {
+        return println!("\nskipped: no chromium");
+    };
+    browser.call("Page.navigate", json!({ "url": server.url }));
+    browser.until("document.body !== null && document.body.dataset.ready === 'true'");
+    // It plays by itself from where it opens.
+    let opens = Scene::find("gorman2011").unwrap().opens_at_ms * 1_000_000;
+    browser.until(&format!("Number(playground.address().split('at=')[1]) > {opens}"));
+    assert_eq!(browser.value("document.getElementById('said').hidden"), true);
+    let elsewhere = browser.complaints();
+    assert!(
+        elsewhere.iter().all(|asked| asked.starts_with(&server.url)),
+        "{elsewhere:?}"
+    );
 }

@@ -19,6 +19,10 @@ const TOO_LONG: &[&str] = &[];
 /// No file under version control is larger: a picture has 145 KiB.
 const BYTES_MAX: u64 = 200 << 10;
 
+/// What is made from sources and kept all the same, and how large it may be: the playground's module, so that a build needs no
+/// compiler for WebAssembly. It is made anew when it would do something else, not with every change.
+const MADE: (&str, u64) = ("crates/millpond-playground/src/page/module.wasm.gz", 400 << 10);
+
 /// What begins with a dot and belongs here.
 const HIDDEN: &[&str] = &[".ci", ".gitignore"];
 
@@ -154,7 +158,9 @@ fn is_no_source(path: &str, bytes: &[u8]) -> Option<&'static str> {
         .iter()
         .any(|end| path.ends_with(end));
     let is_text = !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok();
+    let is_made = path == MADE.0 && bytes.len() as u64 <= MADE.1;
     match () {
+        () if is_made => None,
         () if hidden => Some("is hidden"),
         () if temporary => Some("is temporary, by its name"),
         () if bytes.len() as u64 > BYTES_MAX => Some("is large"),
@@ -191,6 +197,7 @@ fn only_sources_are_under_version_control() {
         ("src/lib.rs.orig", b"x"),
         ("docs/data.txt", &[b'x'; (BYTES_MAX + 1) as usize]),
         ("docs/data.bin", b"a\0b"),
+        (MADE.0, &[0; (MADE.1 + 1) as usize]),
     ] {
         assert!(is_no_source(path, bytes).is_some(), "{path}");
     }

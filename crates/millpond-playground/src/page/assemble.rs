@@ -2,8 +2,8 @@
 
 use super::{HTML, SCRIPTS, STYLE};
 
-/// The page with `wasm` in it.
-pub fn assemble(wasm: &[u8]) -> String {
+/// The page with a module in it, which is WebAssembly packed by gzip.
+pub(super) fn assemble(module: &[u8]) -> String {
     let script = SCRIPTS.join("\n");
     let parts = [
         ("/* style */", STYLE.to_owned()),
@@ -11,7 +11,7 @@ pub fn assemble(wasm: &[u8]) -> String {
             "// script",
             format!("(() => {{\n\"use strict\";\n{script}\n}})();"),
         ),
-        ("module in base64", base64(wasm)),
+        ("module in base64", base64(module)),
     ];
     parts.into_iter().fold(HTML.to_owned(), |page, (mark, part)| {
         page.replacen(mark, &part, 1)

@@ -5,13 +5,18 @@
 
 let compiled = null;
 
+const unpack = packed => {
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer();
+};
+
 const compile = () => {
   if (compiled === null) {
-    const packed = atob(by("module").textContent.trim());
-    const code = new Uint8Array(packed.length);
-    for (let n = 0; n < packed.length; n += 1) code[n] = packed.charCodeAt(n);
+    const text = atob(by("module").textContent.trim());
+    const packed = new Uint8Array(text.length);
+    for (let n = 0; n < text.length; n += 1) packed[n] = text.charCodeAt(n);
     by("module").textContent = "";
-    compiled = WebAssembly.compile(code);
+    compiled = unpack(packed).then(code => WebAssembly.compile(code));
   }
   return compiled;
 };

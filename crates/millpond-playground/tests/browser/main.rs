@@ -1,7 +1,8 @@
 //! The page in a real browser: scenes run, links restore what they name, and the numbers are those of the same code outside of
 //! the browser, byte for byte.
 //!
-//! Skipped where the target wasm32-unknown-unknown or a browser is missing.
+//! The page has the module that is kept with the sources. If a number differs, the module is of older sources:
+//! `cargo run -p millpond-playground --example make` makes it anew. Skipped where a browser is missing.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +16,7 @@ use driver::Browser;
 use millpond_core::units::Instant;
 use millpond_playground::column::Column;
 use millpond_playground::link::Link;
-use millpond_playground::page::{BuildError, build};
+use millpond_playground::page::page;
 use millpond_playground::recorded::{self, Recorded};
 use millpond_playground::scene::SCENES;
 use std::path::{Path, PathBuf};
@@ -26,23 +27,15 @@ const NOTES: usize = 64;
 
 /// A page and a browser, or nothing and why.
 fn begin(folder: &Path) -> Option<(PathBuf, Browser)> {
-    let page = folder.join("page.html");
-    match build(&page) {
-        Err(BuildError::Skipped(why)) => {
-            println!("\nskipped: {why}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-        Ok(bytes) => {
-            println!("the page has {:.2} MB", bytes as f64 / 1e6);
-            assert!(bytes < 3_000_000, "{bytes} bytes are many for a page");
-        }
-    }
+    let file = folder.join("page.html");
+    let page = page();
+    assert!(page.len() < 1_000_000, "{} bytes are many for a page", page.len());
+    std::fs::write(&file, page).unwrap();
     let browser = Browser::start(folder);
     if browser.is_none() {
         println!("\nskipped: no chromium");
     }
-    Some((page, browser?))
+    Some((file, browser?))
 }
 
 /// The states of all systems of a link, by the native code.
@@ -73,6 +66,10 @@ fn address(browser: &mut Browser) -> String {
 
 const STILL: &str = "playground.isStill()";
 
+/// What to do if the module and the sources are not the same any more.
+const OLD: &str = "the module is of other sources, or counts otherwise than they do: \
+    `cargo run -p millpond-playground --example make` makes it anew";
+
 /// Late enough that all lists are full and reclaim is at work; the sizes of two scenes are made smaller for that.
 const LINKS: [&str; 8] = [
     "scene=gorman2011&rule=vanilla&load=fs-mark&seed=3&at=9000000000",
@@ -94,19 +91,75 @@ fn scenes_run_in_a_browser_and_their_numbers_are_those_of_the_native_code() {
     for link in LINKS {
         browser.open(&page, link);
         assert_eq!(address(&mut browser), link, "what the page says it shows");
-        assert_eq!(shown(&mut browser), native(link), "{link}");
+        assert_eq!(shown(&mut browser), native(link), "{link}: {OLD}");
         assert_eq!(
             browser.value("document.getElementById('said').hidden"),
             true,
             "{link}"
         );
     }
+    the_module_is_of_these_sources(&mut browser, &page);
     a_link_names_one_state(&mut browser, &page);
+    the_button_moves_the_slider(&mut browser, &page);
     keys_do_what_buttons_do(&mut browser, &page);
     a_scene_plays_by_itself(&mut browser, &page);
     an_own_trace_is_counted(&mut browser, &page);
     it_fits_narrow_screens(&mut browser, &page);
     assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// Every step of every setting, and every word.
+fn the_module_is_of_these_sources(browser: &mut Browser, page: &Path) {
+    browser.open(page, LINKS[0]);
+    let scenes = browser.value("playground.scenes()");
+    assert_eq!(scenes, serde_json::to_string(SCENES).unwrap(), "{OLD}");
+    let models = browser.value("playground.models()");
+    assert_eq!(models, serde_json::to_value(recorded::models()).unwrap(), "{OLD}");
+    for scene in SCENES {
+        for setting in scene.settings {
+            for step in setting.steps {
+                let link = Link {
+                    seed: 2,
+                    scale: 50,
+                    at: (scene.opens_at_ms * 1_000_000).min(21_000_000_000),
+                    ..Link::opening(scene)
+                };
+                let link = link.with(setting.name, step.name).to_string();
+                let states = browser.value(&format!("playground.statesOf('{link}', {PARTS}, {NOTES})"));
+                assert_eq!(
+                    states,
+                    serde_json::to_value(native(&link)).unwrap(),
+                    "{link}: {OLD}"
+                );
+            }
+        }
+    }
+}
+
+/// To the step that is to be seen, at the moment where the scene opens, and back.
+fn the_button_moves_the_slider(browser: &mut Browser, page: &Path) {
+    for scene in SCENES {
+        let (Some(slider), Some(shows)) = (scene.slider(), scene.shows) else {
+            continue;
+        };
+        browser.open(page, &format!("scene={}&at=0", scene.name));
+        for step in [shows.step, slider.steps[slider.first].name] {
+            browser.value("document.getElementById('show-me').click()");
+            let wanted = slider.find(step).unwrap();
+            browser.until(&format!(
+                "!playground.isStill() && document.getElementById('setting-{}').value === '{wanted}'",
+                slider.name
+            ));
+            browser.press(" ");
+            browser.until(STILL);
+            let link = Link::parse(&address(browser)).unwrap();
+            assert_eq!(link.step(slider.name), step, "{link}");
+            assert!(
+                link.at > 0 && native(&link.to_string()) == shown(browser),
+                "{link}"
+            );
+        }
+    }
 }
 
 /// However it was reached: by steps, back and forth, by another setting.
@@ -210,6 +263,17 @@ fn an_own_trace_is_counted(browser: &mut Browser, page: &Path) {
     ready(browser, 20);
     browser.value("(() => { const s = document.getElementById('own-memory'); s.value = 0; s.dispatchEvent(new Event('input')) })()");
     ready(browser, 1);
+    browser.until("!document.getElementById('own-why').hidden");
+    let why = browser.value("document.getElementById('own-why').textContent");
+    let misses: Vec<u64> = (1..recorded::models().len())
+        .map(|model| native.misses(model, 1))
+        .collect();
+    let least = misses.iter().min().unwrap();
+    let expected = match misses.last() == Some(least) {
+        true => "No policy that does not know the future misses less".to_owned(),
+        false => native.why(1 + misses.iter().position(|other| other == least).unwrap(), 1),
+    };
+    assert!(why.as_str().unwrap().contains(&expected), "{why}");
     let hash = browser.value("location.hash");
     assert!(
         hash.as_str()
@@ -239,6 +303,9 @@ fn it_fits_narrow_screens(browser: &mut Browser, page: &Path) {
                 .as_u64()
                 .unwrap();
             assert!(wide <= width.into(), "{name} is {wide} wide on {width}");
+            // Nothing is cut: what is wider than its box is scrolled, or hidden.
+            let cut = "[...document.querySelectorAll('main *')].filter(e => e.getClientRects().length > 0 && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 1 && getComputedStyle(e).display !== 'inline').map(e => `${e.tagName} ${e.id} ${e.className} ${e.textContent.slice(0, 40)}`)";
+            assert_eq!(browser.value(cut), serde_json::json!([]), "{name} on {width}");
             let silent = "[...document.querySelectorAll('canvas, svg[role=img]')].filter(e => e.getClientRects().length > 0 && !e.getAttribute('aria-label')).length";
             assert_eq!(browser.value(silent), 0, "{name}: a picture without words");
         }
