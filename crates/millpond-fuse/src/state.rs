@@ -17,6 +17,7 @@ use crate::request_memory::{HeldWrites, RequestMemory};
 use crate::room::Room;
 use crate::source::SourceLock;
 use fuser::{FileAttr, Notifier};
+use millpond::internal::memory_bytes;
 use millpond::{PageCache, SetAside};
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags, Stat};
@@ -59,11 +60,12 @@ pub(crate) struct Parts {
     pub(crate) point: PathBuf,
     pub(crate) cache: Option<PageCache>,
     pub(crate) request_memory: RequestMemory,
+    pub(crate) held_writes: Arc<HeldWrites>,
     /// The budget's share for it.
     pub(crate) set_aside: Option<SetAside>,
     /// How many descriptors this process may have.
     pub(crate) descriptors: u64,
-    /// The least budget of the cache.
+    /// The least budget of the cache, or what it would have.
     pub(crate) budget: u64,
     pub(crate) report_pipe: ReportPipe,
 }
@@ -101,8 +103,10 @@ pub(crate) struct MountState {
     pub(crate) writing: AtomicUsize,
     /// Closed files whose writeback has failed: it is tried again.
     pub(crate) unwritten: Mutex<Vec<Arc<Inode>>>,
-    /// How many files may be known: each has a descriptor.
-    pub(crate) files_max: u64,
+    /// How many descriptors this process may have.
+    descriptors: u64,
+    /// The budget without a cache.
+    budget: u64,
     pub(crate) create_retries: CreateRetries,
     pub(crate) room: Arc<Room>,
     pub(crate) point: PathBuf,
@@ -137,7 +141,7 @@ impl MountState {
             cache: parts.cache,
             closed: ClosedInodes::new(closed_max(parts.descriptors)),
             pool: Pool::default(),
-            held_writes: HeldWrites::new(parts.request_memory.held_bytes),
+            held_writes: parts.held_writes,
             request_memory: parts.request_memory,
             _set_aside: parts.set_aside,
             clock: Clock::default(),
@@ -153,7 +157,8 @@ impl MountState {
             threads: options.threads,
             writing: AtomicUsize::new(0),
             unwritten: Mutex::default(),
-            files_max: files_max(parts.descriptors, parts.budget),
+            descriptors: parts.descriptors,
+            budget: parts.budget,
             create_retries: CreateRetries::default(),
             room: Arc::default(),
             point: parts.point,
@@ -164,6 +169,13 @@ impl MountState {
             invalidating: AtomicBool::new(false),
             unsupported: Mutex::default(),
         }
+    }
+
+    /// How many files may be known: each has a descriptor, and costs memory.
+    pub(crate) fn files_max(&self) -> u64 {
+        let cache = self.cache.as_ref();
+        let budget = cache.map_or(self.budget, memory_bytes);
+        files_max(self.descriptors, budget)
     }
 
     /// How old a change gets before the cache writes it by itself.

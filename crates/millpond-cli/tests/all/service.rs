@@ -289,8 +289,8 @@ cat src/file
 mount -t fuse.millpond "$FOLDER/src" "$FOLDER/mnt" -o ro,expire=7s,user,nofail > all 2>&1
 # Where the system has no log that is said.
 if grep -v "no system log" all > said; then cat said; exit 8; fi
-mount -o remount,memory=64M "$FOLDER/mnt"
-millpond inspect --cache "$FOLDER/mnt" options memory | grep -q "memory=64M"
+mount -o remount,memory=32M "$FOLDER/mnt"
+millpond inspect --cache "$FOLDER/mnt" options memory | grep -q "memory=32M"
 millpond inspect --cache "$FOLDER/mnt" options flusher.expire | grep -q "flusher.expire=7s"
 mount -o remount,expire=500ms "$FOLDER/mnt"
 millpond inspect --cache "$FOLDER/mnt" options flusher.expire | grep -q "flusher.expire=500ms"

@@ -7,7 +7,7 @@ use crate::error::{MountError, Result, system};
 use crate::exit_report::ReportPipe;
 use crate::host::{self, mountinfo};
 use crate::options::Options;
-use crate::request_memory::RequestMemory;
+use crate::request_memory::{BudgetNow, HeldWrites, RequestMemory};
 use crate::requests::FuseServer;
 use crate::source::{self, Source};
 use crate::state::{MountState, PAGE_BYTES, Parts};
@@ -15,7 +15,7 @@ use closed_files::ClosedFilesThread;
 use connect::connect;
 use fuser::Session;
 use millpond::PageCache;
-use millpond::internal::give_large_buffers_back;
+use millpond::internal::{give_large_buffers_back, memory_bytes};
 use millpond::units::Nanos;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -240,10 +240,18 @@ fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountSt
     let budget = options.memory_auto.map_or(options.memory, |range| range.min.0);
     let request_memory = RequestMemory::of(budget, options.threads);
     let cache = options.cached.then(|| build_cache(options, point)).transpose()?;
-    let set_aside = cache.as_ref().map(|cache| cache.set_aside(request_memory.bytes));
+    let set_aside = cache.as_ref().map(|cache| {
+        let rule = move |budget| request_memory.bytes(budget);
+        cache.set_aside_by(rule)
+    });
+    let budget_now: BudgetNow = match cache.clone() {
+        Some(cache) => Box::new(move || memory_bytes(&cache)),
+        None => Box::new(move || budget),
+    };
     let parts = Parts {
         root,
         source: source.directory.clone(),
+        held_writes: HeldWrites::new(request_memory, budget_now),
         set_aside: set_aside.transpose()?,
         point: point.to_owned(),
         cache,

@@ -32,7 +32,7 @@ const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_secs(1);
 impl MountState {
     /// To be called before one more file becomes known. Returns at once: another thread invalidates.
     pub(crate) fn relieve_descriptors(self: &Arc<MountState>) {
-        let is_enough = (self.inodes.count() as u64) < self.files_max / 2;
+        let is_enough = (self.inodes.count() as u64) < self.files_max() / 2;
         if is_enough || self.invalidating.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -50,7 +50,7 @@ impl MountState {
         let files = inodes.iter().filter(|inode| !inode.is_directory);
         let done = self.invalidate_some(files, wanted);
         // Nearly no descriptors are left: then better a directory than no more files.
-        if inodes.len() as u64 >= self.files_max / 4 * 3 {
+        if inodes.len() as u64 >= self.files_max() / 4 * 3 {
             let directories = inodes.iter().filter(|inode| inode.is_directory);
             self.invalidate_some(directories, wanted - done);
         }

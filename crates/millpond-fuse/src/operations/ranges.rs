@@ -10,9 +10,6 @@ use std::sync::Arc;
 /// The most that one copy_file_range copies; the kernel asks again for more.
 const COPY_BYTES_MAX: u64 = 16 << 20;
 
-/// Bytes copied at a time.
-const COPY_STEP: usize = 256 << 10;
-
 impl MountState {
     pub(crate) fn allocate(
         &self,
@@ -103,7 +100,7 @@ impl MountState {
             return Err(Errno::OPNOTSUPP);
         }
         self.drop_privileges(&target.inode, caller, None)?;
-        let step = COPY_STEP.min(len as usize);
+        let step = (self.request_memory.request_bytes as usize).min(len as usize);
         let _held = self.held_writes.hold(step as u64);
         let mut buffer = vec![0; step];
         let mut done = 0;

@@ -43,6 +43,15 @@ pub fn region_budget(bytes: u64, page_size: u64) -> u64 {
     bytes.div_ceil(page_size) * PAGE_BYTES
 }
 
+/// The budget in force, without a lock: for a thread that others wait for, while the one that changes the budget may wait for
+/// the device.
+pub fn memory_bytes(cache: &crate::PageCache) -> u64 {
+    cache
+        .handle
+        .memory_bytes
+        .load(std::sync::atomic::Ordering::Relaxed)
+}
+
 /// At most so many bytes of the file's pages are not on the device. Cheap: the core's lock, once.
 pub fn unwritten_bytes(file: &crate::File) -> u64 {
     file.unwritten_bytes()

@@ -2,6 +2,9 @@
 //!
 //! Copies of pages and the map of pages that wait for a log cost nothing before the first file that needs them is opened.
 //! Then the pool becomes smaller by as much, as if the budget had: at once in number, and in memory as pages leave.
+//!
+//! What the program has besides is a number of bytes, or a rule that is asked with each budget: buffers that can be fewer
+//! in a smaller one don't stand in its way.
 
 use super::cache::Cache;
 use crate::engine::budget::{self, Reserved};
@@ -12,6 +15,33 @@ use crate::observe::history::By;
 use crate::settings::{Memory, MemoryRange};
 use crate::sys::copies::Copies;
 use millpond_core::units::{Bytes, PageCount};
+use std::fmt;
+use std::sync::Arc;
+
+/// How much the program has besides, in bytes, beside a budget of so many.
+type Rule = dyn Fn(u64) -> u64 + Send + Sync;
+
+/// Rules of the program's, each of which counts until it is taken away.
+#[derive(Default)]
+pub(crate) struct Rules {
+    rules: Vec<Arc<Rule>>,
+}
+
+/// One of them.
+#[derive(Clone)]
+pub(crate) struct OneRule(Arc<Rule>);
+
+impl fmt::Debug for OneRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OneRule")
+    }
+}
+
+impl OneRule {
+    pub(crate) fn bytes(&self, memory: Bytes) -> u64 {
+        (self.0)(memory.0)
+    }
+}
 
 /// What the cache may have in all, and what of it is not for frames.
 #[derive(Clone, Copy)]
@@ -58,6 +88,52 @@ impl Cache {
     /// As [`PageCache::set_memory`]; then nothing changes.
     pub(crate) fn set_aside_for_program(&self, bytes: i64) -> Result<()> {
         self.set_aside(By::Program, bytes, |reserved| &mut reserved.program_bytes)
+    }
+
+    /// Sets memory aside as `rule` says, now and with each budget that comes.
+    ///
+    /// # Errors
+    /// As [`PageCache::set_memory`]; then nothing changes.
+    pub(crate) fn set_aside_by_rule(
+        &self,
+        rule: impl Fn(u64) -> u64 + Send + Sync + 'static,
+    ) -> Result<OneRule> {
+        let rule: Arc<Rule> = Arc::new(rule);
+        let mut budget = self.budget.lock();
+        self.rules.lock().rules.push(rule.clone());
+        let rule = OneRule(rule);
+        let now = *budget;
+        match self.apply(By::Program, &mut budget, Some(now), None) {
+            Ok(_) => Ok(rule),
+            Err(error) => {
+                self.forget(&rule);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives back what was set aside by the rule.
+    pub(crate) fn drop_rule(&self, rule: &OneRule) -> Result<()> {
+        let mut budget = self.budget.lock();
+        self.forget(rule);
+        let now = *budget;
+        self.apply(By::Program, &mut budget, Some(now), None).map(drop)
+    }
+
+    fn forget(&self, rule: &OneRule) {
+        let rules = &mut self.rules.lock().rules;
+        rules.retain(|known| !Arc::ptr_eq(known, &rule.0));
+    }
+
+    /// What is set aside in a budget, by rules as well.
+    pub(crate) fn reserved(&self, budget: &Budget) -> Reserved {
+        let rules = self.rules.lock().rules.clone();
+        let by_rules = rules.iter().map(|rule| rule(budget.memory.0));
+        let fixed = budget.reserved.program_bytes;
+        Reserved {
+            program_bytes: by_rules.fold(fixed, u64::saturating_add),
+            ..budget.reserved
+        }
     }
 
     fn set_aside(&self, by: By, bytes: i64, what: impl FnOnce(&mut Reserved) -> &mut u64) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A running cache: the engine, and all that can be changed while it runs.
 
-use super::budget::Budget;
+use super::budget::{Budget, Rules};
 use super::calibration::{Calibrating, Calibrations};
 use super::follow::Follower;
 use super::remeasure::Remeasure;
@@ -11,6 +11,7 @@ use crate::observe::history::History;
 #[cfg(feature = "trace")]
 use crate::observe::trace::Recordings;
 use parking_lot::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// What the control socket works with, and users' handles do.
@@ -21,6 +22,10 @@ pub(crate) struct Cache {
     pub(crate) notices: Notices,
     pub(crate) memory_beyond_limit: bool,
     pub(crate) budget: Mutex<Budget>,
+    /// How many bytes it is, for those that must not wait for its lock.
+    pub(crate) memory_bytes: AtomicU64,
+    /// Taken after the budget.
+    pub(crate) rules: Mutex<Rules>,
     pub(crate) follower: Follower,
     /// Measures devices again.
     pub(crate) remeasure: Remeasure,
@@ -48,7 +53,9 @@ impl Cache {
             calibrating: Mutex::new(Calibrations::new(calibrating)),
             notices,
             memory_beyond_limit,
+            memory_bytes: AtomicU64::new(budget.memory.0),
             budget: Mutex::new(budget),
+            rules: Mutex::default(),
             follower: Follower::default(),
             remeasure: Remeasure::default(),
             me: me.clone(),

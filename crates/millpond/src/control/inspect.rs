@@ -17,7 +17,7 @@ impl Cache {
         let budget = self.budget.lock();
         let (values, page_size) = (engine.core().manager.inspect(), engine.page_size);
         let now = engine.clock.now();
-        let reserved = &budget.reserved;
+        let reserved = self.reserved(&budget);
         limits(values, page_size, now, |frames| MemoryFacts {
             memory: budget.memory,
             transfers: Bytes(IO_BYTES.0 + reserved.program_bytes),

@@ -24,6 +24,7 @@ use crate::size::apart;
 use millpond_core::event::Event;
 use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, PageCount};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 /// What a change sets, whether it is another value or the same.
@@ -188,6 +189,7 @@ impl Cache {
         }
         if let Some(memory) = memory {
             *budget = memory;
+            self.memory_bytes.store(memory.memory.0, Ordering::Relaxed);
             self.follower.look();
         }
         let mut change = Change {
@@ -205,7 +207,7 @@ impl Cache {
     /// How many frames a budget has room for.
     fn frames(&self, budget: &Budget) -> Result<PageCount> {
         let engine = &self.engine;
-        let frames = crate::engine::budget::frames(budget.memory, engine.page_size, budget.reserved)?;
+        let frames = crate::engine::budget::frames(budget.memory, engine.page_size, self.reserved(budget))?;
         let frames_max = crate::frames::table::Memory::frames_max(engine.table.memory());
         if frames.0 > u64::from(frames_max) {
             let max = PageCount(u64::from(frames_max)).to_bytes(engine.page_size).0;

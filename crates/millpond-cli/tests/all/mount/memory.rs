@@ -1,28 +1,12 @@
 //! What the process that serves takes of memory.
 
-use super::{BOUND, TestMount, folders, mount_program, skip};
-use rustix::process::{Signal, kill_process};
+use super::{BOUND, Stopped, TestMount, folders, on_each_other, skip};
+use rustix::process::Signal;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
-
-/// A mount whose source is another's, and that one: a disk that stands still while its process is stopped.
-fn on_each_other(arguments: &[&str]) -> Option<(TestMount, TestMount)> {
-    let low = TestMount::start(&folders()[0], &["--no-cache"])?;
-    let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
-    std::os::unix::fs::symlink(low.at(), folder.path().join("src")).unwrap();
-    fs::create_dir(folder.path().join("mnt")).unwrap();
-    let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
-    let mut high = TestMount {
-        program: mount_program(&[], folder.path(), &arguments),
-        runner: Vec::new(),
-        arguments,
-        folder,
-    };
-    high.is_ready().then_some((low, high))
-}
 
 /// A number of KiB that the system has about the process.
 fn status_kib(mounted: &TestMount, name: &str) -> u64 {
@@ -45,29 +29,13 @@ fn waiting_writers() -> usize {
     stats.filter(waits).count()
 }
 
-/// Its process is stopped until this is dropped.
-struct Stopped<'a>(&'a TestMount);
-
-impl<'a> Stopped<'a> {
-    fn stop(mounted: &'a TestMount) -> Stopped<'a> {
-        kill_process(mounted.pid(), Signal::STOP).unwrap();
-        Stopped(mounted)
-    }
-}
-
-impl Drop for Stopped<'_> {
-    fn drop(&mut self) {
-        kill_process(self.0.pid(), Signal::CONT).unwrap();
-    }
-}
-
 /// It grew by a copy of each request: 48 writers of 1 MiB made 80 MB at a budget of 16 MiB, and a group that had as much killed
-/// it.
+/// it. Then it took no more than 16 requests, and reads of what is in memory waited with the others.
 #[test]
-fn writers_that_wait_for_the_disk_cost_no_memory_beyond_the_budget() {
-    const WRITERS: usize = 48;
+fn writers_that_wait_for_the_disk_cost_no_memory_beyond_the_budget_and_no_read_waits_behind_them() {
+    const WRITERS: usize = 300;
     const FEW: usize = 12;
-    let Some((mut low, mut high)) = on_each_other(&["--memory", "16M"]) else {
+    let Some((mut low, mut high)) = on_each_other(&[], &["--memory", "16M"]) else {
         return;
     };
     let point = high.at();
@@ -79,7 +47,8 @@ fn writers_that_wait_for_the_disk_cost_no_memory_beyond_the_budget() {
         })
         .collect();
     fs::write(point.join("hot"), [7; 4096]).unwrap();
-    let hot = File::open(point.join("hot")).unwrap();
+    let hot_file = File::open(point.join("hot")).unwrap();
+    let hot = &hot_file;
     hot.read_exact_at(&mut [0; 4096], 0).unwrap();
     let wait_for = |writers: usize| {
         let began = Instant::now();
@@ -88,38 +57,75 @@ fn writers_that_wait_for_the_disk_cost_no_memory_beyond_the_budget() {
             thread::yield_now();
         }
     };
+    let bytes = &vec![7; 64 << 10];
     thread::scope(|scope| {
-        let stopped = Stopped::stop(&low);
+        let stopped = Stopped::stop(low.pid());
         let write = |file: &File| {
-            let bytes = vec![7; 1 << 20];
             for at in 0..4 {
-                file.write_all_at(&bytes, at << 20).unwrap();
+                file.write_all_at(bytes, at << 16).unwrap();
             }
         };
         let start = |file| {
             let thread = thread::Builder::new().name(WRITER.into());
             thread.spawn_scoped(scope, move || write(file)).unwrap();
         };
+        // There is a thread for what is in memory, and it comes to it.
+        let reads = || {
+            let (told, come) = mpsc::channel();
+            scope.spawn(move || told.send(hot.read_exact_at(&mut [0; 4096], 0).is_ok()));
+            come.recv_timeout(BOUND)
+        };
         let (few, others) = files.split_at(FEW);
         few.iter().for_each(start);
         wait_for(FEW);
-        // There is a thread for what is in memory.
-        let (told, come) = mpsc::channel();
-        let hot = &hot;
-        scope.spawn(move || told.send(hot.read_exact_at(&mut [0; 4096], 0).is_ok()));
-        assert_eq!(come.recv_timeout(BOUND), Ok(true));
+        let of_few = reads();
         others.iter().for_each(start);
         wait_for(WRITERS);
+        let of_all = reads();
+        // The scope ends when the writers can.
         drop(stopped);
+        assert_eq!((of_few, of_all), (Ok(true), Ok(true)));
     });
     let peak = status_kib(&high, "VmHWM:") - status_kib(&high, "RssFile:");
     assert!(peak < (16 + 8) << 10, "{peak} KiB");
     let threads = status_kib(&high, "Threads:");
     assert!(threads < 150, "{threads} threads");
-    drop((files, hot));
+    drop((files, hot_file));
     let (said, code) = high.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
     low.end(Signal::TERM);
+}
+
+/// What requests need was set aside of the first budget, and one of less than a sixth was refused.
+#[test]
+fn a_budget_may_become_much_smaller_and_larger_again() {
+    let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "512M"]) else {
+        return;
+    };
+    let point = mounted.at();
+    let set = |memory: &str| {
+        let set = super::millpond(&["set", memory, "--cache", point.to_str().unwrap()]);
+        assert_eq!(set.0, Some(0), "{}", set.1);
+    };
+    let content = |seed: u8| -> Vec<u8> { (0..32 << 20).map(|at| (at >> 12) as u8 ^ seed).collect() };
+    fs::write(point.join("file"), content(1)).unwrap();
+    let began = Instant::now();
+    set("memory=4M");
+    while status_kib(&mounted, "RssAnon:") > (4 + 16) << 10 {
+        assert!(
+            began.elapsed() < BOUND,
+            "{} KiB",
+            status_kib(&mounted, "RssAnon:")
+        );
+        thread::yield_now();
+    }
+    assert!(fs::read(point.join("file")).unwrap() == content(1));
+    fs::write(point.join("file"), content(2)).unwrap();
+    set("memory=256M");
+    assert!(fs::read(point.join("file")).unwrap() == content(2));
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(fs::read(mounted.source().join("file")).unwrap() == content(2));
 }
 
 #[cfg(feature = "lab")]

@@ -191,6 +191,58 @@ impl Drop for TestMount {
     }
 }
 
+/// A mount without a cache, and one whose source that is: a disk that stands still while the first one's process is stopped.
+fn on_each_other(of_low: &[&str], of_high: &[&str]) -> Option<(TestMount, TestMount)> {
+    let low = TestMount::start(&folders()[0], &[&["--no-cache"], of_low].concat())?;
+    let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+    std::os::unix::fs::symlink(low.at(), folder.path().join("src")).unwrap();
+    fs::create_dir(folder.path().join("mnt")).unwrap();
+    let arguments: Vec<String> = of_high.iter().map(|&word| word.to_owned()).collect();
+    let mut high = TestMount {
+        program: mount_program(&[], folder.path(), &arguments),
+        runner: Vec::new(),
+        arguments,
+        folder,
+    };
+    high.is_ready().then_some((low, high))
+}
+
+/// A process that is stopped until this is dropped.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn stop(process: Pid) -> Stopped {
+        kill_process(process, Signal::STOP).unwrap();
+        let stopped = Stopped(process);
+        // Each thread stops when it next comes back from the kernel or is interrupted.
+        let tasks = format!("/proc/{}/task", process.as_raw_pid());
+        wait_until("it does not stop", || {
+            fs::read_dir(&tasks).unwrap().all(|thread| {
+                // One that has ended meanwhile has stopped, too.
+                let stat = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default();
+                stat.rsplit(") ")
+                    .next()
+                    .is_none_or(|rest| rest.is_empty() || rest.starts_with('T'))
+            })
+        });
+        stopped
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        kill_process(self.0, Signal::CONT).unwrap();
+    }
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < BOUND, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn millpond(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(PROGRAM).args(arguments).output().unwrap();
     let said = [output.stdout, output.stderr].concat();

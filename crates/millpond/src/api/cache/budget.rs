@@ -1,6 +1,7 @@
 //! The budget: what it holds, what there is.
 
 use super::PageCache;
+use crate::control::budget::OneRule;
 use crate::control::follow::MemoryInForce;
 use crate::engine::budget::{FRAME_METADATA_BYTES, IO_BYTES, Reserved, frames};
 use crate::error::Result;
@@ -26,13 +27,22 @@ impl PageCache {
 #[derive(Debug)]
 pub struct SetAside {
     cache: PageCache,
-    bytes: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Bytes(u64),
+    Rule(OneRule),
 }
 
 impl SetAside {
-    /// How much.
+    /// How much, in the budget in force.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        match &self.what {
+            What::Bytes(bytes) => *bytes,
+            What::Rule(rule) => rule.bytes(self.cache.memory().bytes),
+        }
     }
 }
 
@@ -41,7 +51,10 @@ impl Drop for SetAside {
         let handle = &self.cache.handle;
         if !handle.engine.call_flags.is_of_another() {
             // More frames than before: that can fail only for want of memory, and then the pool stays as it is.
-            let _ = handle.set_aside_for_program(-(self.bytes as i64));
+            let _ = match &self.what {
+                What::Bytes(bytes) => handle.set_aside_for_program(-(*bytes as i64)),
+                What::Rule(rule) => handle.drop_rule(rule),
+            };
         }
     }
 }
@@ -58,7 +71,24 @@ impl PageCache {
             .set_aside_for_program(i64::try_from(bytes).unwrap_or(i64::MAX))?;
         Ok(SetAside {
             cache: self.clone(),
-            bytes,
+            what: What::Bytes(bytes),
+        })
+    }
+
+    /// Takes of the budget what `rule` says, a number of bytes beside a budget of so many bytes: now, and whenever the
+    /// budget changes. So buffers that can be fewer in a smaller budget are no obstacle to one.
+    ///
+    /// `rule` must be quick, always give the same answer, and not use the cache. It is asked for budgets that do not come to be,
+    /// too.
+    ///
+    /// # Errors
+    /// As [`set_aside`](Self::set_aside).
+    pub fn set_aside_by(&self, rule: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Result<SetAside> {
+        self.handle.engine.call_flags.check()?;
+        let rule = self.handle.set_aside_by_rule(rule)?;
+        Ok(SetAside {
+            cache: self.clone(),
+            what: What::Rule(rule),
         })
     }
 
@@ -94,5 +124,27 @@ mod tests {
         assert_eq!((cache.memory().bytes, all - frames() > 0), (Bytes(8 << 20), true));
         drop(set_aside);
         assert_eq!(frames(), all);
+    }
+
+    #[test]
+    fn what_is_set_aside_by_a_rule_follows_the_budget() {
+        let cache = PageCache::builder().memory(8 << 20).build().unwrap();
+        let frames = || cache.stats().occupancy.frames;
+        let set_aside = cache.set_aside_by(|memory| memory / 2).unwrap();
+        let pages_in = |mib: u64| PageCache::pages_in(Bytes(mib << 20), PageSize::KIB_4).unwrap();
+        assert_eq!((set_aside.bytes(), frames()), (4 << 20, pages_in(4)));
+        // Less than what was set aside at first.
+        cache.set_memory(2 << 20).unwrap();
+        assert_eq!((set_aside.bytes(), frames()), (1 << 20, pages_in(1)));
+        cache.set_memory(32 << 20).unwrap();
+        assert_eq!((set_aside.bytes(), frames()), (16 << 20, pages_in(16)));
+        let too_much = cache.set_aside_by(|memory| memory);
+        assert!(
+            matches!(too_much, Err(Error::BudgetTooSmall { .. })),
+            "{too_much:?}"
+        );
+        assert_eq!(frames(), pages_in(16));
+        drop(set_aside);
+        assert_eq!(frames(), pages_in(32));
     }
 }
