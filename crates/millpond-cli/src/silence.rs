@@ -90,18 +90,25 @@ pub(crate) fn state(process: u32) -> String {
         _ => match waiting_threads(&seen) {
             0 => format!("it runs, and is busy or hangs; {kill}"),
             waiting => format!(
-                "{waiting} of its threads wait for a disk or a file system (state D): it goes on when what is below its source \
+                "{waiting} of its threads wait for a disk or a file system: it goes on when what is below its source \
                  answers; {kill}"
             ),
         },
     }
 }
 
-/// Threads that wait and can't be interrupted.
+/// Where a thread is that waits for a FUSE file system, in whatever state.
+const WAITS_FOR_FUSE: &str = "request_wait_answer";
+
+/// Threads that wait for a disk or a file system.
 fn waiting_threads(process: &Process) -> usize {
     let tasks = process.tasks().into_iter().flatten().flatten();
     tasks
-        .filter(|task| task.stat().is_ok_and(|stat| stat.state == 'D'))
+        .filter(|task| {
+            let wchan = fs::read_to_string(format!("/proc/{}/task/{}/wchan", task.pid, task.tid));
+            task.stat().is_ok_and(|stat| stat.state == 'D')
+                || wchan.is_ok_and(|wchan| wchan.trim() == WAITS_FOR_FUSE)
+        })
         .count()
 }
 

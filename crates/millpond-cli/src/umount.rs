@@ -9,7 +9,7 @@ use millpond_fuse::{ExitReport, Mount, MountError, MountServer, ServerProcess};
 use rustix::io::Errno;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +22,9 @@ const WRITES_WITHIN: Duration = Duration::from_secs(30);
 
 /// The exit code of the process that waits for the sync, if something that was stored through a map was lost before.
 const EXIT_STORES_LOST: u8 = 10;
+
+/// That of the process that asks, if the mount's process is gone.
+const EXIT_GONE: u8 = 11;
 
 /// After this it is printed what is waited for.
 const NOTICE_AFTER: Duration = Duration::from_secs(5);
@@ -56,37 +59,42 @@ pub(crate) struct UmountArgs {
     /// Also if some of it can't be written, or its process does not answer.
     #[arg(long)]
     force: bool,
-    /// This is the process that waits for the sync.
+    /// This is a process for a part of it.
     #[arg(long, hide = true)]
-    only_sync: bool,
+    only: Option<Only>,
+}
+
+/// What a process of its own does.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Only {
+    /// Asks the mount for its process.
+    Ask,
+    /// Has everything written.
+    Sync,
 }
 
 pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
-    if args.only_sync {
-        return only_sync(&args.point);
+    match args.only {
+        Some(Only::Ask) => return only_ask(&args.point),
+        Some(Only::Sync) => return only_sync(&args.point),
+        None => {}
     }
     let given = args.point.clone();
     // The last part of a path within what does not answer is taken as it is.
     let point = silence::answer_of(&[], ANSWERS_WITHIN, move || mount_point(&given));
     let point = point.unwrap_or_else(|| std::path::absolute(&args.point))?;
     let processes = millpond_fuse::processes_serving(&point);
-    let find = {
-        let point = point.clone();
-        move || ServerProcess::find(&point)
-    };
     let shown = shown_path(&point);
-    let server = match silence::answer_of(&processes, ANSWERS_WITHIN, find) {
-        None => return unanswered(&point, &processes, args.force),
-        Some(found) => match found? {
-            MountServer::Running(server) => server,
-            MountServer::Gone => {
-                Mount::unmount_at(&point, true)?;
-                return Err(Failure::failed(format!(
-                    "{shown} is unmounted; the process that served it was gone: what was synced is on the disk, what was not \
-                     is lost"
-                )));
-            }
-        },
+    let server = match ask(&point, &processes)? {
+        Asked::Still => return unanswered(&point, &processes, args.force),
+        Asked::Of(MountServer::Running(server)) => server,
+        Asked::Of(MountServer::Gone) => {
+            Mount::unmount_at(&point, true)?;
+            return Err(Failure::failed(format!(
+                "{shown} is unmounted; the process that served it was gone: what was synced is on the disk, what was not is \
+                 lost"
+            )));
+        }
     };
     let writes = format!("what was written at {shown} is on its way to the disk; still waiting");
     let unwritten = match sync(&point, &processes, args.force, &writes)? {
@@ -148,6 +156,50 @@ fn writes_within(processes: &[u32]) -> Duration {
     }
 }
 
+/// What the mount has answered.
+enum Asked {
+    Of(MountServer),
+    /// Nothing has moved for a while.
+    Still,
+}
+
+/// Asks the mount for its process.
+fn ask(point: &Path, processes: &[u32]) -> Result<Asked, Failure> {
+    let child = child(Only::Ask, point)?;
+    let Some(output) = silence::answer_of(processes, ANSWERS_WITHIN, move || child.wait_with_output()) else {
+        return Ok(Asked::Still);
+    };
+    let output = output?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(Asked::Of(match output.status.code() {
+        Some(0) => MountServer::Running(ServerProcess::of(point, &said)?),
+        Some(code) if code == i32::from(EXIT_GONE) => MountServer::Gone,
+        code => {
+            let code = code.and_then(|code| u8::try_from(code).ok());
+            return Err(Failure {
+                code: code.unwrap_or(1),
+                message: Some(said),
+            });
+        }
+    }))
+}
+
+/// The process that asks: the mount's answer is on standard output, or why there is none.
+fn only_ask(point: &Path) -> Result<ExitCode, Failure> {
+    match ServerProcess::ask(point) {
+        Ok(Some(answer)) => {
+            write!(io::stdout(), "{answer}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(None) => Ok(ExitCode::from(EXIT_GONE)),
+        Err(error) => {
+            let failure = Failure::from(error);
+            write!(io::stdout(), "{}", failure.message.unwrap_or_default())?;
+            Ok(ExitCode::from(failure.code))
+        }
+    }
+}
+
 /// What became of a sync.
 enum Synced {
     All,
@@ -157,16 +209,25 @@ enum Synced {
     Still,
 }
 
-/// Has everything written. What could not be, if that may be lost.
-///
-/// By a process of its own: a call that the mount has begun to answer can't be given up, and who has made it can't end.
-fn sync(point: &Path, processes: &[u32], force: bool, writes: &str) -> Result<Synced, Failure> {
-    let child = Command::new(std::env::current_exe()?)
-        .args(["umount", "--only-sync"])
+/// Starts this program for a part of what there is to do: a call that the mount has begun to answer can't be given up, and a
+/// process that has made it can't end before.
+fn child(part: Only, point: &Path) -> io::Result<Child> {
+    let word = match part {
+        Only::Ask => "ask",
+        Only::Sync => "sync",
+    };
+    Command::new(std::env::current_exe()?)
+        .args(["umount", "--only", word])
         .arg(point)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .spawn()?;
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+/// Has everything written. What could not be, if that may be lost.
+fn sync(point: &Path, processes: &[u32], force: bool, writes: &str) -> Result<Synced, Failure> {
+    let child = child(Only::Sync, point)?;
     let ended = || {
         silence::answer_of(processes, writes_within(processes), move || {
             child.wait_with_output()

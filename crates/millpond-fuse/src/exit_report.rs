@@ -109,20 +109,41 @@ pub enum MountServer {
 }
 
 impl ServerProcess {
-    /// The process that serves what is mounted there.
+    /// The process that serves what is mounted there. The call may not come back, and who has made it may not end, while the
+    /// source of the mount does not answer.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn find(point: &Path) -> Result<MountServer> {
+        match ServerProcess::ask(point)? {
+            Some(answer) => Ok(MountServer::Running(ServerProcess::of(point, &answer)?)),
+            None => Ok(MountServer::Gone),
+        }
+    }
+
+    /// The first half of [`find`](Self::find), for a process that may be left behind: the mount's answer, or `None` if its process
+    /// is gone.
     ///
     /// # Errors
     /// [`MountError::Directory`] if no mount of this program is there, [`MountError::System`] if it can't be asked.
-    pub fn find(point: &Path) -> Result<MountServer> {
+    pub fn ask(point: &Path) -> Result<Option<String>> {
         let mut answer = [0; 128];
         let len = match rustix::fs::getxattr(point, PROCESS_ATTRIBUTE, &mut answer) {
             Ok(len) => len,
             Err(error) if !mountinfo::is_ours(point)? => return Err(no_mount(point, error)),
             // The kernel's answer, and never a process': see `requests::reply::errno`.
-            Err(Errno::NOTCONN) => return Ok(MountServer::Gone),
+            Err(Errno::NOTCONN) => return Ok(None),
             Err(error) => return Err(system("the mount's process can't be asked")(error.into())),
         };
-        let answer = String::from_utf8_lossy(answer.get(..len).unwrap_or_default()).into_owned();
+        let answer = String::from_utf8_lossy(answer.get(..len).unwrap_or_default());
+        Ok(Some(answer.into_owned()))
+    }
+
+    /// The other half: the process that has given this answer. No call goes to the mount.
+    ///
+    /// # Errors
+    /// [`MountError::Directory`] if it is no answer of a mount of this program.
+    pub fn of(point: &Path, answer: &str) -> Result<ServerProcess> {
         let mut words = answer.split(' ');
         let process = words.next().and_then(|process| process.parse().ok());
         let process = process.ok_or_else(|| no_mount(point, Errno::NODATA))?;
@@ -131,12 +152,12 @@ impl ServerProcess {
             Some((pipe, inode)) => open(process, pipe, inode).map_err(|error| error.to_string()),
             None => Err("it is of an older version".into()),
         };
-        Ok(MountServer::Running(ServerProcess {
+        Ok(ServerProcess {
             point: point.to_owned(),
             process,
             device: mountinfo::mount_at(point)?.map(|mount| mount.device),
             report,
-        }))
+        })
     }
 
     /// Makes it sync everything that was written so far. This is done by reading an attribute, which is allowed at a mount

@@ -14,7 +14,7 @@
 //!   5  requests                                        FUSE requests, a line each, and the capabilities asked for
 //!   4  operations                                      what answers them, a file for each family of system calls
 //!   3  state                                           all that a mount knows: inodes, open files, the cache
-//!   2  inode  source  exit_report  servers             a file's data, times, pages; the lock on the source; the last message; who serves
+//!   2  inode  source  exit_report                      a file's data, times, pages; the lock on the source; the last message
 //!   1  host  directory  attributes  credentials  pool  create_retries  request_memory  room   the system; parts that know no mount
 //!   0  options  error  flags  own_attributes           the vocabulary
 //! ```
@@ -40,13 +40,12 @@ mod pool;
 mod request_memory;
 mod requests;
 mod room;
-mod servers;
 mod source;
 mod state;
 
 pub use error::MountError;
 pub use exit_report::{ExitReport, MountServer, ServerProcess};
+pub use host::servers::{DeadMount, dead_mounts, is_mounted, processes_serving, served_by};
 pub use mount::{Ended, Mount, Unmounted};
 pub use options::Options;
 pub use own_attributes::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
-pub use servers::{is_mounted, processes_serving, served_by};

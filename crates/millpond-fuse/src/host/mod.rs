@@ -1,6 +1,7 @@
 //! The host: what has to be so before anything is mounted, unmounting, descriptors, locks.
 
 pub(crate) mod mountinfo;
+pub(crate) mod servers;
 
 use crate::error::{MountError, Result};
 use crate::options::Options;
@@ -75,9 +76,10 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
     // For a mount whose process was killed the kernel may still resolve the path, or not.
     let mut point = fs::canonicalize(given);
     let mut cleared = None;
-    if !is_alive(given) {
-        let absolute = std::path::absolute(given).map_err(|e| bad(e.to_string()))?;
-        let dead = point.unwrap_or(absolute);
+    let absolute = std::path::absolute(given).map_err(|e| bad(e.to_string()))?;
+    let whole = point.as_deref().unwrap_or(&absolute).to_owned();
+    if !is_alive(&whole) {
+        let dead = whole;
         if !is_ours(&dead)? {
             return Err(bad(format!(
                 "another program's mount there has lost its process: umount {}",
@@ -112,8 +114,13 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
     Ok((point, cleared))
 }
 
-/// Whether the process that serves what is mounted there, if anything is, lives. One that does not answer is there.
+/// Whether the process that serves what is mounted there, if anything is, lives. One that is to be seen is not asked: a call
+/// that it has begun to answer and does not end can't be given up, and who has made it can't end. One that does not answer
+/// is there.
 pub(crate) fn is_alive(point: &Path) -> bool {
+    if !servers::processes_serving(point).is_empty() {
+        return true;
+    }
     let (tell, answer) = mpsc::channel();
     let point = point.to_owned();
     let asks = thread::Builder::new().spawn(move || tell.send(rustix::fs::statfs(&point).err()));

@@ -1,6 +1,6 @@
 //! Whether everything is on the disk is said by the process that serves, in its exit report.
 
-use super::{TestMount, folders, millpond, mount_program, skip};
+use super::{TestMount, folders, millpond, on_each_other, skip};
 use millpond_fuse::{ExitReport, MountServer, ServerProcess};
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -66,24 +66,9 @@ fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_report() {
 /// The process of the lower mount is killed: what the upper one answers was taken for the kernel's word that its own is gone.
 #[test]
 fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
-    let Some(mut low) = start(&["--no-cache"]) else {
+    let Some((mut low, mut high)) = on_each_other(&[], &["--memory=16M", "--attribute-timeout=0"]) else {
         return;
     };
-    let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
-    std::os::unix::fs::symlink(low.at(), folder.path().join("src")).unwrap();
-    fs::create_dir(folder.path().join("mnt")).unwrap();
-    let arguments = vec![
-        "--memory".to_owned(),
-        "16M".to_owned(),
-        "--attribute-timeout=0".to_owned(),
-    ];
-    let mut high = TestMount {
-        program: mount_program(&[], folder.path(), &arguments),
-        runner: Vec::new(),
-        arguments,
-        folder,
-    };
-    assert!(high.is_ready());
     fs::write(high.at().join("file"), vec![7; 1 << 20]).unwrap();
     low.kill();
     let at = high.at().display().to_string();

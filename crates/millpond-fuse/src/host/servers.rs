@@ -5,8 +5,7 @@
 //! fdinfo), whose number is the minor number of the mount's device. Before that the source is looked for among the directories
 //! that the process has open, by which mounts of one source for reading only are not told apart.
 
-use crate::host::mountinfo;
-use crate::host::{self, FS_TYPE};
+use super::{DEVICE, FS_TYPE, mountinfo};
 use millpond::internal::MountEntry;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +29,29 @@ pub fn served_by(process: u32) -> Vec<PathBuf> {
     ours.map(|mount| mount.point).collect()
 }
 
+/// A mount whose process is gone: the kernel keeps its name, and all calls there fail with `ENOTCONN`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadMount {
+    /// Where it is.
+    pub point: PathBuf,
+    /// What it showed.
+    pub source: PathBuf,
+}
+
+/// The mounts of this program whose process is gone, as far as they are to be seen. Not those of other users, unless root asks.
+pub fn dead_mounts() -> Vec<DeadMount> {
+    let user = format!("user_id={}", rustix::process::geteuid().as_raw());
+    let is_root = rustix::process::geteuid().is_root();
+    let mounts = mountinfo::mounts().unwrap_or_default().into_iter();
+    let ours = mounts.filter(|mount| mount.fs_type == FS_TYPE && (is_root || mount.options.contains(&user)));
+    let dead = ours.filter(|mount| !super::is_alive(&mount.point));
+    dead.map(|mount| DeadMount {
+        source: mount.source.into(),
+        point: mount.point,
+    })
+    .collect()
+}
+
 /// Whether a mount of this program is there, by what the kernel lists.
 pub fn is_mounted(point: &Path) -> bool {
     mountinfo::is_ours(point).unwrap_or(false)
@@ -46,7 +68,7 @@ fn serves(process: u32, mount: &MountEntry) -> bool {
         let Ok(link) = fs::read_link(open.path()) else {
             continue;
         };
-        if link == Path::new(host::DEVICE) {
+        if link == Path::new(DEVICE) {
             is_fuse = true;
             match connection(process, &open.file_name().to_string_lossy()) {
                 Some(connection) if Some(connection.as_str()) == minor => return true,
