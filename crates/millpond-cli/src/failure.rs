@@ -1,6 +1,8 @@
 //! Why a command ends with something else than its result: an exit code and a message.
 
+use millpond_fuse::DeadMount;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The exit code of what can't run on this machine or in this build.
@@ -13,11 +15,45 @@ pub(crate) struct Failure {
     pub(crate) message: Option<String>,
 }
 
+/// How a message ends if the error was the kernel's word that a mount has lost its process (`ENOTCONN`).
+const NO_PROCESS: &str = "(os error 107)";
+
+/// A text as it can be shown in a line: nothing in it moves the cursor, or begins another line.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// The same of a path.
+pub(crate) fn shown_path(path: &Path) -> String {
+    shown(&path.display().to_string())
+}
+
+/// What has become of a mount whose process is gone, and what to do.
+pub(crate) fn gone(mount: &DeadMount) -> String {
+    let (point, source) = (shown_path(&mount.point), shown_path(&mount.source));
+    format!(
+        "the process that served {point} is gone, killed perhaps: what was synced is in {source}, of what was written since some \
+         may be lost. `millpond mount {source} {point}` mounts it anew; `millpond umount {point}` only clears it away"
+    )
+}
+
 impl Failure {
-    /// Writes the message.
+    /// Writes the message, and what an error means that only mounts give.
     pub(crate) fn report(self) -> ExitCode {
         if let Some(message) = self.message {
             say!("millpond: {message}");
+            if message.contains(NO_PROCESS) {
+                for mount in millpond_fuse::dead_mounts() {
+                    say!("millpond: {}", gone(&mount));
+                }
+            }
         }
         ExitCode::from(self.code)
     }

@@ -1,5 +1,7 @@
 //! What the cache says of slow and rare things (`millpond::events`), as lines on standard error.
 //!
+//! They look like what the mount says itself: `millpond mount: warning: …`, in a file with the time before it.
+//!
 //! A mount in the background has standard error in its log, or in the system's (`Syslog`). What a hit does is in no line at
 //! any level.
 //!
@@ -7,14 +9,21 @@
 //! up with is dropped.
 
 use crate::failure::Failure;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tracing::{Event, Level, Subscriber};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Lines that wait to be written: some 100 KiB.
 const LINES_MAX: usize = 1_000;
@@ -25,8 +34,63 @@ const VARIABLE: &str = "MILLPOND_LOG";
 /// Where the system takes what daemons say: syslogd, or journald.
 const SOCKET: &str = "/dev/log";
 
-/// Facility 3 (daemons), severity 4 (warning), as RFC 3164 counts.
-const PRIORITY: u32 = 3 * 8 + 4;
+/// Of daemons, as RFC 3164 counts.
+const FACILITY: u32 = 3 * 8;
+
+/// What every line begins with.
+const PREFIX: &str = "millpond mount: ";
+
+/// Lines go to a file, which does not know when they came.
+static IS_FILE: AtomicBool = AtomicBool::new(false);
+
+/// What is said from now on goes to a file.
+pub(crate) fn to_file() {
+    IS_FILE.store(true, Ordering::Relaxed);
+}
+
+/// What comes before a line: the time, where nothing else has it.
+pub(crate) fn stamp() -> String {
+    let mut stamp = String::new();
+    if IS_FILE.load(Ordering::Relaxed) && SystemTime.format_time(&mut Writer::new(&mut stamp)).is_ok() {
+        stamp.push(' ');
+    }
+    stamp
+}
+
+/// An event as a line.
+struct Lines;
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let label = match *event.metadata().level() {
+            Level::ERROR => "error: ",
+            Level::WARN => "warning: ",
+            Level::INFO => "",
+            Level::DEBUG => "debug: ",
+            Level::TRACE => "trace: ",
+        };
+        write!(writer, "{}{PREFIX}{label}", stamp())?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+/// How much a line matters, as RFC 3164 counts.
+fn severity(line: &str) -> u32 {
+    let said = line.strip_prefix(PREFIX).unwrap_or(line);
+    let labels = [("error: ", 3), ("warning: ", 4), ("debug: ", 7), ("trace: ", 7)];
+    let label = labels.iter().find(|(label, _)| said.starts_with(label));
+    label.map_or(6, |(_, severity)| *severity)
+}
 
 /// A log that is not read for so long is left alone.
 const TAKES_WITHIN: Duration = Duration::from_secs(1);
@@ -84,7 +148,8 @@ fn hand_on(sender: &UnixDatagram, socket: &PathBuf, read: io::PipeReader) {
         if text.is_empty() {
             continue;
         }
-        let message = format!("<{PRIORITY}>millpond[{}]: {text}", std::process::id());
+        let priority = FACILITY + severity(text);
+        let message = format!("<{priority}>millpond[{}]: {text}", std::process::id());
         // One that was started anew has another socket there. What it does not take then is lost.
         if sender.send(message.as_bytes()).is_err() && sender.connect(socket).is_ok() {
             let _ = sender.send(message.as_bytes());
@@ -119,6 +184,7 @@ pub(crate) fn start(given: Option<LevelFilter>) -> Result<WorkerGuard, Failure> 
         .with_writer(writer)
         // They would go to standard error, which is what does not work.
         .log_internal_errors(false)
+        .event_format(Lines)
         .init();
     Ok(guard)
 }
@@ -140,10 +206,21 @@ mod tests {
             let count = log.recv(&mut bytes).unwrap();
             String::from_utf8_lossy(&bytes[..count]).into_owned()
         };
-        let head = format!("<28>millpond[{}]: ", std::process::id());
-        writeln!(file, "can't write /srv/a\n\nand this").unwrap();
-        assert_eq!(received(&first), format!("{head}can't write /srv/a"));
-        assert_eq!(received(&first), format!("{head}and this"));
+        let head = |severity: u32| format!("<{}>millpond[{}]: ", 24 + severity, std::process::id());
+        writeln!(
+            file,
+            "millpond mount: error: can't write /srv/a\n\nmillpond mount: warning: and this"
+        )
+        .unwrap();
+        assert_eq!(
+            received(&first),
+            format!("{}millpond mount: error: can't write /srv/a", head(3))
+        );
+        assert_eq!(
+            received(&first),
+            format!("{}millpond mount: warning: and this", head(4))
+        );
+        let head = head(6);
         drop(first);
         std::fs::remove_file(&path).unwrap();
         let second = UnixDatagram::bind(&path).unwrap();

@@ -12,6 +12,7 @@ use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
 use millpond_fuse::{Mount, MountError, Options, Unmounted};
+use sd_notify::NotifyState;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
@@ -179,13 +180,14 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
             }
         },
     };
-    let code = mount_with(args, log, log_file.as_ref());
+    let mut code = mount_with(args, log, log_file.as_ref());
+    if args.in_background
+        && let Err(failure) = &mut code
+        && let Some(message) = failure.message.take()
+    {
+        say!("{}millpond mount: error: {message}", log::stamp());
+    }
     if let Some(syslog) = syslog {
-        if let Err(failure) = &code
-            && let Some(message) = &failure.message
-        {
-            say!("millpond: {message}");
-        }
         // Nothing is said from here on; what was is handed on.
         leave_terminal(&nowhere()?)?;
         syslog.end();
@@ -206,8 +208,20 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
     };
     signals::outlive_long_files()?;
     let mount = Mount::new(&args.options())?;
+    let about = about(args, &mount);
+    let say_start = || {
+        for notice in mount.notices() {
+            say!("{}millpond mount: {notice}", log::stamp());
+        }
+        if let Some(address) = mount.cache().and_then(PageCache::metrics_address) {
+            say!(
+                "{}millpond mount: metrics are at http://{address}/metrics",
+                log::stamp()
+            );
+        }
+    };
     if !args.quiet {
-        say_how_it_is(&mount);
+        say_start();
     }
     let pid_file = args.pid_file.as_deref().map(PidFile::write).transpose()?;
     let point = mount.point().as_os_str().as_bytes();
@@ -215,28 +229,30 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
         Some(log) => {
             // All is open that has a name: the directory in which it was started is let go of.
             let _ = std::env::set_current_dir("/");
+            if !args.quiet {
+                say!("millpond mount: {about}");
+            }
             daemon::serves(point)?;
             leave_terminal(&log)?;
-            if args.quiet {
-                // In the log, and nowhere else.
-                say_how_it_is(&mount);
+            if log_file.is_some() {
+                log::to_file();
             }
+            // At every level.
+            say!("{}millpond mount: {about}", log::stamp());
+            say_start();
         }
         None => {
             io::stdout().write_all(&[point, b"\n"].concat())?;
-            say!(
-                "millpond mount: {} is at {}; Ctrl-C or `millpond umount` ends it",
-                shown_path(mount.source()),
-                shown_path(mount.point())
-            );
+            say!("millpond mount: {about}; Ctrl-C or `millpond umount` ends it");
         }
     }
+    tell_systemd(&[NotifyState::Ready, NotifyState::Status(&about)]);
     serve(&mount, &signals, log_file)?;
     let point = shown_path(mount.point());
     let (ended, served) = mount.wait();
     drop(pid_file);
     for lost in &ended.lost {
-        say!("millpond mount: {lost}");
+        say!("{}millpond mount: error: {lost}", log::stamp());
     }
     served?;
     if !ended.lost.is_empty() {
@@ -244,24 +260,38 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
             "{point} has ended, and not everything is on the disk"
         )));
     }
-    say!("millpond mount: {point} has ended, everything is on the disk");
+    say!(
+        "{}millpond mount: {point} has ended, everything is on the disk",
+        log::stamp()
+    );
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the host does not allow, and where things are.
-fn say_how_it_is(mount: &Mount) {
-    for notice in mount.notices() {
-        say!("millpond mount: {notice}");
+/// What serves what, where, and with what.
+fn about(args: &MountArgs, mount: &Mount) -> String {
+    let mut about = format!(
+        "version {}, process {}, serves {} at {}",
+        env!("CARGO_PKG_VERSION"),
+        std::process::id(),
+        shown_path(mount.source()),
+        shown_path(mount.point())
+    );
+    match mount.cache() {
+        Some(cache) => {
+            about += &format!(" with memory={}", args.memory);
+            if let Some((goal, source)) = cache.inspect_goal().zip(cache.goal_source()) {
+                let ms = goal.goal.0 as f64 / 1e6;
+                about += &format!("; the goal for reads is {ms:.1} ms: {source}");
+            }
+        }
+        None => about += " without a cache",
     }
-    if let Some(address) = mount.cache().and_then(PageCache::metrics_address) {
-        say!("millpond mount: metrics are at http://{address}/metrics");
-    }
-    if let Some(cache) = mount.cache()
-        && let Some((goal, source)) = cache.inspect_goal().zip(cache.goal_source())
-    {
-        let ms = goal.goal.0 as f64 / 1e6;
-        say!("millpond mount: the goal for reads is {ms:.1} ms: {source}");
-    }
+    about
+}
+
+/// What systemd is to know, if it has started this. It may have gone meanwhile, which is no matter of ours.
+fn tell_systemd(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
 }
 
 /// Until it is unmounted, by whomever.
@@ -283,8 +313,9 @@ fn serve(mount: &Mount, signals: &Signals, log_file: Option<&LogFile>) -> Result
             }
             detached = true;
             say!(
-                "millpond mount: {} is in use: it has no name any more, and ends when the last user has closed it; \
+                "{}millpond mount: {} is in use: it has no name any more, and ends when the last user has closed it; \
                  another Ctrl-C ends it at once, and what is not synced is lost",
+                log::stamp(),
                 shown_path(mount.point())
             );
         }
@@ -296,6 +327,10 @@ fn serve(mount: &Mount, signals: &Signals, log_file: Option<&LogFile>) -> Result
         }
     }
     line.finish_and_clear();
+    tell_systemd(&[
+        NotifyState::Stopping,
+        NotifyState::Status("it is unmounted, and writes what it has"),
+    ]);
     Ok(())
 }
 

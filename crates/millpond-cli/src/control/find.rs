@@ -1,7 +1,7 @@
 //! Which caches there are, and which one a command means.
 
 use super::{Cache, Which, ago, count, shown, shown_path, text};
-use crate::failure::Failure;
+use crate::failure::{Failure, gone};
 use crate::silence;
 use millpond::control::{Client, sockets};
 use millpond::internal::quantity::size;
@@ -20,7 +20,7 @@ Examples:
 
 A cache is listed if its program asked for a control socket and runs as the same user. Those whose program has chosen
 another path for it are not listed; give their path with --cache. Of one that does not answer, what its process does instead
-and the way out are in the next line.
+and the way out are in the next line; mounts whose process is gone come last.
 Exit codes: 0, also if there is none.";
 
 #[derive(clap::Args)]
@@ -44,12 +44,16 @@ pub(crate) fn caches(args: &CachesArgs) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if answering.is_empty() && silent.is_empty() {
+    let dead = millpond_fuse::dead_mounts();
+    if answering.is_empty() && silent.is_empty() && dead.is_empty() {
         say!("millpond: no cache with a control socket is running as this user");
     }
     write!(stdout, "{}", table(&answering))?;
     for silent in silent {
         writeln!(stdout, "{}", silent.line())?;
+    }
+    for mount in dead {
+        writeln!(stdout, "{:>8}  {}", "-", gone(&mount))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -234,11 +238,7 @@ impl Which {
             return match found.len() {
                 1 => Cache::connect(&found.remove(0).0),
                 0 if !silent.is_empty() => Err(silent[0].failure()),
-                0 => Err(Failure::failed(
-                    "no cache with a control socket is running as this user: start one \
-                     (`millpond mount`, `millpond lab run`, a program that builds one with `.control(true)`), or give the path \
-                     of its socket with --cache",
-                )),
+                0 => Err(no_cache()),
                 _ => Err(Failure::bad_usage(format!(
                     "several caches are running: say which one with --cache PID or --cache PATH\n{}",
                     table(&found)
@@ -267,6 +267,17 @@ impl Which {
     }
 }
 
+/// None is running.
+fn no_cache() -> Failure {
+    if let [mount, ..] = &millpond_fuse::dead_mounts()[..] {
+        return Failure::failed(gone(mount));
+    }
+    Failure::failed(
+        "no cache with a control socket is running as this user: start one (`millpond mount`, `millpond lab run`, a program that \
+         builds one with `.control(true)`), or give the path of its socket with --cache",
+    )
+}
+
 /// The cache of this name, as of a mount: the directory where it is; or of this socket. What is a socket is no name.
 fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result<Cache, Failure> {
     use std::os::unix::fs::FileTypeExt;
@@ -290,6 +301,12 @@ fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Re
             return Cache::connect(socket);
         }
     } else if millpond_fuse::is_mounted(&whole) {
+        if let Some(mount) = millpond_fuse::dead_mounts()
+            .into_iter()
+            .find(|mount| mount.point == whole)
+        {
+            return Err(Failure::failed(gone(&mount)));
+        }
         let processes = millpond_fuse::processes_serving(&whole);
         let served = match &processes[..] {
             [] => "a process that can't be seen from here".to_owned(),

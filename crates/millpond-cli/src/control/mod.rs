@@ -23,6 +23,7 @@ pub(crate) use stat::{Span, StatArgs, interval, stat};
 pub(crate) use stores::Store;
 
 use crate::failure::Failure;
+pub(crate) use crate::failure::{shown, shown_path};
 use crate::silence;
 use millpond::control::Client;
 use serde_json::Value;
@@ -43,23 +44,6 @@ pub(crate) struct Which {
     /// lists them. Not needed where only one is running.
     #[arg(long, value_name = "PID|PATH", add = complete::caches())]
     cache: Option<String>,
-}
-
-/// A text as it can be shown in a line: nothing in it moves the cursor, or begins another line.
-pub(crate) fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() {
-            true => shown.extend(c.escape_default()),
-            false => shown.push(c),
-        }
-    }
-    shown
-}
-
-/// The same of a path.
-pub(crate) fn shown_path(path: &Path) -> String {
-    shown(&path.display().to_string())
 }
 
 /// A running cache.
