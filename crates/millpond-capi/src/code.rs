@@ -40,7 +40,7 @@ pub enum millpond_code {
     MILLPOND_SYNC = 14,
     /// No frame became free, as too many pages are held (ENOMEM).
     MILLPOND_NO_FRAMES = 15,
-    /// The call would wait for a page that the calling thread holds (EDEADLK). Only of builds with debug assertions.
+    /// The call would wait for a page that the calling thread got and has not put (EDEADLK).
     MILLPOND_OWN_GUARD = 16,
     /// The cache is unusable, because something inside of it has died (EIO).
     MILLPOND_POISONED = 17,

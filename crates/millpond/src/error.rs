@@ -7,7 +7,7 @@ pub(crate) use source::{again, errno_of};
 
 use crate::device::LengthLimit;
 use crate::error::told::{
-    LESS_MEMORY, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, WRITABLE, after_sync, allowed,
+    LESS_MEMORY, LET_GO, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, WRITABLE, after_sync, allowed,
 };
 use crate::host::{MemoryLimit, MemoryRefusal};
 use crate::settings::SettingError;
@@ -305,9 +305,10 @@ pub enum Error {
         waited: Duration,
     },
 
-    /// The call would wait for a guard that its own thread has, for ever. Drop the guard first. Only with debug assertions;
-    /// without them the call waits, and after the option `hung_io_timeout` a [`Warning`](crate::Warning) names the page.
-    #[error("page {page} of {path} is in a guard of the calling thread, which would wait for itself: drop the guard first", path = .path.display())]
+    /// The call would wait for a guard that its own thread has, for ever. Nothing was done. Drop the guard first, or copy what
+    /// is needed of it. A guard is the thread's that made it, until another thread looks at its bytes; an owned one may
+    /// be elsewhere before that, so the call waits two seconds for it first.
+    #[error("page {page} of {path} is in a guard of the calling thread, which would wait for itself: {LET_GO}", path = .path.display())]
     OwnGuard {
         /// The file.
         path: PathBuf,
@@ -407,6 +408,12 @@ impl Error {
         }
     }
 
+    /// The number of an [`io::Error`] that may have one of these inside, as those of [`FileCursor`](crate::FileCursor): that of
+    /// [`Error::errno`], or the system's, or what its kind stands for; `EIO` if that is none.
+    pub fn errno_of(error: &io::Error) -> i32 {
+        errno_of(error)
+    }
+
     fn kind(&self) -> io::ErrorKind {
         match self {
             Error::EndOfFile { .. } => io::ErrorKind::UnexpectedEof,
@@ -416,15 +423,22 @@ impl Error {
     }
 }
 
-/// For calls that return [`io::Result`]. The kind is that of [`Error::errno`], and the error is inside with all it says:
-/// `error.downcast::<millpond::Error>()` has it again, and so its number, which `raw_os_error` does not have.
+/// For calls that return [`io::Result`]. The error is inside, with all it says, and its kind is that of [`Error::errno`]: a full
+/// disk is [`StorageFull`](io::ErrorKind::StorageFull).
+///
+/// `raw_os_error` is `None`: an `io::Error` has the system's number or an error inside, never both, and with the number alone
+/// it would neither name the file nor say what became of its changes. Code that compares numbers takes [`Error::errno_of`],
+/// which knows the system's errors as well.
 ///
 /// ```
 /// # use std::io;
-/// let error = io::Error::from(millpond::Error::NoSwap);
+/// use millpond::Error;
+/// let error = io::Error::from(Error::NoSwap);
 /// assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-/// let error: millpond::Error = error.downcast()?;
-/// assert_eq!(error.errno(), 22); // EINVAL
+/// assert_eq!(Error::errno_of(&error), 22); // EINVAL
+/// assert_eq!(Error::errno_of(&io::Error::from_raw_os_error(28)), 28); // ENOSPC
+/// let error: Error = error.downcast()?;
+/// assert!(matches!(error, Error::NoSwap));
 /// # Ok::<(), io::Error>(())
 /// ```
 impl From<Error> for io::Error {
@@ -436,6 +450,42 @@ impl From<Error> for io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Code that looks for a full disk found no number, and a number was lost where an error went through two of ours.
+    #[test]
+    fn the_number_of_an_error_is_found_wherever_it_went() {
+        let check = || Error::Check {
+            path: PathBuf::from("file"),
+            page: 3,
+            what: "stale".into(),
+        };
+        let full = |source| Error::Write {
+            path: PathBuf::from("file"),
+            source,
+        };
+        for errno in [
+            libc::ENOSPC,
+            libc::EDQUOT,
+            libc::EIO,
+            libc::EFBIG,
+            libc::EROFS,
+            libc::ESTALE,
+        ] {
+            let system = io::Error::from_raw_os_error(errno);
+            let (kind, error) = (system.kind(), io::Error::from(full(system)));
+            assert_eq!((error.kind(), Error::errno_of(&error)), (kind, errno));
+            let twice = again(&again(&io::Error::from(full(error))));
+            assert_eq!((twice.kind(), Error::errno_of(&twice)), (kind, errno), "{twice}");
+        }
+        // No kind stands for it.
+        let error = full(io::Error::from(check()));
+        assert_eq!(error.errno(), libc::EBADMSG);
+        assert_eq!(Error::errno_of(&again(&error.into())), libc::EBADMSG);
+        assert_eq!(
+            Error::errno_of(&io::ErrorKind::QuotaExceeded.into()),
+            libc::EDQUOT
+        );
+    }
 
     #[test]
     fn each_error_has_the_number_that_a_system_call_would_give_for_the_same() {

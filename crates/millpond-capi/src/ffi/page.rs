@@ -74,7 +74,8 @@ fn hold_mut(page: Option<&mut millpond_page_mut>, mut guard: PageMut<'_>) -> Out
 }
 
 /// Holds page number `number` for reading. It is read from the device if it is not in memory. Put it soon: a thread that
-/// wants to change it waits, and held pages take frames.
+/// wants to change it waits, and held pages take frames. A call of the thread that got it, which would wait for it, is
+/// MILLPOND_OWN_GUARD, until it is put: a write to it, an append if it is the last.
 ///
 /// MILLPOND_RANGE behind the end of the file; MILLPOND_READ, MILLPOND_CHECK, MILLPOND_NO_FRAMES. A hit takes no lock,
 /// allocates nothing and copies nothing.
@@ -126,8 +127,8 @@ pub extern "C-unwind" fn millpond_page_put(page: Option<&mut millpond_page>) -> 
 }
 
 /// Holds page number `number` for changing: no other thread has it meanwhile. It is dirty from then on, and not written
-/// before it is put; a sync waits for that. May pause while too much is dirty. A thread must not get a page that it holds
-/// already: it would wait for itself.
+/// before it is put; a sync waits for that. May pause while too much is dirty. MILLPOND_OWN_GUARD if the thread
+/// holds the page already, for reading too.
 ///
 /// Errors as millpond_page_get and millpond_file_write_at. A hit is a lock of the page.
 #[unsafe(no_mangle)]

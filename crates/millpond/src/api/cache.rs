@@ -82,6 +82,11 @@ impl PageCache {
         results.into_iter().collect()
     }
 
+    /// The bytes of a page, of all files of the cache: what [`Builder::page_size`](crate::Builder::page_size) said, else 4096.
+    pub fn page_size(&self) -> u64 {
+        self.handle.engine.page_size.bytes()
+    }
+
     /// The options in force.
     pub fn options(&self) -> Options {
         self.handle.options()

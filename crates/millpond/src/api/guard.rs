@@ -6,7 +6,7 @@ pub use owned::{OwnedPageMut, OwnedPageRef};
 
 use crate::error::{Error, Result};
 use crate::files::FileInner;
-use crate::frames::own::OwnGuard;
+use crate::frames::own::{Kind, OwnGuard};
 use crate::frames::table::{ExclusivePin, SharedPin, Table};
 use crate::sys::arena::Arena;
 use millpond_core::units::{PageIndex, PageKey};
@@ -17,22 +17,23 @@ use std::ops::{Deref, DerefMut};
 /// lives.
 ///
 /// Dereferences to the page's bytes up to the end of the file as it was when the page was pinned. Many
-/// threads may read a page at a time; a thread that wants to change it waits for them all, so keep it short,
-/// and don't ask for [`PageMut`] of a page of which the same thread holds a `PageRef`: it would wait for
-/// itself, which is an [`Error::OwnGuard`](crate::Error::OwnGuard) where debug assertions are on. Pinning and
-/// dropping take about 20 ns together when the page is in memory, allocate nothing and take no lock.
+/// threads may read a page at a time; a thread that wants to change it waits for them all, so keep it short. A call of the same
+/// thread that would wait for it is an [`Error::OwnGuard`](crate::Error::OwnGuard): [`File::page_mut`](crate::File::page_mut) of
+/// the page, a write to it, an append if it is the last. Pinning and dropping take about 20 ns together when the page is in
+/// memory, allocate nothing and take no lock.
 #[must_use = "dropping a guard unpins its page"]
 pub struct PageRef<'a> {
+    // In this order: no thread is noted for a page that is not pinned any more.
+    own: OwnGuard,
     pin: SharedPin<&'a Table<Arena>>,
     len: usize,
-    own: OwnGuard,
 }
 
 impl<'a> PageRef<'a> {
     #[inline]
     pub(crate) fn new(pin: SharedPin<&'a Table<Arena>>, len: usize, key: PageKey) -> PageRef<'a> {
-        let own = OwnGuard::new(pin.table(), key, false);
-        PageRef { pin, len, own }
+        let own = OwnGuard::of_pin(pin.table(), pin.hazard(), key);
+        PageRef { own, pin, len }
     }
 }
 
@@ -64,11 +65,11 @@ impl fmt::Debug for PageRef<'_> {
 /// is not written to its file before the guard is dropped, and a sync waits for that.
 #[must_use = "dropping a guard unlocks its page"]
 pub struct PageMut<'a> {
+    own: OwnGuard,
     pin: ExclusivePin<&'a Table<Arena>>,
     len: usize,
     file: &'a FileInner,
     page: u64,
-    own: OwnGuard,
 }
 
 impl<'a> PageMut<'a> {
@@ -78,13 +79,17 @@ impl<'a> PageMut<'a> {
         file: &'a FileInner,
         page: u64,
     ) -> PageMut<'a> {
-        let own = OwnGuard::new(pin.table(), PageKey::new(file.id, PageIndex(page)), true);
+        let kind = Kind {
+            changes: true,
+            is_owned: false,
+        };
+        let own = OwnGuard::new(pin.table(), PageKey::new(file.id, PageIndex(page)), kind);
         PageMut {
+            own,
             pin,
             len,
             file,
             page,
-            own,
         }
     }
 

@@ -53,7 +53,10 @@ pub enum Awaited {
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Awaited::Page { page } => write!(f, "page {page}, which a guard holds: drop its guards"),
+            Awaited::Page { page } => write!(
+                f,
+                "page {page}, which a guard holds, maybe one that the waiting thread or task has made: drop its guards"
+            ),
             Awaited::Changed { page } => {
                 write!(
                     f,

@@ -95,6 +95,13 @@ pub(crate) const MORE_FRAMES: WayOut = WayOut {
     c: "put pages that are held, or raise the budget (millpond_cache_set_memory)",
 };
 
+pub(crate) const LET_GO: WayOut = WayOut {
+    rust: "drop the guard first",
+    command_line: "its program has to drop the guard first",
+    python: "let it go first",
+    c: "put the page first",
+};
+
 /// What can be given instead.
 pub(super) fn allowed(max: &Option<u64>) -> String {
     match max {
@@ -149,6 +156,7 @@ impl Error {
             Error::ReadOnly { .. } => Some(&WRITABLE),
             Error::NoLog { .. } => Some(&LOG),
             Error::NoFrames { .. } => Some(&MORE_FRAMES),
+            Error::OwnGuard { .. } => Some(&LET_GO),
             _ => None,
         }
     }

@@ -53,7 +53,8 @@
 //!
 //! [`sync::RECORDS_MAX`]: crate::frames::sync::RECORDS_MAX
 
-use crate::frames::sync::{AtomicBool, AtomicUsize, Ordering, RECORDS_MAX, fence, global, thread_local};
+pub(crate) use crate::frames::sync::RECORDS_MAX;
+use crate::frames::sync::{AtomicBool, AtomicUsize, Ordering, fence, global, thread_local};
 use core::cell::Cell;
 
 /// Slots of a record: what one 64-byte line holds. A thread that holds more pins than this counts the
@@ -67,6 +68,8 @@ struct Record {
     /// out.
     slots: [AtomicUsize; SLOTS],
     owned: AtomicBool,
+    /// Slots (bits) whose pins are left from owners before this one.
+    inherited: AtomicUsize,
 }
 
 struct Records {
@@ -151,6 +154,7 @@ impl Record {
         Record {
             slots: [const { AtomicUsize::new(0) }; SLOTS],
             owned: AtomicBool::new(false),
+            inherited: AtomicUsize::new(0),
         }
     }
 
@@ -200,6 +204,51 @@ fn take_record() -> Option<usize> {
     let number = number.ok()??;
     RECORDS.used.fetch_max(number + 1, Ordering::AcqRel);
     fence(Ordering::SeqCst); // H4
+    let record = &RECORDS.records[number];
+    let is_left = |slot: &usize| record.slots[*slot].load(Ordering::Relaxed) != 0;
+    let inherited = (0..SLOTS).filter(is_left).fold(0, |bits, slot| bits | 1 << slot);
+    record.inherited.store(inherited, Ordering::Relaxed);
     RECORD.with(|own| own.set(number));
     Some(number)
+}
+
+/// The number of the calling thread's record, if it has one.
+#[inline]
+pub(crate) fn own_record_taken() -> Option<usize> {
+    let number = RECORD.try_with(Cell::get).ok()?;
+    (number != NO_RECORD).then_some(number)
+}
+
+/// The same; it takes one if it has none. `None`: there is none to be had.
+#[inline]
+pub(crate) fn own_record() -> Option<usize> {
+    own_record_taken().or_else(take_record)
+}
+
+/// Whether the calling thread has a pin in a slot.
+#[inline]
+pub(crate) fn has_own() -> bool {
+    own_record_taken().is_some_and(|number| {
+        let slots = RECORDS.records[number].slots.iter();
+        slots.fold(0, |bits, slot| bits | slot.load(Ordering::Relaxed)) != 0
+    })
+}
+
+/// Calls `visit` with the slots into which the calling thread has put an address, and with that.
+pub(crate) fn each_own(mut visit: impl FnMut(Hazard, usize)) {
+    let Some(number) = own_record_taken() else {
+        return;
+    };
+    let record = &RECORDS.records[number];
+    for (slot, address) in record.slots.iter().enumerate() {
+        let inherited = record.inherited.load(Ordering::Relaxed);
+        match address.load(Ordering::Acquire) {
+            // Whatever is here next is this thread's.
+            0 => record
+                .inherited
+                .store(inherited & !(1 << slot), Ordering::Relaxed),
+            address if inherited & 1 << slot == 0 => visit(Hazard((number * SLOTS + slot) as u16), address),
+            _ => {}
+        }
+    }
 }

@@ -1,13 +1,22 @@
-//! Which thread holds which page by a guard, with debug assertions on: a call that would wait for a guard of
-//! its own thread is then an error at once, instead of a wait for ever.
+//! Which thread holds which page by a guard: a call that would wait for a guard of its own thread is an error,
+//! instead of a wait for ever.
 //!
-//! A guard may go to another thread. It belongs to the last thread that made it or looked at its bytes.
-//! Without debug assertions nothing is noted, and the watchdog names the page.
+//! ```text
+//!   guard, pinned by a hazard ──► the thread's slot says it already                    costs a hit nothing
+//!   any other guard ────────────► a note in the thread's list, until it is dropped     an own lock, not contended
+//! ```
+//!
+//! A guard is its maker's, until another thread looks at its bytes: from then on it is no thread's, and is waited for. An
+//! owned guard may be elsewhere unseen (in a channel, in `Bytes`), so a call waits a while for one before it is refused.
 
-#[cfg(debug_assertions)]
-pub(crate) use noted::{OwnGuard, held};
-#[cfg(not(debug_assertions))]
-pub(crate) use unnoted::{OwnGuard, held};
+use super::hazard::{self, Hazard};
+use super::table::{SharedPin, Table};
+use crate::sys::forks::OfProcess;
+use millpond_core::units::{FileId, PageIndex, PageKey};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What a call would wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,122 +27,339 @@ pub(crate) enum Waits {
     ForAll,
 }
 
-#[cfg(debug_assertions)]
-mod noted {
-    use super::Waits;
-    use crate::sys::forks::OfProcess;
-    use millpond_core::units::{FileId, PageIndex, PageKey};
-    use std::collections::BTreeMap;
-    use std::ops::Range;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
+/// What kind of guard a page is held by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kind {
+    pub(crate) changes: bool,
+    /// It may be in another thread's hands, which has not looked at it.
+    pub(crate) is_owned: bool,
+}
 
-    /// By table (its address), file and page: guards of different caches are kept apart.
-    type At = (usize, u32, u64);
+/// A page of which the calling thread has a guard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Held {
+    pub(crate) page: PageIndex,
+    pub(crate) kind: Kind,
+}
 
-    static GUARDS: OfProcess<BTreeMap<At, Vec<Arc<Noted>>>> = OfProcess::new();
+/// A list for each thread that can have a hazard record. Guards of further threads are not noted.
+static NOTES: [Notes; hazard::RECORDS_MAX] = [const { Notes::new() }; hazard::RECORDS_MAX];
 
-    #[derive(Debug)]
-    struct Noted {
-        thread: AtomicU64,
-        changes: bool,
-    }
+/// Hazards whose guards other threads have looked at.
+static FOREIGN: OfProcess<BTreeSet<u16>> = OfProcess::new();
 
-    /// A guard is there, until this is dropped.
-    #[derive(Debug)]
-    pub(crate) struct OwnGuard {
-        at: At,
-        noted: Arc<Noted>,
-    }
+/// A line of its own, as its thread writes it often.
+#[repr(align(64))]
+struct Notes {
+    list: OfProcess<List>,
+    /// How many there are: a thread sees its own at once.
+    count: AtomicUsize,
+}
 
-    impl OwnGuard {
-        pub(crate) fn new<T>(table: &T, key: PageKey, changes: bool) -> OwnGuard {
-            let at = (std::ptr::from_ref(table).addr(), key.file().0, key.index().0);
-            let thread = AtomicU64::new(this_thread());
-            let noted = Arc::new(Noted { thread, changes });
-            GUARDS.lock().entry(at).or_default().push(noted.clone());
-            OwnGuard { at, noted }
+impl Notes {
+    const fn new() -> Notes {
+        Notes {
+            list: OfProcess::new(),
+            count: AtomicUsize::new(0),
         }
-
-        /// The calling thread looks at the page.
-        pub(crate) fn is_used(&self) {
-            self.noted.thread.store(this_thread(), Ordering::Relaxed);
-        }
-
-        /// The calling thread gives the guard to another, which has not looked at it yet.
-        #[cfg(feature = "tokio")]
-        pub(crate) fn hand_on(&self) {
-            self.noted.thread.store(NO_THREAD, Ordering::Relaxed);
-        }
-    }
-
-    impl Drop for OwnGuard {
-        fn drop(&mut self) {
-            let mut guards = GUARDS.lock();
-            if let Some(list) = guards.get_mut(&self.at) {
-                list.retain(|noted| !Arc::ptr_eq(noted, &self.noted));
-                if list.is_empty() {
-                    guards.remove(&self.at);
-                }
-            }
-        }
-    }
-
-    /// A page among these whose guard the calling thread holds and would wait for.
-    pub(crate) fn held<T>(table: &T, file: FileId, pages: Range<u64>, waits: Waits) -> Option<PageIndex> {
-        if pages.is_empty() {
-            return None;
-        }
-        let at = |page| (std::ptr::from_ref(table).addr(), file.0, page);
-        let thread = this_thread();
-        let is_own = |noted: &Arc<Noted>| {
-            noted.thread.load(Ordering::Relaxed) == thread && (noted.changes || waits == Waits::ForAll)
-        };
-        let guards = GUARDS.lock();
-        let mut among = guards.range(at(pages.start)..at(pages.end));
-        among
-            .find(|(_, list)| list.iter().any(is_own))
-            .map(|(&(_, _, page), _)| PageIndex(page))
-    }
-
-    #[cfg(feature = "tokio")]
-    const NO_THREAD: u64 = u64::MAX;
-
-    fn this_thread() -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        thread_local! {
-            static OWN: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-        }
-        // At the end of a thread the record has no owner.
-        OWN.try_with(|own| *own).unwrap_or(0)
     }
 }
 
-#[cfg(not(debug_assertions))]
-mod unnoted {
-    use super::Waits;
-    use millpond_core::units::{FileId, PageIndex, PageKey};
-    use std::ops::Range;
+#[derive(Default)]
+struct List {
+    notes: Vec<Option<Note>>,
+    free: Vec<u32>,
+    serial: u64,
+}
 
-    #[derive(Debug)]
-    pub(crate) struct OwnGuard;
+struct Note {
+    by: u64,
+    thread: u64,
+    /// The table's address: guards of different caches are kept apart.
+    table: usize,
+    key: PageKey,
+    kind: Kind,
+}
 
-    impl OwnGuard {
-        #[inline]
-        pub(crate) fn new<T>(_: &T, _: PageKey, _: bool) -> OwnGuard {
-            OwnGuard
+const NO_THREAD: u64 = 0;
+
+thread_local! {
+    static THREAD: Cell<u64> = const { Cell::new(NO_THREAD) };
+}
+
+/// The number of a note: its list's and one more, then what tells it from others that were there, then where it is. The number
+/// of a hazard is smaller than any.
+const LIST_SHIFT: u32 = 51;
+const SERIAL_SHIFT: u32 = 24;
+const FIRST_NOTE: u64 = 1 << LIST_SHIFT;
+
+fn number_of(list: usize, serial: u64, at: usize) -> u64 {
+    let serial = serial & ((1 << (LIST_SHIFT - SERIAL_SHIFT)) - 1);
+    (list as u64 + 1) << LIST_SHIFT | serial << SERIAL_SHIFT | at as u64
+}
+
+/// A guard is there, until this is dropped: before the pin is.
+#[derive(Debug)]
+pub(crate) struct OwnGuard {
+    /// [`NO_THREAD`] if it is no thread's.
+    thread: AtomicU64,
+    /// The number of the note, or of the hazard.
+    by: u64,
+}
+
+impl OwnGuard {
+    /// A guard for reading, pinned by `hazard` if that is there.
+    #[inline]
+    pub(crate) fn of_pin<M>(table: &Table<M>, hazard: Option<Hazard>, key: PageKey) -> OwnGuard {
+        let Some(hazard) = hazard else {
+            let (changes, is_owned) = (false, false);
+            return OwnGuard::new(table, key, Kind { changes, is_owned });
+        };
+        OwnGuard {
+            thread: AtomicU64::new(this_thread()),
+            by: u64::from(hazard.0),
         }
-
-        #[inline]
-        pub(crate) fn is_used(&self) {}
-
-        #[cfg(feature = "tokio")]
-        #[inline]
-        pub(crate) fn hand_on(&self) {}
     }
 
+    /// While the pin is lent to what the thread calls.
+    pub(crate) fn lent<M>(pin: &SharedPin<&Table<M>>) -> OwnGuard {
+        OwnGuard::of_pin(pin.table(), pin.hazard(), pin.key())
+    }
+
+    /// Any other.
+    pub(crate) fn new<M>(table: &Table<M>, key: PageKey, kind: Kind) -> OwnGuard {
+        OwnGuard::noted(table, key, kind).unwrap_or(OwnGuard {
+            thread: AtomicU64::new(NO_THREAD),
+            by: FIRST_NOTE,
+        })
+    }
+
+    /// `None` if there is no room for a note.
+    fn noted<M>(table: &Table<M>, key: PageKey, kind: Kind) -> Option<OwnGuard> {
+        let number = hazard::own_record()?;
+        let notes = &NOTES[number];
+        let mut list = notes.list.lock();
+        let at = match list.free.pop() {
+            Some(at) => at as usize,
+            None if list.notes.len() < 1 << SERIAL_SHIFT => {
+                list.notes.push(None);
+                list.notes.len() - 1
+            }
+            None => return None,
+        };
+        list.serial += 1;
+        let (by, thread) = (number_of(number, list.serial, at), this_thread());
+        list.notes[at] = Some(Note {
+            by,
+            thread,
+            table: std::ptr::from_ref(table).addr(),
+            key,
+            kind,
+        });
+        notes.count.fetch_add(1, Ordering::Relaxed);
+        let thread = AtomicU64::new(thread);
+        Some(OwnGuard { thread, by })
+    }
+
+    /// The calling thread looks at the page.
     #[inline]
-    pub(crate) fn held<T>(_: &T, _: FileId, _: Range<u64>, _: Waits) -> Option<PageIndex> {
-        None
+    pub(crate) fn is_used(&self) {
+        let thread = self.thread.load(Ordering::Relaxed);
+        if thread != NO_THREAD && thread != THREAD.try_with(Cell::get).unwrap_or(NO_THREAD) {
+            self.hand_on();
+        }
+    }
+
+    /// It is no thread's from now on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hand_on(&self) {
+        match self.thread.swap(NO_THREAD, Ordering::Relaxed) {
+            NO_THREAD => {}
+            _ if self.by < FIRST_NOTE => {
+                FOREIGN.lock().insert(self.by as u16);
+            }
+            _ => self.strike_out(),
+        }
+    }
+
+    fn strike_out(&self) {
+        let notes = &NOTES[(self.by >> LIST_SHIFT) as usize - 1];
+        let mut list = notes.list.lock();
+        let at = (self.by & ((1 << SERIAL_SHIFT) - 1)) as usize;
+        // In a forked child it is not there.
+        if list
+            .notes
+            .get(at)
+            .is_some_and(|note| note.as_ref().is_some_and(|note| note.by == self.by))
+        {
+            list.notes[at] = None;
+            list.free.push(at as u32);
+            notes.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(never)]
+    fn end(&mut self) {
+        match *self.thread.get_mut() {
+            NO_THREAD if self.by < FIRST_NOTE => {
+                FOREIGN.lock().remove(&(self.by as u16));
+            }
+            NO_THREAD => {}
+            _ => self.strike_out(),
+        }
+    }
+}
+
+impl Drop for OwnGuard {
+    #[inline]
+    fn drop(&mut self) {
+        if self.by >= FIRST_NOTE || *self.thread.get_mut() == NO_THREAD {
+            self.end();
+        }
+    }
+}
+
+/// A page among these whose guard the calling thread holds and would wait for. One that the thread can't have handed on comes
+/// before others.
+#[inline]
+pub(crate) fn held<M>(table: &Table<M>, file: FileId, pages: Range<u64>, waits: Waits) -> Option<Held> {
+    let number = hazard::own_record_taken()?;
+    let has_notes = NOTES[number].count.load(Ordering::Relaxed) > 0;
+    if !has_notes && (waits == Waits::ForWriters || !hazard::has_own()) {
+        return None;
+    }
+    let mut first = None::<Held>;
+    each_held(number, table, waits, |key, kind| {
+        let page = key.index();
+        let rank = (kind.is_owned, page);
+        if key.file() == file
+            && pages.contains(&page.0)
+            && first.is_none_or(|held| rank < (held.kind.is_owned, held.page))
+        {
+            first = Some(Held { page, kind });
+        }
+    });
+    first
+}
+
+/// The first page among these that the calling thread holds by whatever guard.
+pub(crate) fn first_held<M>(table: &Table<M>, file: FileId, pages: Range<u64>) -> Option<PageIndex> {
+    let mut first = None;
+    each_held(hazard::own_record_taken()?, table, Waits::ForAll, |key, _| {
+        let page = key.index();
+        if key.file() == file && pages.contains(&page.0) && first.is_none_or(|first| page < first) {
+            first = Some(page);
+        }
+    });
+    first
+}
+
+#[cold]
+fn each_held<M>(number: usize, table: &Table<M>, waits: Waits, mut found: impl FnMut(PageKey, Kind)) {
+    if waits == Waits::ForAll {
+        hazard::each_own(|hazard, address| {
+            let (changes, is_owned) = (false, false);
+            if let Some(key) = table.key_at(address)
+                && !FOREIGN.lock().contains(&hazard.0)
+            {
+                found(key, Kind { changes, is_owned });
+            }
+        });
+    }
+    let (thread, table) = (this_thread(), std::ptr::from_ref(table).addr());
+    let list = NOTES[number].list.lock();
+    let is_meant = |note: &&Note| {
+        (note.thread, note.table) == (thread, table) && (note.kind.changes || waits == Waits::ForAll)
+    };
+    let noted = list.notes.iter().flatten();
+    noted.filter(is_meant).for_each(|note| found(note.key, note.kind));
+}
+
+#[inline]
+fn this_thread() -> u64 {
+    #[cold]
+    fn number() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(NO_THREAD + 1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+    THREAD
+        .try_with(|own| {
+            if own.get() == NO_THREAD {
+                own.set(number());
+            }
+            own.get()
+        })
+        .unwrap_or(NO_THREAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{File, OpenOptions, PageCache};
+
+    fn is_held(file: &File) -> Option<u64> {
+        let engine = file.engine();
+        held(&engine.table, file.inner.id, 0..u64::MAX, Waits::ForAll).map(|held| held.page.0)
+    }
+
+    /// Its record is another thread's by then.
+    #[test]
+    fn a_guard_of_a_thread_that_has_ended_is_no_other_threads() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+        let file = cache.open(folder.path().join("data"), OpenOptions::new().create(true));
+        let file = &file.unwrap();
+        file.write_at(&[1; 9 * 4096], 0).unwrap();
+        drop(file.page(3).unwrap());
+        let elsewhere =
+            |page| std::thread::scope(|s| s.spawn(move || file.page(page).unwrap()).join().unwrap());
+        let owned = || std::thread::scope(|s| s.spawn(|| file.page_owned(5).unwrap()).join().unwrap());
+        // By a hazard, by a count.
+        let guards = (elsewhere(3), owned());
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| is_held(file))).collect();
+            let found: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            assert_eq!(found, [None; 8]);
+            // Its own there is found all the same, in the slot beside.
+            let own = || (file.page(4).unwrap(), is_held(file)).1;
+            assert_eq!(scope.spawn(own).join().unwrap(), Some(4));
+        });
+        drop(guards);
+    }
+
+    /// A thread's list keeps no place for what is gone, in whatever order guards are dropped.
+    #[test]
+    fn notes_are_struck_out_by_whichever_thread_drops_the_guard() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+        let file = cache.open(folder.path().join("data"), OpenOptions::new().create(true));
+        let file = &file.unwrap();
+        file.write_at(&[1; 40 * 4096], 0).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut guards: Vec<_> = (0..40).map(|page| file.page_owned(page).unwrap()).collect();
+                let number = hazard::own_record_taken().unwrap();
+                let places = || NOTES[number].list.lock().notes.len();
+                let most = places();
+                for n in 0..200 {
+                    let at = n * 7 % guards.len();
+                    let page = at as u64;
+                    match n % 2 {
+                        0 => drop(guards.swap_remove(at)),
+                        _ => drop(std::thread::scope(|s| {
+                            s.spawn(|| guards.swap_remove(at)).join().unwrap()
+                        })),
+                    }
+                    guards.push(file.page_owned(page).unwrap());
+                }
+                assert_eq!(places(), most);
+                assert!(is_held(file).is_some());
+                drop(guards);
+                let list = NOTES[number].list.lock();
+                let mut left = list.notes.iter().flatten();
+                assert!(left.all(|note| note.thread != this_thread()));
+            });
+        });
     }
 }

@@ -149,6 +149,12 @@ impl<M> Table<M> {
         self.index.find(key).is_none()
     }
 
+    /// The page of the pinned frame whose [`Hazard`] says `address`, if it is one of this table.
+    pub(crate) fn key_at(&self, address: usize) -> Option<PageKey> {
+        let frame = self.index.frame_at(address)?;
+        Some(self.index.key(frame))
+    }
+
     /// Pins the page `key` for reading, without waiting and without the core lock. A `polite` caller lets a waiting writer go
     /// first.
     pub(crate) fn try_pin(&self, key: PageKey, polite: bool) -> Lookup<SharedPin<&Self>> {

@@ -6,7 +6,7 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
-use crate::support::{Place, bounded, skip};
+use crate::support::{Place, bounded};
 use millpond::{Error, File, OpenOptions, PageCache, Result};
 
 const PAGE: u64 = 4096;
@@ -40,9 +40,6 @@ fn refused(page: u64, calls: &[Call<'_>]) {
 /// They hung for ever.
 #[test]
 fn a_call_that_would_wait_for_a_guard_of_its_own_thread_is_an_error_at_once() {
-    if !cfg!(debug_assertions) {
-        return skip("without debug assertions such a call waits");
-    }
     bounded(|| {
         let (_folder, cache, file) = file();
         file.sync_data().unwrap();
@@ -108,11 +105,62 @@ fn a_guard_that_another_thread_has_by_now_is_waited_for() {
     });
 }
 
+/// The first thing that a store of records does: it looks at its last page and appends.
+#[test]
+fn an_append_beside_a_guard_of_the_last_page_is_an_error_of_a_thread_that_has_it() {
+    bounded(|| {
+        let (_folder, _cache, file) = file();
+        file.append(b"tail").unwrap();
+        let end = 10 * PAGE + 4;
+        // As a page is pinned that was just changed, and as one is that was read since.
+        for _ in 0..2 {
+            let tail = file.page(10).unwrap();
+            refused(10, &[("append", &|| file.append(b"more").map(drop))]);
+            refused(10, &[("promised", &|| file.write_promised(b"more", end))]);
+            assert_eq!(tail[..], *b"tail");
+        }
+        // More than a thread has hazards for.
+        let many: Vec<_> = (0..11).map(|page| file.page(page).unwrap()).collect();
+        refused(10, &[("append", &|| file.append(b"more").map(drop))]);
+        refused(5, &[("write", &|| file.write_at(&[1], 5 * PAGE))]);
+        drop(many);
+        let owned = file.page_owned(10).unwrap();
+        refused(10, &[("append", &|| file.append(b"more").map(drop))]);
+        drop(owned);
+        let bytes = bytes::Bytes::from_owner(file.page_owned(10).unwrap());
+        refused(10, &[("append", &|| file.append(b"more").map(drop))]);
+        assert_eq!(file.len(), end);
+        drop(bytes);
+        assert_eq!(file.append(b"more").unwrap(), end);
+    });
+}
+
+/// Nobody has looked at it there: it is waited for as one that was.
+#[test]
+fn an_owned_guard_that_is_under_way_to_another_thread_is_waited_for() {
+    bounded(|| {
+        let (_folder, _cache, file) = file();
+        for changes in [false, true] {
+            std::thread::scope(|scope| {
+                let (send, guards) = std::sync::mpsc::channel::<Box<dyn Send>>();
+                match changes {
+                    true => send.send(Box::new(file.page_mut_owned(3).unwrap())).unwrap(),
+                    false => send.send(Box::new(file.page_owned(3).unwrap())).unwrap(),
+                }
+                let (begins, began) = std::sync::mpsc::channel();
+                scope.spawn(move || {
+                    began.recv().unwrap();
+                    drop(guards.recv().unwrap());
+                });
+                begins.send(()).unwrap();
+                file.write_at(&[1], 3 * PAGE).unwrap();
+            });
+        }
+    });
+}
+
 #[test]
 fn a_guard_that_was_forgotten_keeps_no_thread_of_its_own_and_what_was_written_is_on_the_device() {
-    if !cfg!(debug_assertions) {
-        return skip("without debug assertions it is waited for");
-    }
     bounded(|| {
         let (folder, cache, file) = file();
         std::mem::forget(file.page(3).unwrap());
@@ -129,9 +177,6 @@ fn a_guard_that_was_forgotten_keeps_no_thread_of_its_own_and_what_was_written_is
 /// Nothing of the file was written, and its pages stayed: they went over what was written after it was opened again.
 #[test]
 fn a_guard_that_was_forgotten_keeps_no_other_page_from_the_device_and_nothing_writes_over_who_comes_later() {
-    if !cfg!(debug_assertions) {
-        return skip("without debug assertions it is waited for");
-    }
     for (changes, is_dirty) in [(false, false), (false, true), (true, false), (true, true)] {
         bounded(move || {
             let (folder, cache, file) = file();

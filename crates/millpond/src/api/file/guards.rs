@@ -16,7 +16,8 @@ impl File {
     /// Pins page number `page` for reading. It is read from the device if it is not in memory.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] behind the end of the file; otherwise as [`File::read_at`].
+    /// [`Error::OutOfRange`] behind the end of the file; [`Error::OwnGuard`] if the calling thread has the page for changing;
+    /// otherwise as [`File::read_at`].
     #[inline]
     pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
         match self.page_hit(page)? {
@@ -42,7 +43,9 @@ impl File {
         Ok(None)
     }
 
-    /// As [`File::page`], with a guard that borrows nothing and keeps the file open.
+    /// As [`File::page`], with a guard that borrows nothing and keeps the file open. While it lives, a call that wants to
+    /// change the page waits: a write, an append if it is the last page. A call of the same thread waits two seconds, as the
+    /// guard may be elsewhere by then, and is [`Error::OwnGuard`].
     ///
     /// # Errors
     /// As [`File::page`].
@@ -156,7 +159,7 @@ impl File {
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file ([`File::page_mut_or_grow`] extends it);
-    /// otherwise as [`File::read_at`] and [`File::write_at`].
+    /// [`Error::OwnGuard`] if the calling thread has a guard of the page; otherwise as [`File::read_at`] and [`File::write_at`].
     pub fn page_mut(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
         self.engine().call_flags.check()?;

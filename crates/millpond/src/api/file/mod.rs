@@ -100,7 +100,7 @@ impl File {
     }
 
     #[inline]
-    fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Engine {
         &self.cache.engine
     }
 

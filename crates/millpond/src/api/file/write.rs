@@ -28,8 +28,8 @@ impl File {
     /// has or this process may write, [`Error::FixedLength`] beyond the end of a block device; [`Error::Write`] if more of this file can't be written than
     /// the option `dirty.failed` allows, or if dirty pages fill their limit and, after two seconds without any write,
     /// another file is found that can't be written; [`Error::Read`] if a page
-    /// of which only a part is overwritten can't be read; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the
-    /// failed page is written.
+    /// of which only a part is overwritten can't be read; [`Error::OwnGuard`], with nothing written, if the calling thread has
+    /// a guard of one of the pages; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the failed page is written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.write_pieces(buf, offset)
     }
@@ -99,11 +99,13 @@ impl File {
     /// # Errors
     /// [`Error::Lost`] if they can't be kept after all. Cached pages that have room are as [`File::write_at`] leaves them.
     /// The same error is logged, and given by [`PageCache::take_lost`](crate::PageCache::take_lost). [`Error::ReadOnly`],
-    /// [`Error::OutOfRange`], [`Error::FixedLength`], [`Error::Poisoned`] as of [`File::write_at`].
+    /// [`Error::OutOfRange`], [`Error::FixedLength`], [`Error::OwnGuard`], [`Error::Poisoned`] as of [`File::write_at`].
     pub fn write_promised(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
-        self.check_end(offset, buf.len())?;
+        let end = self.check_end(offset, buf.len())?;
         let _noted = self.begin(offset, buf.len(), true)?;
+        self.engine()
+            .check_guards(&self.inner, self.pages_of(offset..end), Waits::ForAll)?;
         let (mut done, mut lost) = (0, Ok(()));
         while done < buf.len() {
             // Few at a time, so that those which could not be kept can be named.
@@ -136,7 +138,8 @@ impl File {
     /// byte. Appends of any threads and handles go one after the other, each of them whole.
     ///
     /// # Errors
-    /// As [`File::write_at`]; the file may then be longer by a part of `buf`, from its start on.
+    /// As [`File::write_at`]; the file may then be longer by a part of `buf`, from its start on. [`Error::OwnGuard`] if the file
+    /// ends inside a page of which the calling thread has a guard: drop it before, or copy what is needed.
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.check_writable()?;
         self.engine().call_flags.check()?;

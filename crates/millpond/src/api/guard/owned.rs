@@ -3,21 +3,21 @@
 //!
 //! ```text
 //!   PageRef       pin ──► table, borrowed from the file      by a hazard of the thread, or counted in the page's word
-//!   OwnedPageRef  pin ──► Opened ──► cache ──► table         counted, if the page was had at once; else as `PageRef`
+//!   OwnedPageRef  pin ──► Opened ──► cache ──► table         counted
 //! ```
 //!
 //! Whichever way a page is pinned, the pin is the same to a thread that wants the page (T1 in `table.rs`): a
 //! count is in the word, and a hazard is cleared by whichever thread drops it (H5 in `hazard.rs`). So these
 //! may go to other threads, as borrowed ones may. What is noted for each thread about its guards is for
-//! errors only, with debug assertions (`own.rs`).
+//! errors only (`own.rs`).
 
 use super::{PageMut, PageRef, set_order};
 use crate::api::opened::Opened;
 use crate::error::Result;
-use crate::frames::own::OwnGuard;
+use crate::frames::own::{Kind, OwnGuard};
 use crate::frames::table::{ExclusivePin, SharedPin, Table};
 use crate::sys::arena::Arena;
-use millpond_core::units::PageKey;
+use millpond_core::units::{PageIndex, PageKey};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -64,7 +64,10 @@ impl OwnedPageRef {
         key: PageKey,
         opened: &Arc<Opened>,
     ) -> OwnedPageRef {
-        PageRef::new(pin, len, key).into_owned(opened)
+        let (changes, is_owned) = (false, true);
+        let own = OwnGuard::new(pin.table(), key, Kind { changes, is_owned });
+        let pin = pin.counted().hold_by(opened.clone());
+        OwnedPageRef { own, pin, len }
     }
 
     /// It is for another thread, which has not looked at it yet.
@@ -79,9 +82,10 @@ impl PageRef<'_> {
     /// # Panics
     /// If `opened` is another cache's.
     pub(crate) fn into_owned(self, opened: &Arc<Opened>) -> OwnedPageRef {
-        let PageRef { pin, len, own } = self;
-        let pin = pin.hold_by(opened.clone());
-        OwnedPageRef { own, pin, len }
+        let PageRef { own, pin, len } = self;
+        drop(own);
+        let key = pin.key();
+        OwnedPageRef::new(pin, len, key, opened)
     }
 }
 
@@ -141,8 +145,16 @@ impl PageMut<'_> {
     /// If `opened` is another cache's.
     pub(crate) fn into_owned(self, opened: &Arc<Opened>) -> OwnedPageMut {
         let PageMut {
-            pin, len, page, own, ..
+            own,
+            pin,
+            len,
+            file,
+            page,
         } = self;
+        drop(own);
+        let (changes, is_owned) = (true, true);
+        let key = PageKey::new(file.id, PageIndex(page));
+        let own = OwnGuard::new(pin.table(), key, Kind { changes, is_owned });
         let pin = pin.hold_by(opened.clone());
         OwnedPageMut { own, pin, len, page }
     }

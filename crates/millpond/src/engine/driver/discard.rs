@@ -58,7 +58,7 @@ impl Engine {
     pub(crate) fn discard_but_own(&self, file: &FileInner, pages: Range<u64>) -> Result<Option<u64>> {
         let (mut at, mut first) = (pages.start, None);
         while at < pages.end {
-            let own = own::held(&*self.table, file.id, at..pages.end, Waits::ForAll);
+            let own = own::first_held(&self.table, file.id, at..pages.end);
             let to = own.map_or(pages.end, |page| page.0);
             self.discard(file, at..to)?;
             first = first.or(own.map(|page| page.0));

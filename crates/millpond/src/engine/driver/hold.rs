@@ -6,12 +6,18 @@ use super::unmap::PAUSE_MIN;
 use crate::device::Awaited;
 use crate::error::{Error, Result};
 use crate::files::FileInner;
-use crate::frames::own::{self, Waits};
+use crate::frames::own::{self, Held, Waits};
 use crate::frames::wait::{SLOW_AFTER, Slow};
+use crate::observe::explain::{self, Wait};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::cell::Cell;
 use std::ops::Range;
 use std::thread::sleep;
+use std::time::Duration;
+
+/// How long a call waits for an owned guard that its own thread made: long against what another thread does with a page,
+/// short against what a user takes for a hang.
+const OWNED_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// Waits for the page by `wait_for`, which calls what it gets if that takes long: from then on the watchdog knows.
@@ -44,16 +50,33 @@ impl Engine {
     /// Before a call that waits for guards of these pages.
     ///
     /// # Errors
-    /// [`Error::OwnGuard`] if the calling thread has one, with debug assertions.
+    /// [`Error::OwnGuard`] if the calling thread has one: at once, or after [`OWNED_PATIENCE`] if it may have handed it on.
     #[inline]
     pub(crate) fn check_guards(&self, file: &FileInner, pages: Range<u64>, waits: Waits) -> Result<()> {
-        match own::held(&*self.table, file.id, pages, waits) {
+        match own::held(&self.table, file.id, pages.clone(), waits) {
             None => Ok(()),
-            Some(page) => Err(Error::OwnGuard {
-                path: file.path.clone(),
-                page: page.0,
-            }),
+            Some(held) => self.wait_for_own(file, pages, waits, held),
         }
+    }
+
+    #[cold]
+    fn wait_for_own(&self, file: &FileInner, pages: Range<u64>, waits: Waits, held: Held) -> Result<()> {
+        let (mut held, mut waited, mut pause) = (held, Duration::ZERO, PAUSE_MIN);
+        while held.kind.is_owned && waited < OWNED_PATIENCE {
+            self.call_flags.check()?;
+            explain::timed(Wait::Busy, || sleep(pause));
+            // What it was asked to sleep: a process that was stopped has not waited.
+            waited += pause;
+            pause = (waited / 4).max(PAUSE_MIN);
+            match own::held(&self.table, file.id, pages.clone(), waits) {
+                None => return Ok(()),
+                Some(still) => held = still,
+            }
+        }
+        Err(Error::OwnGuard {
+            path: file.path.clone(),
+            page: held.page.0,
+        })
     }
 
     /// A page of the file that a thread is changing now, if there is one.

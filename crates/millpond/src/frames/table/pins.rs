@@ -105,9 +105,28 @@ impl<H: Holder> SharedPin<H> {
     pub(crate) fn key(&self) -> millpond_core::units::PageKey {
         self.table().index.key(self.frame())
     }
+
+    /// The hazard by which it is pinned, if it is.
+    #[inline]
+    pub(crate) fn hazard(&self) -> Option<Hazard> {
+        self.grip.hazard()
+    }
 }
 
 impl<M> SharedPin<&Table<M>> {
+    /// The same pin by a count: a thread's hazards are for what it holds itself, and not for long.
+    pub(crate) fn counted(self) -> Self {
+        let (table, key) = (self.holder, self.key());
+        match self.grip.hazard() {
+            None => self,
+            // Without being polite: a writer that waits for this pin would wait for the other.
+            Some(_) => match table.grip_counted(self.frame(), key, false) {
+                Ok(grip) => SharedPin::new(table, grip),
+                Err(_) => self,
+            },
+        }
+    }
+
     /// The same pin, which keeps its table alive through `holder`.
     ///
     /// # Panics
