@@ -94,6 +94,11 @@ impl Arena {
             let advised = mapping.advise(0..mapping.len(), advice);
             advised.map_err(|error| explained("madvise", error))?;
         }
+        // SAFETY: there is nothing in it yet, and no reference.
+        if !unsafe { mapping.discard(0..kernel_page()) } {
+            let refused = io::Error::last_os_error();
+            return Err(explained("madvise (MADV_DONTNEED)", refused));
+        }
         let huge_pages = match exchanged {
             // A page of a huge one can be moved only after that is split, and it can be split only while no
             // part of it is in transit.
