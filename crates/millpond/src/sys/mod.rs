@@ -36,7 +36,7 @@ mod refusal;
 pub(crate) mod reserved;
 pub(crate) mod segment;
 pub(crate) mod sigbus;
-mod signals;
+pub(crate) mod signals;
 pub(crate) mod threads;
 pub(crate) mod uffd;
 pub(crate) mod uring;

@@ -10,10 +10,11 @@
 //! lock in its hands, which touch no region. That is why a handler may do here what signal handlers otherwise must not.
 //!
 //! Signals from elsewhere wait until it is over: a handler of the program's that touched such memory meanwhile would wait
-//! for what this very thread has in its hands. So does a cancellation (`cancel.rs`).
+//! for what this very thread has in its hands. So does a cancellation (`cancel.rs`). One that ends the process, for it has no
+//! handler, is let in while the touch waits for long (`signals.rs`).
 
 use crate::sys::cancel::CancelHeldOff;
-use crate::sys::signals::{from_elsewhere, set_mask};
+use crate::sys::signals::{Serving, from_elsewhere, set_mask};
 use crate::sys::uffd::Access;
 use parking_lot::Mutex;
 use std::io;
@@ -72,6 +73,8 @@ extern "C" fn caught(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     // Zero and less: a process has sent it, and the address says nothing.
     let is_served = about.si_code > 0 && {
         let _whole = CancelHeldOff::now();
+        // SAFETY: the kernel gives a handler with SA_SIGINFO what the thread had blocked.
+        let _serving = Serving::now(unsafe { (*context.cast::<libc::ucontext_t>()).uc_sigmask });
         SERVE.get().is_some_and(|serve| serve(address, access(context)))
     };
     // SAFETY: as above.

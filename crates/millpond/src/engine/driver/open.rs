@@ -20,6 +20,7 @@ use crate::files::FileInner;
 use crate::memory::mapped::MappedFile;
 use crate::memory::{At, Residence};
 use crate::sys::arena::exchange::Stuck;
+use crate::sys::signals::end_if_told;
 use millpond_core::frame::FrameTable;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
@@ -56,6 +57,7 @@ impl Engine {
         let accepted = self.accept(file, Dirtying::Asked, 1);
         let may = accepted.and_then(|_| self.throttle(file)).is_ok();
         if !may {
+            end_if_told();
             // It is told by nothing but its wait: a store has no error. A sync has.
             self.dirtier_events.wait(seen, LOOK_AGAIN);
         }

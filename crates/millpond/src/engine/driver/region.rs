@@ -15,6 +15,7 @@ use crate::memory::{Ahead, At, RegionInner, Regions};
 use crate::observe::trace::What;
 use crate::sys::arena::exchange::InHand;
 use crate::sys::clock::Patience;
+use crate::sys::signals::end_if_told;
 use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
@@ -186,6 +187,7 @@ impl Engine {
                     let Fault::NoFrame(at_most) = self.region_fault(region, page, access, true) else {
                         return true;
                     };
+                    end_if_told();
                     self.look();
                     patience.slept(slept);
                     if patience.waited() > self.patience() {
