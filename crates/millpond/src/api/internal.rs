@@ -19,15 +19,17 @@ pub use crate::sys::realtime::be_punctual;
 use crate::device::DeviceFile;
 use crate::engine::budget::{self, Reserved};
 use crate::error::Result;
-use crate::memory::PAGE_BYTES;
-use crate::memory::covered::Covered;
+use crate::memory::covered::{BLOCK_BYTES, Covered};
+use crate::memory::{AT_FIRST, PAGE_BYTES};
 use millpond_core::units::{Bytes, PageSize};
 use std::ops::Range;
 
-/// What a budget has to have beside the least that a cache needs, for a mapping of the bytes `range` of a file.
+/// What a budget has to have beside the least that a cache needs, for a mapping of the bytes `range` of a file: more of it is
+/// taken as more is touched, up to a part of the budget.
 pub fn mapping_budget(range: Range<u64>, page_size: u64) -> u64 {
     let pages = range.start / page_size..range.end.div_ceil(page_size);
-    Covered::default().with(&pages).bytes()
+    let all = Covered::default().with(&pages).bytes();
+    all.min(AT_FIRST * BLOCK_BYTES)
 }
 
 /// Whether a cache with mappings can have this budget.

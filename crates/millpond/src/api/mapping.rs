@@ -1,13 +1,19 @@
 //! Files at addresses, as users have them.
 
+mod close_error;
+
+pub use close_error::MapCloseError;
+
 use super::handle::Handle;
 use crate::api::file::{Advice, File};
 use crate::engine::driver::Engine;
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
+use crate::frames::own;
 use crate::host::addresses;
+use crate::memory::covered::BLOCK_BYTES;
 use crate::memory::mapped::MappedFile;
-use crate::memory::{MapOptions, Regions, buffers};
+use crate::memory::{AT_FIRST, MapOptions, Regions, buffers};
 use crate::sys::addresses::{MappedBytes, RegionMemory};
 use crate::sys::arena::pinned;
 use crate::sys::uffd::Touch;
@@ -73,8 +79,8 @@ impl File {
     /// and end anywhere, behind the end of the file too: what is there can be touched when the file has become longer.
     /// All mappings of a file show it at the same addresses.
     ///
-    /// Costs address space, and 4 bytes of the budget for each page of the range, by 4 MiB of the file, until the file's last
-    /// mapping is dropped.
+    /// Costs address space, and 4 KiB of the budget for each 4 MiB of the file that are touched, up to a quarter of its pages,
+    /// until the file's last mapping is dropped. What is touched beyond makes what was touched first leave the mapping.
     ///
     /// # Errors
     /// [`Error::Setup`] if the cache was made without [`Builder::mappings`](crate::Builder::mappings), if the process may not
@@ -118,16 +124,20 @@ impl File {
         })
     }
 
-    /// A mapping is to have these pages: what is known of each takes some of the budget.
+    /// A mapping is to have these pages: what is known of the first that are touched takes some of the budget at once.
     fn cover(&self, mapped: &MappedFile, pages: &Range<u64>) -> Result<()> {
         let mut covered = mapped.covered.lock();
         let with = covered.with(pages);
-        let more = with.bytes() - covered.bytes();
-        if more > 0 {
-            self.cache.set_aside_for_regions(more as i64)?;
-        }
+        let blocks = (with.bytes() / BLOCK_BYTES).min(AT_FIRST);
+        mapped.states.raise(blocks, &*mapped.pays_states)?;
         *covered = with;
         Ok(())
+    }
+
+    /// What it had of the budget is the pool's again: that can fail only for want of memory, and then the pool stays as it is.
+    fn uncover(&self, mapped: &MappedFile) {
+        let bytes = mapped.states.limit() * BLOCK_BYTES;
+        let _ = self.cache.set_aside_for_regions(-(bytes as i64));
     }
 
     fn let_write(&self, regions: &Regions, mapped: &MappedFile) -> Result<()> {
@@ -169,7 +179,14 @@ impl File {
         let memory = RegionMemory::of_file(bytes as usize, options.touch());
         let memory = memory.map_err(|error| setup(addresses::refused(error, Bytes(bytes))))?;
         regions.exchange.add_region(&memory).map_err(setup)?;
-        let mapped = Arc::new(MappedFile::new(self.inner.clone(), memory).map_err(setup)?);
+        // While a fault is served there is a mapping, and so the cache.
+        let cache = Arc::downgrade(&self.cache);
+        let pays = move |blocks: u64| match cache.upgrade() {
+            Some(cache) => cache.set_aside_for_regions((blocks * BLOCK_BYTES) as i64),
+            None => Ok(()),
+        };
+        let mapped = MappedFile::new(self.inner.clone(), memory, Box::new(pays));
+        let mapped = Arc::new(mapped.map_err(setup)?);
         if options.touch() == Touch::Signals {
             in_thread::enter_mapped(&mapped, engine);
         }
@@ -182,9 +199,7 @@ impl File {
         if self.cache.engine.mapped_of(&self.inner).is_none() {
             in_thread::remove_mapped(mapped);
             buffers::remove(&mapped.space.memory);
-            let _ = self
-                .cache
-                .set_aside_for_regions(-(mapped.covered.lock().bytes() as i64));
+            self.uncover(mapped);
         }
     }
 
@@ -231,6 +246,7 @@ impl Mapping {
                 .no_such_map("bytes lent at a time", bytes, Some(most * size)));
         }
         let pins = engine.pin_together(&self.mapped, pages)?;
+        let _own: Vec<_> = pins.iter().map(own::OwnGuard::lent).collect();
         // A thread that cuts the file stores its length before it waits for these pins.
         let len = self.file.len();
         if to > len {
@@ -457,42 +473,6 @@ impl Drop for Mapping {
         regions.mapped.remove(self.mapped.file.id);
         in_thread::remove_mapped(&self.mapped);
         buffers::remove(&self.mapped.space.memory);
-        // More frames than before: that can fail only for want of memory, and then the pool stays as it is.
-        let _ = cache.set_aside_for_regions(-(self.mapped.covered.lock().bytes() as i64));
-    }
-}
-
-/// A mapping that could not be closed, because what was stored in it is not all durable.
-///
-/// As an [`Error`], or an [`io::Error`], which `?` makes of it, it has dropped the mapping.
-#[derive(Debug)]
-pub struct MapCloseError {
-    /// Why.
-    pub error: Error,
-    /// The mapping.
-    pub mapping: Box<Mapping>,
-}
-
-impl fmt::Display for MapCloseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for MapCloseError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.error)
-    }
-}
-
-impl From<MapCloseError> for Error {
-    fn from(failed: MapCloseError) -> Error {
-        failed.error
-    }
-}
-
-impl From<MapCloseError> for io::Error {
-    fn from(failed: MapCloseError) -> io::Error {
-        failed.error.into()
+        self.file.uncover(&self.mapped);
     }
 }

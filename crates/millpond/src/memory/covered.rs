@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 /// Pages whose states are in one page of memory.
-const BLOCK: u64 = 1024;
+pub(crate) const BLOCK: u64 = 1024;
 /// What those cost.
-const BLOCK_BYTES: u64 = BLOCK * 4;
+pub(crate) const BLOCK_BYTES: u64 = BLOCK * 4;
 
 /// Parts of a file, by blocks of pages.
 #[derive(Default)]

@@ -12,8 +12,9 @@
 //! memory as well, *open* if it is not write-protected, and then what the frame has is old), `Busy` (in a thread's hands), `Poisoned` (a touch is `SIGBUS`). What moves between them is in
 //! `engine/driver/mapped.rs`, `open.rs` and `unmap.rs`; why that is right is decision 0016.
 
-use super::RegionInner;
 use super::covered::Covered;
+use super::{RegionInner, States};
+use crate::error::Result;
 use crate::files::FileInner;
 use crate::sys::addresses::RegionMemory;
 use millpond_core::units::FileId;
@@ -28,6 +29,9 @@ use std::time::Duration;
 /// gets its signal meanwhile, and the touch after that asks again.
 pub(crate) const MARKED: Duration = Duration::from_secs(1);
 
+/// Refused, nothing has changed.
+pub(crate) type PaysStates = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
+
 /// A file that is mapped.
 pub(crate) struct MappedFile {
     pub(crate) file: Arc<FileInner>,
@@ -39,8 +43,12 @@ pub(crate) struct MappedFile {
     pub(crate) marked: Mutex<BTreeSet<u64>>,
     /// Stores wait because too much can't be written, as was said.
     pub(crate) stores_wait: AtomicBool,
-    /// What of it mappings have had, which it has of the budget.
+    /// What of it mappings have had.
     pub(crate) covered: Mutex<Covered>,
+    /// What is known of its pages, which it has of the budget.
+    pub(crate) states: States,
+    /// Has the budget pay for so many blocks of states more.
+    pub(crate) pays_states: PaysStates,
 }
 
 impl MappedFile {
@@ -48,7 +56,11 @@ impl MappedFile {
     ///
     /// # Errors
     /// If the system gives no addresses for its tables.
-    pub(crate) fn new(file: Arc<FileInner>, memory: Arc<RegionMemory>) -> io::Result<MappedFile> {
+    pub(crate) fn new(
+        file: Arc<FileInner>,
+        memory: Arc<RegionMemory>,
+        pays_states: PaysStates,
+    ) -> io::Result<MappedFile> {
         let pages = memory.page_count();
         Ok(MappedFile {
             space: RegionInner::new(file.id, memory, pages)?,
@@ -57,6 +69,8 @@ impl MappedFile {
             marked: Mutex::default(),
             stores_wait: AtomicBool::new(false),
             covered: Mutex::default(),
+            states: States::new(pages)?,
+            pays_states,
         })
     }
 }

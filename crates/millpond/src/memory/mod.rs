@@ -17,6 +17,7 @@
 //! | `swap` | the swap file |
 //! | `tables` | the kernel's page tables |
 //! | `mapped` | the files that are mapped, and where their pages are |
+//! | `states` | how much memory that takes |
 //! | `buffers` | whether a call's buffer lies in a region |
 //!
 //! What a fault and an eviction do is in `engine/driver/region.rs`, the exchange of pages in `sys/arena/exchange.rs`, and which page
@@ -29,6 +30,7 @@ mod double_resident;
 pub(crate) mod mapped;
 mod options;
 mod pages;
+mod states;
 pub(crate) mod swap;
 mod tables;
 mod write_protect;
@@ -38,6 +40,7 @@ pub(crate) use bells::{Bell, Handlers};
 pub(crate) use double_resident::{DoubleResident, DoubleResidentBytes};
 pub use options::{Faults, MapOptions, RegionOptions};
 pub(crate) use pages::{Ahead, At, Pages, Residence};
+pub(crate) use states::{AT_FIRST, States};
 use swap::SwapArea;
 pub use swap::SwapFile;
 pub(crate) use tables::{AllTables, PAGES as TABLE_PAGES, Tables};

@@ -19,8 +19,10 @@
 //!
 //! A page has 4 bytes for this and 8 for the checksum of what was last written to its slot.
 
+use crate::sys::mapping::kernel_page;
 use crate::sys::reserved::Reserved;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Where a page is.
@@ -242,6 +244,18 @@ impl Pages {
             }
         }
         false
+    }
+
+    /// Pages that the caller holds, all of a block of [`States`](super::States), are absent, and that takes no memory. Threads
+    /// that have touched one meanwhile are forgotten. `first` is called while they are held. `false`: the kernel's pages
+    /// are larger, and nothing was done.
+    pub(crate) fn forget(&self, pages: &Range<u64>, first: impl FnOnce()) -> bool {
+        let is_whole = kernel_page() as u64 <= 4 * (pages.end - pages.start);
+        if is_whole {
+            first();
+            self.states.release(pages.start as usize..pages.end as usize);
+        }
+        is_whole
     }
 
     /// The checksum of what was last written to the page's slot.

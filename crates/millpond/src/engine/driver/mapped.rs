@@ -156,11 +156,14 @@ impl Engine {
                         return Ok(MappedFault::Served);
                     }
                 }
-                At::Absent => match self.map_page(mapped, page, access, (may_wait, n < STANDS_BACK)) {
-                    Try::Over(fault) => return Ok(fault),
-                    Try::Again => yield_now(),
-                    Try::Failed(why) => return Err(why),
-                },
+                At::Absent => {
+                    self.room_for_states(mapped, page);
+                    match self.map_page(mapped, page, access, (may_wait, n < STANDS_BACK)) {
+                        Try::Over(fault) => return Ok(fault),
+                        Try::Again => yield_now(),
+                        Try::Failed(why) => return Err(why),
+                    }
+                }
                 at @ (At::Cached | At::Writing) => unreachable!("page {page} of a mapping is {at:?}"),
             }
         }

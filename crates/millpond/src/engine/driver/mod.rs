@@ -50,6 +50,7 @@ mod open;
 mod quiet;
 mod read;
 mod region;
+mod states;
 mod swap_in;
 mod sync;
 mod tables;

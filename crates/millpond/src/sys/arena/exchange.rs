@@ -30,6 +30,7 @@
 mod locked;
 mod mapped;
 mod there;
+mod wake;
 
 use crate::frames::table::Table;
 use crate::sys::addresses::RegionMemory;
@@ -468,16 +469,6 @@ impl Exchange {
         if self.uffd.zero(address, kernel_page()).is_err() {
             self.uffd.wake(address, kernel_page());
         }
-    }
-
-    /// A thread that waits at this address tries again.
-    pub(crate) fn again_at(&self, address: usize) {
-        self.uffd.wake(address, kernel_page());
-    }
-
-    /// The threads that wait for the page try again.
-    pub(crate) fn wake(&self, memory: &RegionMemory, page: u64) {
-        self.of(memory).wake(memory.page(page), kernel_page());
     }
 
     /// A thread that touches the page, which is not there, gets `SIGBUS`.
