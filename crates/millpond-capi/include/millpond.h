@@ -148,7 +148,7 @@ enum millpond_code
     MILLPOND_SYNC = 14,
     // No frame became free, as too many pages are held (ENOMEM).
     MILLPOND_NO_FRAMES = 15,
-    // The call would wait for a page that the calling thread holds (EDEADLK). Only of builds with debug assertions.
+    // The call would wait for a page that the calling thread got and has not put (EDEADLK).
     MILLPOND_OWN_GUARD = 16,
     // The cache is unusable, because something inside of it has died (EIO).
     MILLPOND_POISONED = 17,
@@ -658,7 +658,8 @@ millpond_code millpond_file_invalidate(millpond_file *file,
 millpond_code millpond_file_is_resident(const millpond_file *file, uint64_t offset, int *is);
 
 // Holds page number `number` for reading. It is read from the device if it is not in memory. Put it soon: a thread that
-// wants to change it waits, and held pages take frames.
+// wants to change it waits, and held pages take frames. A call of the thread that got it, which would wait for it, is
+// MILLPOND_OWN_GUARD, until it is put: a write to it, an append if it is the last.
 //
 // MILLPOND_RANGE behind the end of the file; MILLPOND_READ, MILLPOND_CHECK, MILLPOND_NO_FRAMES. A hit takes no lock,
 // allocates nothing and copies nothing.
@@ -675,8 +676,8 @@ millpond_code millpond_page_try_get(const millpond_file *file,
 millpond_code millpond_page_put(struct millpond_page *page);
 
 // Holds page number `number` for changing: no other thread has it meanwhile. It is dirty from then on, and not written
-// before it is put; a sync waits for that. May pause while too much is dirty. A thread must not get a page that it holds
-// already: it would wait for itself.
+// before it is put; a sync waits for that. May pause while too much is dirty. MILLPOND_OWN_GUARD if the thread
+// holds the page already, for reading too.
 //
 // Errors as millpond_page_get and millpond_file_write_at. A hit is a lock of the page.
 millpond_code millpond_page_mut_get(millpond_file *file,

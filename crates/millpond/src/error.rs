@@ -407,44 +407,6 @@ impl Error {
             Error::Runtime { .. } => libc::ECANCELED,
         }
     }
-
-    /// The number of an [`io::Error`] that may have one of these inside, as those of [`FileCursor`](crate::FileCursor): that of
-    /// [`Error::errno`], or the system's, or what its kind stands for; `EIO` if that is none.
-    pub fn errno_of(error: &io::Error) -> i32 {
-        errno_of(error)
-    }
-
-    fn kind(&self) -> io::ErrorKind {
-        match self {
-            Error::EndOfFile { .. } => io::ErrorKind::UnexpectedEof,
-            Error::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
-            _ => io::Error::from_raw_os_error(self.errno()).kind(),
-        }
-    }
-}
-
-/// For calls that return [`io::Result`]. The error is inside, with all it says, and its kind is that of [`Error::errno`]: a full
-/// disk is [`StorageFull`](io::ErrorKind::StorageFull).
-///
-/// `raw_os_error` is `None`: an `io::Error` has the system's number or an error inside, never both, and with the number alone
-/// it would neither name the file nor say what became of its changes. Code that compares numbers takes [`Error::errno_of`],
-/// which knows the system's errors as well.
-///
-/// ```
-/// # use std::io;
-/// use millpond::Error;
-/// let error = io::Error::from(Error::NoSwap);
-/// assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-/// assert_eq!(Error::errno_of(&error), 22); // EINVAL
-/// assert_eq!(Error::errno_of(&io::Error::from_raw_os_error(28)), 28); // ENOSPC
-/// let error: Error = error.downcast()?;
-/// assert!(matches!(error, Error::NoSwap));
-/// # Ok::<(), io::Error>(())
-/// ```
-impl From<Error> for io::Error {
-    fn from(error: Error) -> io::Error {
-        io::Error::new(error.kind(), error)
-    }
 }
 
 #[cfg(test)]

@@ -162,20 +162,63 @@ impl Error {
     }
 }
 
-/// Where a call in Rust is named inside a text, not at its end.
+/// Where a call in Rust is named inside a text, not at its end; what is said there on a command line, in Python and in C.
+const IN_TEXT: [(&str, [&str; 3]); 6] = [
+    (
+        "a mapping beside smaller ones (MapOptions::room)",
+        [
+            "a mapping beside smaller ones",
+            "an array beside smaller ones, which have to be deleted first,",
+            "a mapping beside smaller ones (millpond_map_new_with_room)",
+        ],
+    ),
+    (
+        "made without Builder::mappings",
+        [
+            "made without mappings",
+            "made without mappings",
+            "made without MILLPOND_CACHE_MAPPINGS",
+        ],
+    ),
+    (
+        ", or say OpenOptions::beside_other_caches(true)",
+        ["", "", ", or say MILLPOND_OPEN_BESIDE_OTHER_CACHES"],
+    ),
+    (
+        "or here without OpenOptions::exclusive",
+        [
+            "or here without a lock",
+            "or here without a lock",
+            "or here without MILLPOND_OPEN_EXCLUSIVE",
+        ],
+    ),
+    (
+        "say OpenOptions::write(true) beside exclusive(true)",
+        [
+            "open it for writing",
+            "open it for writing",
+            "say MILLPOND_OPEN_WRITE beside MILLPOND_OPEN_EXCLUSIVE",
+        ],
+    ),
+    (
+        "say OpenOptions::write(true) beside truncate(true)",
+        [
+            "open it for writing",
+            "open it for writing",
+            "say MILLPOND_OPEN_WRITE beside MILLPOND_OPEN_TRUNCATE",
+        ],
+    ),
+];
+
 fn without_calls(text: String, surface: Surface) -> String {
-    let smaller = match surface {
-        Surface::Python => "an array beside smaller ones, which have to be deleted first,",
-        Surface::C => "a mapping beside smaller ones (millpond_map_new_with_room)",
-        _ => "a mapping beside smaller ones",
+    let at = match surface {
+        Surface::Rust => return text,
+        Surface::CommandLine => 0,
+        Surface::Python => 1,
+        Surface::C => 2,
     };
-    let without = match surface {
-        Surface::C => "made without MILLPOND_CACHE_MAPPINGS",
-        _ => "made without mappings",
-    };
-    text.replace("a mapping beside smaller ones (MapOptions::room)", smaller)
-        .replace("made without Builder::mappings", without)
-        .replace(", or say OpenOptions::beside_other_caches(true)", "")
+    let all = IN_TEXT.iter();
+    all.fold(text, |text, (call, instead)| text.replace(call, instead[at]))
 }
 
 #[cfg(test)]
@@ -262,6 +305,46 @@ mod tests {
             machine.told(Surface::CommandLine),
             "a budget of 200G is more than this machine's 24G: ask for less"
         );
+    }
+
+    /// Errors of the system that say more came with the names of Rust's calls in C and Python.
+    #[test]
+    fn no_text_anywhere_names_a_call_in_rust_that_is_not_told_otherwise() {
+        let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.to_string_lossy().into_owned();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !name.contains("test") && !name.ends_with("told.rs") {
+                    let source = std::fs::read_to_string(&path).unwrap();
+                    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+                    found.extend(code.lines().filter(|line| names_a_call(line)).map(String::from));
+                }
+            }
+        }
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
+    /// In a string, and not as the table has it. A line with one quotation mark, or that ends with a backslash, is within a string.
+    fn names_a_call(line: &str) -> bool {
+        let line = line.trim();
+        let is_comment = line.starts_with("//") || line.starts_with("assert!");
+        let is_within = line.matches('"').count() == 1 || line.ends_with('\\');
+        let mut parts = line.split('"').enumerate();
+        let calls = [
+            "Builder::",
+            "OpenOptions::",
+            "MapOptions::",
+            "PageCache::",
+            "std::fs",
+        ];
+        let names = |part: &str| calls.iter().any(|call| part.contains(call));
+        !is_comment
+            && !IN_TEXT.iter().any(|(known, _)| line.contains(known))
+            && parts.any(|(n, part)| (n % 2 == 1 || is_within) && names(part))
     }
 
     /// Others have to be ways out, above.

@@ -481,24 +481,19 @@ fn what_is_refused_is_named_with_what_allows_it() {
 /// Of a filter that refuses to give memory back nothing was said, and the cache kept what it had to give.
 #[test]
 fn a_cache_that_can_give_no_memory_back_is_refused_and_names_the_call() {
-    // What is for memory that is locked does for all, from Linux 5.18 on.
-    let refused = [libc::MADV_DONTNEED, MADV_DONTNEED_LOCKED].map(|which| Refusal {
-        errno: libc::EPERM,
+    // MADV_DONTNEED_LOCKED does for all memory, from Linux 5.18 on.
+    let errno = libc::EPERM;
+    let refused = [libc::MADV_DONTNEED, 24].map(|which| Refusal {
+        errno,
         ..advice(which)
     });
-    let build = |mappings| {
-        let builder = PageCache::builder().memory(MEMORY).mappings(mappings);
-        builder.on_notice(|_| {}).build().map(drop)
-    };
     for mappings in [false, true] {
-        let why = where_refused(&refused, || build(mappings))
-            .unwrap_err()
-            .to_string();
+        let builder = PageCache::builder().memory(MEMORY).mappings(mappings);
+        let built = where_refused(&refused, || builder.on_notice(|_| {}).build().map(drop));
+        let why = built.unwrap_err().to_string();
         let is_named = why.contains("madvise (MADV_DONTNEED) is refused") && why.contains("seccomp");
         assert!(is_named || why.contains("needs userfaultfd"), "{why}");
     }
     let folder = Place::Disk.folder();
     where_refused(&refused[..1], || job(PageCache::builder(), folder.path()));
 }
-
-const MADV_DONTNEED_LOCKED: i32 = 24;
