@@ -2,6 +2,7 @@
 
 use super::{PAGE, cache, folder, touch};
 use crate::{MapOptions, OpenOptions};
+use std::sync::atomic::Ordering;
 
 /// Its tables were taken from the budget by its length: 1 GiB for this one.
 #[test]
@@ -27,8 +28,10 @@ fn a_sparse_file_of_a_tebibyte_is_mapped_within_a_small_budget_and_its_tables_st
                 scope.spawn(move || {
                     for &place in part {
                         match writable {
-                            // SAFETY: it is in the mapping, and no other thread stores there.
-                            true => unsafe { mapping.as_mut_ptr().add(place).write_volatile(value(place)) },
+                            true => {
+                                let word = u64::from_ne_bytes([value(place); 8]);
+                                mapping.words()[place / 8].store(word, Ordering::Relaxed);
+                            }
                             false => assert_eq!(touch(mapping, place), 0),
                         }
                     }
