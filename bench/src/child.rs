@@ -46,7 +46,10 @@ impl Place {
     pub(crate) fn told(&self, memory: u64) -> String {
         let mib = (memory + PROCESS_BYTES) >> 20;
         match &self.group {
-            Ok(_) => format!("each process in a memory group of {mib} MiB, page cache included"),
+            Ok(group) => format!(
+                "each process in a memory group (version {}) of {mib} MiB, page cache included",
+                group.version()
+            ),
             Err(why) => format!("NOT at equal memory: the kernel's page cache is not limited; {why:#}"),
         }
     }

@@ -53,6 +53,14 @@ impl Group {
         Entry(self.path.join("cgroup.procs"))
     }
 
+    /// The version of control groups: one of the first has no limits for dirty pages of its own.
+    pub(crate) fn version(&self) -> u8 {
+        match self.version {
+            GroupVersion::One => 1,
+            GroupVersion::Two => 2,
+        }
+    }
+
     /// The most that it has held, in MiB.
     pub(crate) fn peak_mib(&self) -> Option<f64> {
         let file = match self.version {

@@ -88,7 +88,8 @@ pub fn scheduler(dir: &Path) -> Option<String> {
     chosen(&text).map(str::to_owned)
 }
 
-fn chosen(text: &str) -> Option<&str> {
+/// The word in brackets.
+pub(crate) fn chosen(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(name, _)| name)
 }

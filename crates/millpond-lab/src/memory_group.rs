@@ -17,6 +17,10 @@ use std::time::Duration;
 const NEEDED: &str = "it needs a memory control group that it may create, so run as root, or under \
      `systemd-run --user --scope -p Delegate=yes`";
 
+/// What to know of a group of the first version.
+pub const WITHOUT_THROTTLING: &str = "a memory group of version 1 has no limits for dirty pages of its own, so writers fill it \
+     with them and reclaim waits until they are written; version 2 holds the writers back before.";
+
 const PREFIX: &str = "millpond-lab-";
 
 /// A memory control group with a limit, removed on drop.
@@ -81,6 +85,14 @@ impl MemoryGroup {
             Version::Two => "v2",
         }
     }
+}
+
+/// The version of the groups that can be made here: "v1" or "v2".
+///
+/// # Errors
+/// Why there can be none, as a part of a sentence.
+pub fn available() -> Result<&'static str, String> {
+    MemoryGroup::create(Bytes::from_mib(64)).map(|group| group.version())
 }
 
 impl Entry {

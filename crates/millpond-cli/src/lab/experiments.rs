@@ -68,6 +68,7 @@ Examples:
   millpond lab run axboe2016 --no-reader                   only the writers
   millpond lab run axboe2016 --on engine --device hdd,wcache=64M
   millpond lab run axboe2016 --on kernel,engine --device hdd --kernel-variant all    as root
+  millpond lab run axboe2016 --on kernel,engine --kernel-variant tuned    the kernel tuned, as root
   millpond lab run axboe2016 --workload log-writer,scan    others beside the same writers
   millpond lab run hills2015 --on sim                      limits on dirty pages, low and touched; seconds
   millpond lab run hills2015 --on engine --device hdd --runs 1
@@ -97,8 +98,10 @@ struct RunArgs {
     /// read latency that it aims at, the writers' share). Default: their own choice.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS", add = complete::variants())]
     variant: Vec<String>,
-    /// How the kernel is set up on a modelled disk (root), separated by commas: SCHEDULER[/WBT][/FILE-SYSTEM] such as
-    /// mq-deadline, none/0, bfq//ext4, or all. Default: mq-deadline.
+    /// How the kernel is set up (root), separated by commas: SCHEDULER[/WBT][/FILE-SYSTEM][/dirty=SIZE][/dontcache or
+    /// /flush=SIZE] such as mq-deadline, none/0, bfq//ext4, as-is/2000/dirty=32M; or all, or tuned. On a real device these are
+    /// settings of the whole machine for the seconds of each run, put back even if it is killed, and beside them is the kernel
+    /// as it is. Default on a modelled disk: mq-deadline.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS")]
     kernel_variant: Vec<String>,
     /// The device under the files: real, or the service times of a modelled one: hdd, sata-ssd, nvme or ram, with its
@@ -189,7 +192,10 @@ fn list(to: &mut dyn Write) -> io::Result<()> {
     for target in BACKENDS {
         writeln!(to, "  {:8} {}", target.name, target.about)?;
     }
-    writeln!(to, "The kernel on a modelled disk (--kernel-variant …, as root):")?;
+    writeln!(
+        to,
+        "The kernel set up in another way (--kernel-variant …, as root):"
+    )?;
     writeln!(to, "  {}", testbed::SYNTAX)?;
     Ok(())
 }

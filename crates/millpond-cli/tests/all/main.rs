@@ -18,4 +18,5 @@ mod slowdisk;
 mod stores;
 mod support;
 mod testbed;
+mod tuned;
 mod watch;

@@ -11,27 +11,23 @@
 //!
 //! What is meant to be cached is read in the second way by both kinds, and a scan in the ordinary way, with read-ahead.
 //!
-//! On a modelled disk there is the second kind alone, in a testbed of its own (`testbed/`): a real file system on the disk of
-//! `millpond slowdisk`, with scheduler and throttling as `--kernel-variant` says.
-//!
 //! The first kind gives the writers the whole machine's memory, as the kernel does; the second is what a
-//! container gets. In the first version of control groups the limits for dirty pages do not know of the
-//! group; in the second they do.
+//! container gets. A group of the second version has limits of its own for dirty pages. One of the first version has none:
+//! its pages may all be dirty, and reclaim then waits until they are written. Labels say which it is.
+//!
+//! Writers of `--kernel-variant …/dontcache` and `…/flush=SIZE` write in other ways (`testbed/writing.rs`).
 
-use super::{Backend, Driver, Row, RowRequest, Rows};
-use crate::backend::kernel_limits;
-use crate::disk_model::DiskModel;
+use super::{Backend, Driver};
+use crate::backend::{kernel_limits, kernel_rows};
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::measure::{process, reclaim};
-use crate::memory_group::MemoryGroup;
 use crate::outcome::{Measure, Setting};
-use crate::setup::{Device, Setup};
+use crate::setup::Setup;
 use crate::storage::DirtyLimits;
 use crate::storage::{Access, Served, Storage, StorageFile};
-use crate::testbed::{Configuration, Testbed};
+use crate::testbed::Writing;
 use millpond::internal::MappedFile;
-use millpond::internal::quantity::size_typed;
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions};
@@ -45,114 +41,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const KIND: Backend = Backend {
     name: "kernel",
     about: "the same reads and writes through this machine's own page cache",
-    rows,
+    rows: kernel_rows::rows,
     driver: Driver::Files(open),
 };
 
-const DIRECT: &str = "direct";
+pub(super) const DIRECT: &str = "direct";
 pub(crate) const MEMORY_GROUP: &str = "memory-group";
 
-fn rows(request: &RowRequest) -> Result<Rows> {
-    if let Device::Modelled(disk) = request.device {
-        return rows_on_modelled_disk(request, disk);
-    }
-    let mut label = String::from("kernel");
-    if let Some(scheduler) = machine::scheduler(request.dir) {
-        label += &format!(" {scheduler}");
-    }
-    match machine::writeback_latency_us(request.dir) {
-        Some(0) => label += " wbt=off",
-        Some(us) => label += &format!(" wbt={us}us"),
-        None => {}
-    }
-    let row = |label: String, variant: &str, in_memory_group| Row {
-        label,
-        setup: Setup {
-            target: "kernel".into(),
-            variant: variant.into(),
-            device: Device::Real,
-            dir: request.dir.to_owned(),
-            memory: request.memory,
-            read_latency_goal: None,
-            seed: request.seed,
-        },
-        in_memory_group,
-        testbed: None,
-        is_deterministic: false,
-        device_bytes_per_s: None,
-    };
-    let mut rows = Rows::default();
-    rows.rows.push(row(label.clone(), DIRECT, false));
-    let memory = size_typed(request.memory);
-    let group = if machine::is_in_memory(request.dir) {
-        Err("where files are in memory they would fill it".to_owned())
-    } else {
-        MemoryGroup::create(request.memory).map(drop)
-    };
-    match group {
-        Ok(()) => rows
-            .rows
-            .push(row(format!("{label} memory={memory}"), MEMORY_GROUP, true)),
-        Err(why) => rows.notes.push(format!(
-            "The kernel within {memory} of memory was left out: {why}."
-        )),
-    }
-    if !request.variants.is_empty() {
-        rows.notes.push(format!(
-            "--variant {} says nothing to the kernel: it runs as this machine has it set.",
-            request.variants.join(",")
-        ));
-    }
-    Ok(rows)
-}
-
-/// In a memory group, so that page cache and dirty pages have the limits that the other rows have.
-fn rows_on_modelled_disk(request: &RowRequest, disk: DiskModel) -> Result<Rows> {
-    let (configurations, notes) = Testbed::try_out(request.program, disk, request.kernel_variants)?;
-    let group = MemoryGroup::create(request.memory).map(drop);
-    group.map_err(|why| LabError::Unavailable {
-        target: "kernel".into(),
-        why,
-    })?;
-    let memory = size_typed(request.memory);
-    let row = |configuration: Configuration| Row {
-        label: format!("kernel {configuration} memory={memory}"),
-        setup: Setup {
-            target: "kernel".into(),
-            variant: MEMORY_GROUP.into(),
-            device: request.device,
-            dir: request.dir.to_owned(),
-            memory: request.memory,
-            read_latency_goal: None,
-            seed: request.seed,
-        },
-        in_memory_group: true,
-        testbed: Some(configuration),
-        is_deterministic: false,
-        device_bytes_per_s: Some(disk.write_bytes_per_s()),
-    };
-    Ok(Rows {
-        rows: configurations.into_iter().map(row).collect(),
-        notes,
-    })
-}
-
 fn open(setup: &Setup) -> Result<Box<dyn Storage>> {
-    let reads = match setup.variant.as_str() {
+    let (reads, writing) = setup.variant.split_once(' ').unwrap_or((&setup.variant, ""));
+    let unknown = |what, value: &str, allowed: String| LabError::UnknownName {
+        what,
+        value: value.into(),
+        allowed,
+    };
+    let writing = writing
+        .parse()
+        .map_err(|_| unknown("way to write", writing, "dontcache, flush=SIZE".into()))?;
+    let reads = match reads {
         DIRECT => Reads::Direct,
         MEMORY_GROUP => Reads::Buffered,
         other => {
-            return Err(LabError::UnknownName {
-                what: "variant of the kernel",
-                value: other.into(),
-                allowed: format!("{DIRECT}, {MEMORY_GROUP}"),
-            });
+            let allowed = format!("{DIRECT}, {MEMORY_GROUP}");
+            return Err(unknown("variant of the kernel", other, allowed));
         }
     };
     let dir = File::open(&setup.dir).map_err(|e| LabError::path("cannot open", &setup.dir, e))?;
     Ok(Box::new(Kernel {
         dir,
         reads,
+        writing,
         settings: machine::kernel_settings(&setup.dir),
         cannot_tell_hits: Arc::default(),
     }))
@@ -171,6 +89,7 @@ enum Reads {
 struct Kernel {
     dir: File,
     reads: Reads,
+    writing: Writing,
     settings: Vec<Setting>,
     cannot_tell_hits: Arc<AtomicBool>,
 }
@@ -254,6 +173,7 @@ impl Kernel {
         Box::new(KernelFile {
             file,
             reads,
+            writing: self.writing,
             cannot_tell_hits: Arc::clone(&self.cannot_tell_hits),
         })
     }
@@ -272,6 +192,7 @@ fn explain_direct(error: io::Error, path: &Path) -> io::Error {
 struct KernelFile {
     file: File,
     reads: Reads,
+    writing: Writing,
     cannot_tell_hits: Arc<AtomicBool>,
 }
 
@@ -303,7 +224,7 @@ impl StorageFile for KernelFile {
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(buf, offset)
+        self.writing.write(&self.file, offset, buf)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -364,6 +285,7 @@ impl StorageFile for KernelWords {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::Device;
     use crate::workload::data::{AlignedBuf, PAGE};
     use millpond_core::units::Bytes;
 

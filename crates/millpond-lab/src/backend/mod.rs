@@ -13,6 +13,7 @@ pub mod engine;
 mod goal_variant;
 pub mod kernel;
 pub mod kernel_limits;
+mod kernel_rows;
 mod millpond_rows;
 pub mod paced;
 pub(crate) mod reasons;
@@ -66,7 +67,7 @@ pub struct RowRequest<'a> {
     pub experiment: &'static str,
     /// The variants that were asked for; none means the target's own choice. All are known to the experiment.
     pub variants: &'a [String],
-    /// How the kernel is set up on a modelled disk; none means as most machines are.
+    /// How the kernel is set up: on a modelled disk at least one; on a real one beside as it is.
     pub kernel_variants: &'a [testbed::Configuration],
     /// What starts a process of the laboratory's own.
     pub program: &'a Program,
@@ -100,12 +101,20 @@ pub struct Row {
     pub setup: Setup,
     /// Put the run's process into a memory group of [`Setup::memory`].
     pub in_memory_group: bool,
-    /// Each run has its files in a testbed of its own, on a modelled disk, and not in [`Setup::dir`].
+    /// How the kernel is set up for each run. On a modelled disk the run has its files in a testbed of its own, and not in
+    /// [`Setup::dir`].
     pub testbed: Option<testbed::Configuration>,
     /// Repeating the run would give the same numbers, so one run is enough.
     pub is_deterministic: bool,
     /// How fast the device takes writes, in bytes a second, where that is known without measuring.
     pub device_bytes_per_s: Option<f64>,
+}
+
+impl Row {
+    /// Whether its files are in [`Setup::dir`], and not on a modelled disk below the kernel.
+    pub fn is_in_place(&self) -> bool {
+        self.testbed.is_none() || self.setup.device == Device::Real
+    }
 }
 
 /// The kind of that name.

@@ -4,7 +4,7 @@ use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
 use crate::scratch;
 use crate::setup::Device;
-use crate::testbed::Configuration;
+use crate::testbed::{Configuration, Scheduler};
 use millpond::internal::quantity::{size, size_typed};
 use millpond_core::units::Bytes;
 use std::ops::RangeInclusive;
@@ -112,17 +112,32 @@ pub(super) fn backends_without_pacing(named: &[String]) -> Result<Vec<&'static B
 /// How the kernel is to be set up.
 ///
 /// # Errors
-/// [`LabError::BadValue`] of one that can't be read, or on a real device.
+/// [`LabError::BadValue`] of one that can't be read, or that isn't for that device.
 pub(super) fn kernel_configurations(device: Device, variants: &[String]) -> Result<Vec<Configuration>> {
-    if device == Device::Real && !variants.is_empty() {
-        return bad(
-            "--kernel-variant",
-            variants.join(","),
-            "on a real device the kernel runs as this machine has it set",
-            "leave it out, or give a modelled disk with --device",
-        );
+    let mut configurations = Configuration::of_texts(variants)?;
+    let is_real = device == Device::Real;
+    for configuration in &configurations {
+        if is_real && let Some(file_system) = configuration.file_system {
+            return bad(
+                "--kernel-variant",
+                configuration,
+                format!("no file system {} is made on a real device", file_system.name()),
+                "leave it out, and give --dir on such a file system",
+            );
+        }
+        if !is_real && configuration.scheduler == Scheduler::AsIs {
+            return bad(
+                "--kernel-variant",
+                configuration,
+                "a modelled disk is new: nothing is as it is there",
+                "give none, mq-deadline, kyber or bfq",
+            );
+        }
     }
-    Configuration::of_texts(variants)
+    if !is_real && configurations.is_empty() {
+        configurations.push(Configuration::DEFAULT);
+    }
+    Ok(configurations)
 }
 
 /// Whether files of so many bytes fit into `scratch`, which is below `dir`, with a sixteenth for the file system.

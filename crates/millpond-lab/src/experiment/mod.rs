@@ -23,7 +23,7 @@ use crate::outcome::Outcome;
 use crate::program::Program;
 use crate::report::{RowName, Runs};
 use crate::setup::{Device, Setup};
-use crate::testbed::{self, Testbed};
+use crate::testbed::{self, Testbed, Tuned};
 use crate::watch::{Proceed, Watch};
 use crate::worker::{self, Request};
 use crate::workload::{Progress, Workload};
@@ -243,7 +243,13 @@ impl Job {
             return run(&setup, workload, progress);
         }
         let (Some(configuration), Device::Modelled(model)) = (self.row.testbed, setup.device) else {
+            // for no longer than the run: all of the machine has these settings
+            let tuned = match self.row.testbed {
+                Some(configuration) => Tuned::set_up(program, &setup.dir, configuration)?,
+                None => None,
+            };
             let outcome = self.perform_on_files(program, setup, workload, progress)?;
+            tuned.map_or(Ok(()), Tuned::take_down)?;
             files.settle(&self.row.setup.dir, workload)?;
             return Ok(outcome);
         };

@@ -52,6 +52,14 @@ impl Block {
         Ok(block)
     }
 
+    /// The queue of a disk that is there. What is set on it is the caller's to put back.
+    pub(super) fn of_queue(queue: PathBuf) -> Block {
+        Block {
+            device: queue.clone(),
+            queue,
+        }
+    }
+
     /// The device.
     pub(super) fn device(&self) -> &Path {
         &self.device
@@ -72,7 +80,7 @@ impl Block {
         let no_throttling = |e: &io::Error| unavailable("this kernel has no throttling of writeback", e);
         // 0 first: a value that is there already would not count as set by hand, and `bfq` would switch it off
         let values = match (scheduler, configuration.wbt) {
-            (Scheduler::Bfq, Wbt::Default) => vec![],
+            (Scheduler::Bfq, Wbt::Default) => vec![0],
             (_, Wbt::Default) => vec![-1],
             (_, Wbt::Micros(us)) => vec![0, us as i64],
         };

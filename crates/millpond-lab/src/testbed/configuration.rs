@@ -1,13 +1,20 @@
-//! How the kernel is set up on a modelled disk, as people type it: `mq-deadline`, `bfq//ext4`, `none/2000/xfs`.
+//! How the kernel is set up, as people type it: `mq-deadline`, `bfq//ext4`, `as-is/2000/dirty=32M`.
 //!
 //! ```text
-//!   SCHEDULER[/WBT][/FILE-SYSTEM]
-//!   none          default        xfs, or ext4 where xfs is not to be had
-//!   mq-deadline   0 (off)        ext4
-//!   bfq           microseconds
+//!   SCHEDULER[/WBT][/FILE-SYSTEM][/dirty=SIZE][/dontcache or /flush=SIZE]
+//!   as-is         default        xfs, or ext4 where xfs is not to be had
+//!   none          0 (off)        ext4
+//!   mq-deadline   microseconds
+//!   kyber
+//!   bfq
 //! ```
+//!
+//! A modelled disk is new, so nothing is as it is there; the directory on a real one has its file system.
 
+use super::writing::{Writing, size_of};
 use crate::error::{LabError, Result};
+use millpond::internal::quantity::size_typed;
+use millpond_core::units::Bytes;
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,8 +22,19 @@ use std::str::FromStr;
 /// off, the kernel's own and at 2 ms.
 pub const ALL: &str = "all";
 
+/// The same: what those set who want reads to stay fast beside writers.
+pub const TUNED: &str = "tuned";
+
 /// How `--kernel-variant` is typed, for messages and `lab list`.
-pub const SYNTAX: &str = "SCHEDULER[/WBT][/FILE-SYSTEM]: none, mq-deadline or bfq; default, 0 or microseconds; xfs or ext4; or all";
+pub const SYNTAX: &str = "SCHEDULER[/WBT][/FILE-SYSTEM][/dirty=SIZE][/dontcache or /flush=SIZE]: as-is (on a real device), \
+     none, mq-deadline, kyber or bfq; default, 0 or microseconds; xfs or ext4 (on a modelled one); vm.dirty_bytes, and \
+     half of it in the background; writers with RWF_DONTCACHE, or with sync_file_range behind so many bytes; or all, or \
+     tuned";
+
+/// Of `tuned`: a disk writes them in a tenth of a second.
+const TUNED_DIRTY: Bytes = Bytes::from_mib(32);
+/// What the kernel takes for a disk that does not rotate.
+const TUNED_WBT: Wbt = Wbt::Micros(2_000);
 
 /// Two seconds: beyond any disk's latency, and far within what the kernel takes.
 const WBT_US_MAX: u64 = 2_000_000;
@@ -24,22 +42,41 @@ const WBT_US_MAX: u64 = 2_000_000;
 /// The I/O scheduler of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
+    /// That which the device has.
+    AsIs,
     /// Requests go to the disk in their order of arrival.
     None,
     /// `mq-deadline`.
     MqDeadline,
+    /// `kyber`.
+    Kyber,
     /// `bfq`, which switches the throttling of writeback off unless it was set by hand.
     Bfq,
 }
 
 impl Scheduler {
-    const ALL: [Scheduler; 3] = [Scheduler::None, Scheduler::MqDeadline, Scheduler::Bfq];
+    const ALL: [Scheduler; 5] = [
+        Scheduler::AsIs,
+        Scheduler::None,
+        Scheduler::MqDeadline,
+        Scheduler::Kyber,
+        Scheduler::Bfq,
+    ];
+
+    /// That of this name in sysfs.
+    pub(super) fn of_name(name: &str) -> Option<Scheduler> {
+        Scheduler::ALL
+            .into_iter()
+            .find(|scheduler| scheduler.name() == name)
+    }
 
     /// Its name in sysfs.
     pub const fn name(self) -> &'static str {
         match self {
+            Scheduler::AsIs => "as-is",
             Scheduler::None => "none",
             Scheduler::MqDeadline => "mq-deadline",
+            Scheduler::Kyber => "kyber",
             Scheduler::Bfq => "bfq",
         }
     }
@@ -94,6 +131,11 @@ pub struct Configuration {
     pub wbt: Wbt,
     /// The file system; `None`: xfs, or ext4 where xfs is not to be had.
     pub file_system: Option<FileSystem>,
+    /// `vm.dirty_bytes`, and half of it for `vm.dirty_background_bytes`; `None`: not changed on a real device, those of a
+    /// machine of that size on a modelled one.
+    pub dirty: Option<Bytes>,
+    /// How the writers write.
+    pub writing: Writing,
 }
 
 impl Configuration {
@@ -102,6 +144,8 @@ impl Configuration {
         scheduler: Scheduler::MqDeadline,
         wbt: Wbt::Default,
         file_system: None,
+        dirty: None,
+        writing: Writing::Plain,
     };
 
     /// Every scheduler with throttling off, the kernel's own and at 2 ms; beneath `bfq` the first two are one.
@@ -109,7 +153,7 @@ impl Configuration {
         let with = |scheduler, wbt| Configuration {
             scheduler,
             wbt,
-            file_system: None,
+            ..Configuration::DEFAULT
         };
         let mut all = Vec::new();
         for scheduler in [Scheduler::None, Scheduler::MqDeadline] {
@@ -119,7 +163,33 @@ impl Configuration {
         all
     }
 
-    /// The configurations that `texts` name, each once, in their order; the default of none.
+    /// What those set who want reads to stay fast beside writers: few dirty pages, throttling at 2 ms, each scheduler, and
+    /// writers that leave nothing behind.
+    fn tuned() -> Vec<Configuration> {
+        let dirty = |scheduler, wbt| Configuration {
+            scheduler,
+            wbt,
+            dirty: Some(TUNED_DIRTY),
+            ..Configuration::DEFAULT
+        };
+        let writing = |writing| Configuration {
+            scheduler: Scheduler::MqDeadline,
+            wbt: TUNED_WBT,
+            writing,
+            ..Configuration::DEFAULT
+        };
+        vec![
+            dirty(Scheduler::None, Wbt::Micros(0)),
+            dirty(Scheduler::None, TUNED_WBT),
+            dirty(Scheduler::MqDeadline, TUNED_WBT),
+            dirty(Scheduler::Kyber, TUNED_WBT),
+            dirty(Scheduler::Bfq, Wbt::Default),
+            writing(Writing::DontCache),
+            writing(Writing::Flush(Bytes::from_mib(1))),
+        ]
+    }
+
+    /// The configurations that `texts` name, each once, in their order.
     ///
     /// # Errors
     /// [`LabError::BadValue`] with what is allowed.
@@ -128,6 +198,7 @@ impl Configuration {
         for text in texts {
             let named = match text.as_str() {
                 ALL => Configuration::all(),
+                TUNED => Configuration::tuned(),
                 one => vec![one.parse()?],
             };
             for configuration in named {
@@ -135,9 +206,6 @@ impl Configuration {
                     found.push(configuration);
                 }
             }
-        }
-        if found.is_empty() {
-            found.push(Configuration::DEFAULT);
         }
         Ok(found)
     }
@@ -150,9 +218,15 @@ impl fmt::Display for Configuration {
         if (self.scheduler, self.wbt) != (Scheduler::Bfq, Wbt::Default) {
             write!(f, " wbt={}", self.wbt)?;
         }
-        match self.file_system {
-            Some(file_system) => write!(f, " {}", file_system.name()),
-            None => Ok(()),
+        if let Some(file_system) = self.file_system {
+            write!(f, " {}", file_system.name())?;
+        }
+        if let Some(dirty) = self.dirty {
+            write!(f, " dirty={}", size_typed(dirty))?;
+        }
+        match self.writing {
+            Writing::Plain => Ok(()),
+            writing => write!(f, " {writing}"),
         }
     }
 }
@@ -169,10 +243,23 @@ impl FromStr for Configuration {
         };
         let mut parts = text.split('/').map(str::trim);
         let name = parts.next().unwrap_or_default();
-        let scheduler = Scheduler::ALL.into_iter().find(|s| s.name() == name);
-        let scheduler = scheduler.ok_or_else(|| bad(name))?;
+        let scheduler = Scheduler::of_name(name).ok_or_else(|| bad(name))?;
         let (mut wbt, mut file_system) = (None, None);
+        let (mut dirty, mut writing) = (None, None);
         for part in parts {
+            if let Some(size) = part.strip_prefix("dirty=").map(size_of) {
+                let size = size.ok_or_else(|| bad(part))?;
+                if dirty.replace(size).is_some() {
+                    return Err(bad(part));
+                }
+                continue;
+            }
+            if let Some(read) = Writing::of_text(part) {
+                if writing.replace(read).is_some() {
+                    return Err(bad(part));
+                }
+                continue;
+            }
             if let Some(known) = FileSystem::ALL.into_iter().find(|known| known.name() == part) {
                 if file_system.replace(known).is_some() {
                     return Err(bad(part));
@@ -187,7 +274,8 @@ impl FromStr for Configuration {
                     _ => return Err(bad(part)),
                 },
             };
-            if file_system.is_some() || wbt.replace(read).is_some() {
+            let is_late = file_system.is_some() || dirty.is_some() || writing.is_some();
+            if is_late || wbt.replace(read).is_some() {
                 return Err(bad(part));
             }
         }
@@ -200,6 +288,8 @@ impl FromStr for Configuration {
             scheduler,
             wbt,
             file_system,
+            dirty,
+            writing: writing.unwrap_or(Writing::Plain),
         })
     }
 }
@@ -220,6 +310,13 @@ mod tests {
             ("bfq/xfs", "bfq xfs"),
             ("bfq/0", "bfq"),
             ("bfq/2000", "bfq wbt=2000us"),
+            ("as-is", "as-is wbt=default"),
+            ("kyber/2000/dirty=32M", "kyber wbt=2000us dirty=32M"),
+            (
+                "none/0/ext4/dirty=1G/dontcache",
+                "none wbt=off ext4 dirty=1G dontcache",
+            ),
+            ("none/flush=1M", "none wbt=default flush=1M"),
         ] {
             assert_eq!(typed.parse::<Configuration>().unwrap().to_string(), label);
         }
@@ -231,7 +328,8 @@ mod tests {
             let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
             Configuration::of_texts(&texts).unwrap()
         };
-        assert_eq!(of(&[]), [Configuration::DEFAULT]);
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&["tuned", "tuned"]).len(), 7);
         let all = of(&["all", "bfq", "mq-deadline/default"]);
         let labels: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -252,6 +350,11 @@ mod tests {
             ("none/0/1", "`1`"),
             ("none/xfs/0", "`0`"),
             ("none/3000000", "`3000000`"),
+            ("none/dirty=32M/2000", "`2000`"),
+            ("none/dirty=4K", "`dirty=4K`"),
+            ("none/dirty=1M/dirty=2M", "`dirty=2M`"),
+            ("none/dontcache/flush=1M", "`flush=1M`"),
+            ("none/flush=", "`flush=`"),
         ] {
             let error = typed.parse::<Configuration>().unwrap_err();
             assert_eq!(error.exit_code(), 2);

@@ -12,7 +12,7 @@
 //! limited, nor the one that shows progress. What undoes a testbed after a run was killed is a third process: one that
 //! waits for a file system to be unmounted must not be the one that the file system is waiting for.
 
-use super::undo_log::{self, RUN_DIR, Step, UndoLog};
+use super::undo_log::{self, Step, UndoLog};
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::program::Program;
@@ -217,7 +217,7 @@ fn mount(request: Request) -> Result<(String, Mounted), String> {
     Ok((request.testbed, mounted))
 }
 
-/// Starts the process that undoes a testbed whose run is gone.
+/// Starts the process that undoes a testbed whose run is gone: at once, as its stdin has ended (`guard.rs`).
 fn undo_alone(testbed: &str) -> io::Result<Child> {
     let program = Program::this(&["lab", "undo", testbed]);
     Command::new(&program.path)
@@ -226,15 +226,4 @@ fn undo_alone(testbed: &str) -> io::Result<Child> {
         .stdout(Stdio::null())
         .process_group(0)
         .spawn()
-}
-
-/// What that process does. Returns what it should exit with.
-pub fn undo(testbed: &str) -> ExitCode {
-    match undo_log::undo_of(Path::new(RUN_DIR), testbed) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            say!("millpond lab: {why}");
-            ExitCode::FAILURE
-        }
-    }
 }

@@ -10,16 +10,24 @@
 //! on the platter, in the page cache or in the settings. While the testbed is made and its files are prepared the disk
 //! answers at once; [`Testbed::begin`] starts the model's time. Everything that is changed is in an undo log before
 //! (`undo_log.rs`), and undone when the testbed is dropped, or by others if this process is killed.
+//!
+//! On the disk that is there, `tuned.rs` sets what `--kernel-variant` says, with the same undo log.
 
 mod block;
 mod configuration;
 mod disk;
+mod guard;
 mod swap;
+mod tuned;
 mod undo_log;
+mod writing;
 
-pub use configuration::{ALL, Configuration, FileSystem, SYNTAX, Scheduler, Wbt};
-pub use disk::{serve, undo};
+pub use configuration::{ALL, Configuration, FileSystem, SYNTAX, Scheduler, TUNED, Wbt};
+pub use disk::serve;
+pub use guard::undo;
 pub use swap::{SwapPlan, SwapTestbed};
+pub use tuned::Tuned;
+pub use writing::Writing;
 
 use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
@@ -96,7 +104,9 @@ impl Testbed {
         block.choose(plan.configuration)?;
         let file_system = plan.configuration.file_system.unwrap_or(FileSystem::Xfs);
         block.mount(file_system, &testbed.files, &mut testbed.undo_log)?;
-        testbed.set_dirty_limits(plan.memory)?;
+        let limit = || (plan.memory.0 as f64 / (1_u64 << 30) as f64 * DIRTY_BYTES_PER_GIB as f64) as u64;
+        let hard = plan.configuration.dirty.map_or_else(limit, |bytes| bytes.0);
+        testbed.undo_log.set_dirty_bytes(hard)?;
         Ok(testbed)
     }
 
@@ -268,36 +278,6 @@ impl Testbed {
         let failed = |e: std::io::Error| LabError::path("syncing", &self.files, e);
         let files = File::open(&self.files).map_err(failed)?;
         rustix::fs::syncfs(files).map_err(|e| failed(e.into()))
-    }
-
-    /// Of bytes and percents one is in force, and the other reads 0: that in force is what is put back.
-    fn set_dirty_limits(&mut self, memory: Bytes) -> Result<()> {
-        let limit = |per_gib: u64| (memory.0 as f64 / (1_u64 << 30) as f64 * per_gib as f64) as u64;
-        for (name, bytes) in [
-            ("dirty_background", limit(DIRTY_BYTES_PER_GIB / 2)),
-            ("dirty", limit(DIRTY_BYTES_PER_GIB)),
-        ] {
-            let path = |unit: &str| PathBuf::from(format!("/proc/sys/vm/{name}_{unit}"));
-            let now = |unit: &str| {
-                let path = path(unit);
-                let text = fs::read_to_string(&path).map_err(|e| LabError::path("cannot read", &path, e))?;
-                Ok::<_, LabError>(text.trim().to_owned())
-            };
-            let (in_bytes, in_percent) = (now("bytes")?, now("ratio")?);
-            let bytes = bytes.to_string();
-            match in_bytes.as_str() {
-                "0" => {
-                    self.undo_log.note(Step::Text {
-                        path: path("ratio"),
-                        before: in_percent,
-                    })?;
-                    let path = path("bytes");
-                    fs::write(&path, bytes).map_err(|e| LabError::path("cannot write to", &path, e))?;
-                }
-                _ => self.undo_log.set(&path("bytes"), in_bytes, &bytes)?,
-            }
-        }
-        Ok(())
     }
 }
 

@@ -8,8 +8,8 @@
 //! Undoing goes from the last step to the first, and doing it twice does nothing the second time. It happens
 //!
 //! - at the end of a run, and when the run fails or is interrupted: by the program itself;
-//! - when the program is killed: by a process that the disk's own process starts, which has seen its pipe end
-//!   (`disk.rs`);
+//! - when the program is killed: by a process that has seen its pipe end (`guard.rs`), which on a modelled disk the disk's
+//!   own process starts (`disk.rs`);
 //! - when both were killed: by the next run that wants a testbed, before it does anything else.
 //!
 //! An undo log of before the machine was started again is only removed: nothing that it speaks of is left.
@@ -35,6 +35,7 @@ pub(super) const RUN_DIR: &str = "/run/millpond-lab";
 /// How long a file system may stay in use by a process that is just ending.
 const BUSY_MAX: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
+const VM: &str = "/proc/sys/vm";
 
 /// Something that was done, and by that how to undo it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +88,7 @@ impl UndoLog {
         let failed = |e: io::Error| format!("{}: {e}", run_dir.display());
         fs::create_dir_all(run_dir).map_err(failed)?;
         let lock = lock(run_dir, wait_max)?
-            .ok_or("another run has the kernel on a modelled disk at the moment; wait until it is done")?;
+            .ok_or("another run has the kernel set up in its own way at the moment; wait until it is done")?;
         if let Some((_, steps)) = read(run_dir) {
             undo_all(run_dir, &steps)?;
         }
@@ -139,6 +140,37 @@ impl UndoLog {
         fs::write(path, value).map_err(|e| LabError::path(&format!("cannot write {value} to"), path, e))
     }
 
+    /// Sets `vm.dirty_bytes` to `hard` and the limit of the background to half of it. Of bytes and percents one is in force,
+    /// and the other reads 0: that in force is what is put back.
+    ///
+    /// # Errors
+    /// As the files say.
+    pub(super) fn set_dirty_bytes(&mut self, hard: u64) -> Result<()> {
+        self.note_dirty_limits()?;
+        for (name, bytes) in [("dirty_background_bytes", hard / 2), ("dirty_bytes", hard)] {
+            let path = Path::new(VM).join(name);
+            fs::write(&path, bytes.to_string()).map_err(|e| LabError::path("cannot write to", &path, e))?;
+        }
+        Ok(())
+    }
+
+    /// Writes down both limits as they are in force, and that they may be set: by setting them so.
+    ///
+    /// # Errors
+    /// As the files say.
+    pub(super) fn note_dirty_limits(&mut self) -> Result<()> {
+        for name in ["dirty_background", "dirty"] {
+            let path = |unit: &str| Path::new(VM).join(format!("{name}_{unit}"));
+            let in_bytes = read_text(&path("bytes"))?;
+            let (path, before) = match in_bytes.as_str() {
+                "0" => (path("ratio"), read_text(&path("ratio"))?),
+                _ => (path("bytes"), in_bytes),
+            };
+            self.set(&path, before.clone(), &before)?;
+        }
+        Ok(())
+    }
+
     /// Undoes everything.
     ///
     /// # Errors
@@ -148,7 +180,7 @@ impl UndoLog {
             return Ok(());
         };
         undo_all(&self.run_dir, &steps)
-            .map_err(|why| LabError::io("taking the modelled disk down", io::Error::other(why)))
+            .map_err(|why| LabError::io("putting back what was changed", io::Error::other(why)))
     }
 }
 
@@ -215,6 +247,12 @@ fn boot() -> String {
     id.map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
+/// The line in a file of one line.
+pub(super) fn read_text(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path).map_err(|e| LabError::path("cannot read", path, e))?;
+    Ok(text.trim().to_owned())
+}
+
 /// When a process was started, in ticks since the machine was.
 pub(super) fn started_at(pid: i32) -> Option<u64> {
     Some(Process::new(pid).ok()?.stat().ok()?.starttime)
@@ -256,8 +294,8 @@ fn undo(step: &Step) -> Result<(), String> {
         }
         Step::Loop(number) => remove_loop(*number),
         Step::Text { path, before } => {
-            // what is gone has no settings
-            if !path.exists() {
+            // what is gone has no settings, and what is so need not be set
+            if fs::read_to_string(path).map_or(!path.exists(), |text| text.trim() == before) {
                 return Ok(());
             }
             fs::write(path, before).map_err(|e| format!("writing {before} to {}: {e}", path.display()))

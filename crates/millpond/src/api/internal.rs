@@ -15,6 +15,7 @@ pub use crate::sys::limits::{Limits, Resource, resource_limits};
 pub use crate::sys::loop_device::{add_loop_device, remove_loop_device};
 pub use crate::sys::mapped_file::MappedFile;
 pub use crate::sys::realtime::be_punctual;
+pub use crate::sys::write_out::write_out;
 
 use crate::device::DeviceFile;
 use crate::engine::budget::{self, Reserved};

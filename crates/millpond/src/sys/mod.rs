@@ -40,6 +40,7 @@ pub(crate) mod signals;
 pub(crate) mod threads;
 pub(crate) mod uffd;
 pub(crate) mod uring;
+pub(crate) mod write_out;
 
 use std::fs;
 

@@ -8,6 +8,7 @@ use super::options::Sizes;
 use super::published::PUBLISHED;
 use super::{EXPERIMENT, bound, charts, frontier, mixed_loads, post, reasons, verdict};
 use crate::backend::Row;
+use crate::memory_group::WITHOUT_THROTTLING;
 use crate::report::table::{Column, label, pick};
 use crate::report::verdict::Circumstances;
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
@@ -237,6 +238,9 @@ fn notes(rows: &[RowName], metrics: &[Metric], sizes: &Sizes) -> Vec<String> {
             "The kernel without `memory=` has the whole machine's memory for its page cache; the other rows have {}.",
             quantity::size(sizes.memory)
         ));
+    }
+    if rows.iter().any(|row| row.variant.ends_with("group=v1")) {
+        notes.push(format!("group=v1: {WITHOUT_THROTTLING}"));
     }
     let shortest = rows
         .iter()

@@ -16,9 +16,14 @@ pub(super) fn who(row: &RowName) -> String {
         let variant = row.variant.split(" memory=").next().unwrap_or_default();
         return format!("the kernel with {}", variant.trim_start_matches("kernel "));
     }
+    let variant = row.variant.split(" memory=").next().unwrap_or_default();
+    let kernel = match variant.strip_prefix("kernel tuned ") {
+        Some(settings) => format!("the kernel tuned ({settings})"),
+        None => "the kernel".into(),
+    };
     match (row.target.as_str(), memory_of(row)) {
-        ("kernel", Some(memory)) => format!("the kernel within {memory}"),
-        ("kernel", None) => "the kernel".into(),
+        ("kernel", Some(memory)) => format!("{kernel} within {memory}"),
+        ("kernel", None) => kernel,
         ("engine", _) => "Millpond".into(),
         _ => format!("{} {}", row.target, row.variant),
     }
@@ -26,15 +31,20 @@ pub(super) fn who(row: &RowName) -> String {
 
 /// A row's reader or writers, in a sentence.
 fn whose(row: &RowName, what: &str) -> String {
-    match memory_of(row) {
-        Some(_) => format!("the {what} of {}", who(row)),
-        None => format!("{}'s {what}", who(row)),
+    let who = who(row);
+    match who.contains([' ', '(']) && who != "the kernel" {
+        true => format!("the {what} of {who}"),
+        false => format!("{who}'s {what}"),
     }
 }
 
-/// The limit in a kernel row's variant, if it has one.
-fn memory_of(row: &RowName) -> Option<&str> {
-    row.variant.split_once("memory=").map(|(_, memory)| memory)
+/// The limit in a kernel row's variant, if it has one, with the version of its memory group.
+fn memory_of(row: &RowName) -> Option<String> {
+    let (_, limit) = row.variant.split_once("memory=")?;
+    Some(match limit.split_once(" group=v") {
+        Some((memory, version)) => format!("{memory} (a memory group of version {version})"),
+        None => limit.into(),
+    })
 }
 
 /// The row that speaks for Millpond.
@@ -274,6 +284,23 @@ pub(super) mod tests {
                  writers take 1.11 times as long as alone (18.0 s).",
             ]
         );
+    }
+
+    #[test]
+    fn a_kernels_row_names_its_settings_and_its_memory_groups_version() {
+        for (variant, name) in [
+            ("kernel none wbt=off", "the kernel"),
+            (
+                "kernel none memory=512M group=v1",
+                "the kernel within 512M (a memory group of version 1)",
+            ),
+            (
+                "kernel tuned none wbt=2000us dirty=32M memory=512M group=v2",
+                "the kernel tuned (none wbt=2000us dirty=32M) within 512M (a memory group of version 2)",
+            ),
+        ] {
+            assert_eq!(who(&row("kernel", variant)), name);
+        }
     }
 
     #[test]

@@ -174,7 +174,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         let memory = format!(" memory={}", quantity::size_typed(options.memory));
         row.label = row.label.replace(&memory, "");
     }
-    let in_place = rows.iter().any(|row| row.testbed.is_none());
+    let in_place = rows.iter().any(Row::is_in_place);
     if in_place {
         let needed = loads.iter().map(|load| load.work.bytes()).sum::<u64>();
         check::free_space(&options.dir, scratch.path(), needed)?;
@@ -199,9 +199,9 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
 }
 
 fn job(options: &Options, row: &Row, load: &Load) -> Job {
-    let made = match row.testbed {
-        Some(_) => load.work.bytes() as f64 / BYTES_PER_S,
-        None => 0.0,
+    let made = match row.is_in_place() {
+        false => load.work.bytes() as f64 / BYTES_PER_S,
+        true => 0.0,
     };
     Job {
         row: load.row(row),

@@ -152,7 +152,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         Workload::Gorman2011(work) => work.bytes(),
         _ => 0,
     };
-    let in_place = jobs.iter().filter(|job| job.row.testbed.is_none());
+    let in_place = jobs.iter().filter(|job| job.row.is_in_place());
     let needed = in_place.map(bytes).max().unwrap_or(0);
     check::free_space(&options.dir, scratch.path(), needed)?;
     let machine = machine::describe(Some(scratch.path()));

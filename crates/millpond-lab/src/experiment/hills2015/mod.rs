@@ -18,7 +18,6 @@ mod numbers;
 mod report;
 
 use super::{Experiment, Job, OwnFiles, moving, perform};
-use crate::backend::kernel_limits::Saved;
 use crate::backend::{self, Row};
 use crate::error::{LabError, Result};
 use crate::experiment::check;
@@ -27,6 +26,7 @@ use crate::program::Program;
 use crate::report::Report;
 use crate::scratch;
 use crate::setup::{Device, Setup};
+use crate::testbed::Tuned;
 use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::hills2015::{Hills2015, WRITE};
@@ -259,7 +259,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let dir = scratch.as_ref().map_or(options.dir.as_path(), ScratchDir::path);
     // Dropped last, when no process sets limits any more.
     let saved = match runs_here("kernel") {
-        true => Some(Saved::now().map_err(|error| LabError::Unavailable {
+        true => Some(Tuned::keep_dirty_limits(&options.program).map_err(|error| LabError::Unavailable {
             target: "kernel".into(),
             why: format!("its limits on dirty pages can't be set ({error}); run as root, outside of a container that forbids it"),
         })?),
