@@ -28,7 +28,7 @@ group() {
         echo "bench.sh: there is no memory group to be had: mount a cgroup file system" >&2
         exit 1
     fi
-    trap 'rmdir "$group" 2>/dev/null || true; rm -rf "$folder/work"' EXIT
+    trap 'rmdir "$group" 2>/dev/null || true; rm -rf "$folder/database"' EXIT
 }
 
 common=(--num="$keys" --value_size=1000 --key_size=16 --compression_type=none --block_size=4096 --bloom_bits=10
@@ -49,19 +49,19 @@ row() {
     "all direct, block cache") options=(--cache_size="$(bytes "$cache")" --use_direct_reads=1 --use_direct_io_for_flush_and_compaction=1) ;;
     "Millpond") options=(--cache_size=8388608 "--fs_uri=millpond://?memory=$cache") preload=$library ;;
     esac
-    rm -rf "$folder/work"
-    mkdir "$folder/work"
+    rm -rf "$folder/database"
+    mkdir "$folder/database"
     for file in "$folder"/base/*; do
         case $file in
-        *.sst) ln "$file" "$folder/work/" ;;
-        *) cp "$file" "$folder/work/" ;;
+        *.sst) ln "$file" "$folder/database/" ;;
+        *) cp "$file" "$folder/database/" ;;
         esac
     done
     sync
     echo 3 >/proc/sys/vm/drop_caches
     (
         echo "$BASHPID" >"$group/cgroup.procs"
-        exec env LD_PRELOAD="$preload" db_bench --db="$folder/work" --use_existing_db=1 --benchmarks="$benchmark" \
+        exec env LD_PRELOAD="$preload" db_bench --db="$folder/database" --use_existing_db=1 --benchmarks="$benchmark" \
             "${common[@]}" "${options[@]}" --duration="$seconds" --threads="$readers" --read_random_exp_range="$skew" \
             --benchmark_write_rate_limit=$((rate << 20))
     ) >"$folder/run.txt" 2>&1 || { tail -5 "$folder/run.txt"; exit 1; }
