@@ -11,6 +11,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 fn millpond(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
@@ -85,6 +87,40 @@ fn an_interrupted_one_leaves_nothing() {
         told.last().unwrap().contains("what was made on disk is removed"),
         "{told:?}"
     );
+    assert!(is_empty(folder.path()));
+}
+
+/// A whole one beside two threads that compute: it says so before the first round, and ends with what no other program can
+/// change.
+#[test]
+fn on_a_busy_machine_it_says_so_before_and_ends_in_virtual_time() {
+    let folder = scratch();
+    if is_in_memory(folder.path()) {
+        return;
+    }
+    let line = format!("demo --seconds 6 --dir {}", folder.path().display());
+    let ended = AtomicBool::new(false);
+    let output = thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..processors {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let output = millpond(&line).output();
+        ended.store(true, Ordering::Relaxed);
+        output.unwrap()
+    });
+    let (told, shown) = (text(&output.stderr), text(&output.stdout));
+    assert!(output.status.success(), "{told}");
+    let at = |part: &str| told.find(part).unwrap_or_else(|| panic!("no {part:?} in {told}"));
+    assert!(at("this machine is busy: others use ") < at("round 1"), "{told}");
+    let joined = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    // the simulator's figures, on whatever machine this runs
+    let expected = "In virtual time on a modelled SATA SSD, exact and the same on every machine, however busy: slowest read";
+    assert!(joined.contains(expected), "{shown}");
     assert!(is_empty(folder.path()));
 }
 

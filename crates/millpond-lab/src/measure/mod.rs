@@ -3,6 +3,7 @@
 pub mod disk;
 pub mod heat;
 pub mod latency;
+pub mod others;
 pub mod process;
 pub(crate) mod reclaim;
 pub mod steps;

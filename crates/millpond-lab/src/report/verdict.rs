@@ -8,8 +8,9 @@
 //! No verdict at --scale 0.02: the writers took 0.21 s. A tail needs 1 s: --scale 0.1 shows it.
 //! ```
 //!
-//! Values are medians over the runs. A difference counts if the runs of the two sides don't overlap. With one run on a
-//! side no spread is known, and a difference counts from a factor of two; in virtual time every run is exact.
+//! Values are medians over the runs. A difference counts if the runs of the two sides don't overlap, or if there are six
+//! rounds of both and it is there in each of them. With one run on a side no spread is known, and a difference counts from
+//! a factor of two; in virtual time every run is exact.
 
 use super::words::{apart, times};
 use super::{Metric, RowName, lookup, median};
@@ -17,6 +18,8 @@ use std::fmt;
 
 /// From this factor on, two single runs on a real machine count as different.
 const FACTOR_OF_SINGLE_RUNS: f64 = 2.0;
+/// From so many rounds on it tells something that the same side was better in each: by chance, one time in 32.
+const ROUNDS_MIN: usize = 6;
 /// In virtual time less than this is the same: a cluster more or less, not a rule.
 const FACTOR_OF_EXACT: f64 = 1.02;
 /// From this factor on, a price is named in the grade. Less is within what one disk does from day to day.
@@ -341,6 +344,15 @@ impl Part {
 }
 
 impl Compared {
+    /// Whether one side is better in each of enough rounds. Rows are run in turn, so the runs of a number are a round.
+    fn is_in_each_round(&self) -> bool {
+        let rounds = || self.before.iter().zip(&self.after);
+        self.before.len() == self.after.len()
+            && self.before.len() >= ROUNDS_MIN
+            && (rounds().all(|(before, after)| before < after)
+                || rounds().all(|(before, after)| before > after))
+    }
+
     fn part(&self, circumstances: &Circumstances) -> Option<Part> {
         let (before, after) = (median(&self.before)?, median(&self.after)?);
         let text = match self.form {
@@ -356,7 +368,9 @@ impl Compared {
         let is_within = |most: f64| before == after || (factor < most && factor > 1.0 / most);
         let shown = match () {
             () if circumstances.is_exact && is_within(FACTOR_OF_EXACT) => Shown::Same,
-            () if !is_single && !apart(&self.before, &self.after) => Shown::Overlap,
+            () if !is_single && !apart(&self.before, &self.after) && !self.is_in_each_round() => {
+                Shown::Overlap
+            }
             () if is_single && !circumstances.is_exact && is_within(FACTOR_OF_SINGLE_RUNS) => Shown::OneRun,
             () if (after < before) == (self.better == Better::Lower) => Shown::Better,
             () => Shown::Worse,

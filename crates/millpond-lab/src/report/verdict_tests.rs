@@ -45,6 +45,24 @@ fn a_high_price_is_in_the_grade() {
 }
 
 #[test]
+fn runs_that_overlap_show_a_difference_that_is_there_in_each_of_six_rounds() {
+    // a machine that others make slower and slower
+    let before = [10e3, 20e3, 30e3, 40e3, 50e3, 60e3];
+    let after = before.map(|us| us * 0.8);
+    let (grade, line) = measured(&[compared("slowest read", &before, &after)]);
+    assert_eq!(
+        (grade, line.as_str()),
+        (Grade::Better, "Slowest read 35 ms -> 28 ms.")
+    );
+    let of = |before: &[f64], after: &[f64]| measured(&[compared("slowest read", before, after)]).0;
+    assert_eq!(of(&after, &before), Grade::Worse);
+    assert_eq!(of(&before[1..], &after[1..]), Grade::NotShown, "five rounds");
+    let mut one_is_not = after;
+    one_is_not[3] = 41e3;
+    assert_eq!(of(&before, &one_is_not), Grade::NotShown);
+}
+
+#[test]
 fn what_is_worse_is_called_worse() {
     let (grade, _) = measured(&[compared("slowest read", &SLOWEST.1, &SLOWEST.0)]);
     assert_eq!(grade, Grade::Worse);

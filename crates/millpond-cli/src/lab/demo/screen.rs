@@ -77,6 +77,9 @@ fn title(show: &Show, width: usize) -> Line<'static> {
 }
 
 fn task(show: &Show) -> String {
+    if let Some(others) = &show.others {
+        return format!("Busy: others use {others}.");
+    }
     match &show.plan {
         Some(plan) => format!(
             "{} files of {} are written and synced; one reader reads 4 KiB at a time.",

@@ -2,6 +2,7 @@
 
 use millpond_lab::experiment::axboe2016::demo::{Plan, Side, Told};
 use millpond_lab::measure::heat::{Counts, percentile_us};
+use millpond_lab::measure::others::Others;
 use millpond_lab::workload::{Live, Progress};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ pub(super) struct Show {
     /// What comes before the first run.
     pub(super) preparing: Option<(String, String)>,
     pub(super) plan: Option<Plan>,
+    /// What others take of a machine that is busy.
+    pub(super) others: Option<Others>,
     pub(super) halves: [Half; 2],
     /// The run that is under way: its round, its side, what it does.
     pub(super) now: Option<(u32, Side, String)>,
@@ -76,6 +79,7 @@ impl Show {
             began: Instant::now(),
             preparing: None,
             plan: None,
+            others: None,
             halves: Default::default(),
             now: None,
             is_stopping: false,
@@ -88,6 +92,7 @@ impl Show {
 
     pub(super) fn told(&mut self, told: Told) {
         match told {
+            Told::Busy(others) => self.others = Some(others),
             Told::Preparing(step, detail) => self.preparing = Some((step, detail)),
             Told::Planned(plan) => {
                 self.preparing = None;

@@ -2,7 +2,7 @@
 
 use super::dots::{Axis, Dots, braille, seconds};
 use super::screen::colour;
-use millpond_lab::experiment::axboe2016::demo::{Demo, Round, Side, median_of};
+use millpond_lab::experiment::axboe2016::demo::{Demo, Modelled, Round, Side, median_of};
 use millpond_lab::measure::heat::Counts;
 use millpond_lab::report::verdict::time;
 use ratatui::style::Color;
@@ -56,6 +56,8 @@ pub(super) fn lines(demo: &Demo, console: &Console) -> Vec<String> {
     for note in &demo.notes {
         lines.extend(wrap(&format!("Note: {note}"), console.width()));
     }
+    lines.push(String::new());
+    lines.extend(wrap(&demo.modelled.verdict.line, console.width()));
     lines
 }
 
@@ -151,6 +153,13 @@ fn table(demo: &Demo, console: &Console) -> Vec<String> {
         let name = format!("{}, {}", side.name(), demo.plan.memory_of(side));
         let line = row(cells(name, &demo.rounds[side as usize]));
         lines.push(console.coloured(&line, Some(colour(side))));
+    }
+    for side in Side::BOTH {
+        let name = Modelled::name(side).to_owned();
+        lines.push(row(cells(
+            name,
+            std::slice::from_ref(&demo.modelled.sides[side as usize]),
+        )));
     }
     lines
 }

@@ -28,6 +28,10 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 /// What was made is removed within this time, when the terminal is gone; then the program ends all the same.
 const REMOVED_WITHIN: Duration = Duration::from_secs(60);
 
+/// What a busy machine does to the demo.
+pub(super) const BUSY_MEANS: &str = "Reads wait for them too, on both sides, so it may take longer and end in \"not shown\". The \
+     last line does not depend on them: the same load in virtual time.";
+
 /// The width of the terminal.
 pub(super) fn columns() -> u16 {
     ratatui::crossterm::terminal::size().map_or(WIDTH_MIN, |(columns, _)| columns)
@@ -117,7 +121,7 @@ pub(super) fn draw(show: &Show, frame: &mut Frame<'_>) {
 /// Tells it in lines on standard error. What it came to.
 pub(super) fn lines(running: Running, signals: &Signals) -> Result<Result<Demo, LabError>, Failure> {
     let mut show = Show::new();
-    let mut is_planned = false;
+    let (mut is_planned, mut is_warned) = (false, false);
     let mut last = Instant::now();
     loop {
         match running.told.recv_timeout(DRAW_EVERY) {
@@ -127,6 +131,10 @@ pub(super) fn lines(running: Running, signals: &Signals) -> Result<Result<Demo, 
         }
         if signals.caught().is_some() && !running.stop.swap(true, Ordering::Relaxed) {
             say!("millpond demo: stopping and removing what was made; once more leaves at once");
+        }
+        if let Some(others) = show.others.filter(|_| !is_warned) {
+            is_warned = true;
+            say!("millpond demo: this machine is busy: others use {others}. {BUSY_MEANS}");
         }
         if let Some(plan) = show.plan.as_ref().filter(|_| !is_planned) {
             is_planned = true;

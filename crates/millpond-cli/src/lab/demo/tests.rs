@@ -6,6 +6,7 @@ use super::{screen, terminal};
 use millpond_core::units::Bytes;
 use millpond_lab::experiment::axboe2016::demo::{Figures, Plan, Round, Side, Told};
 use millpond_lab::measure::heat::Counts;
+use millpond_lab::measure::others::Others;
 use millpond_lab::workload::{Live, Progress};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -103,6 +104,11 @@ fn a_screen_of_each_size_shows_both_sides_and_no_line_is_cut() {
         }
         assert!(!text.contains('…'), "{text}");
     }
+    let mut busy = show();
+    busy.told(Told::Busy(Others::of(63.9, 64, Some(1.0))));
+    let text = shown(&busy, 80, 24);
+    let line = "Busy: others use 63.9 of 64 processors and 100 % of the disk's time.";
+    assert!(text.contains(line), "{text}");
     let text = shown(&show(), 79, 24);
     assert!(text.contains("79 x 24 is too small"), "{text}");
 }

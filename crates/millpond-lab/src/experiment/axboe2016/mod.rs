@@ -36,7 +36,7 @@ use super::{Experiment, moving, perform, rows};
 use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
 use crate::machine;
-use crate::measure::process;
+use crate::measure::others::Others;
 use crate::outcome::Setting;
 use crate::report::Report;
 use crate::scratch;
@@ -126,7 +126,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
             options.runs
         ));
     }
-    let is_in_memory = real.iter().any(|row| row.testbed.is_none()) && machine::is_in_memory(dir);
+    let is_in_memory = real.iter().any(Row::is_in_place) && machine::is_in_memory(dir);
     let doubt = is_in_memory.then(|| "the files are in memory and no disk takes part".to_owned());
     drop(scratch);
 
@@ -203,7 +203,7 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
     }
     let mut rate = f64::INFINITY;
     // what is in testbeds asks nothing of the place
-    let is_in_place = |rows: &[Row]| rows.iter().any(|row| row.testbed.is_none());
+    let is_in_place = |rows: &[Row]| rows.iter().any(Row::is_in_place);
     if !real.is_empty() {
         if options.scale.is_none() {
             let mut free = None;
@@ -222,7 +222,7 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
             }
             notes.extend(note);
         }
-        notes.extend(warn_of_load());
+        notes.extend(Others::look(dir).and_then(busy_note));
         if is_in_place(&real) {
             // A modelled disk takes its time whatever is beneath it.
             if real.iter().any(|row| row.setup.device == Device::Real) {
@@ -272,12 +272,10 @@ fn warn_of_the_place(dir: &Path) -> Option<String> {
 }
 
 /// What others do to the numbers.
-fn warn_of_load() -> Option<String> {
-    let processors = process::processors();
-    let load = process::load_average().filter(|&load| f64::from(load) > 0.75 * processors as f64)?;
-    Some(format!(
-        "The machine was busy before the first run (load {load:.1} on {processors} processors): a tail may be somebody else's."
-    ))
+fn busy_note(others: Others) -> Option<String> {
+    others.is_busy().then(|| {
+        format!("The machine was busy: beside the runs, others used {others}. Tails may be theirs; compare within a round.")
+    })
 }
 
 /// Whether the page has runs of these sizes.

@@ -89,6 +89,17 @@ impl Sizes {
     }
 }
 
+/// The post's: 50 files of 100 MiB, beside 512 MiB of memory and a file of 4 GiB that is read.
+pub(super) fn post_sizes() -> Sizes {
+    Sizes {
+        scale: 1.0,
+        files: 50,
+        file: Bytes::from_mib(100),
+        read_file: Bytes::from_mib(4096),
+        memory: Bytes::from_mib(512),
+    }
+}
+
 impl Options {
     /// The ranges that no machine changes.
     pub(super) fn check(&self) -> Result<()> {
@@ -265,9 +276,9 @@ impl Options {
 /// About how long it takes to set up a row's testbed, if it has one, to make its read file at the speed of memory and to
 /// take it down: 2 s and 1 GB a second on a virtual machine with two processors.
 fn testbed_seconds(row: &Row, sizes: &Sizes) -> f64 {
-    match row.testbed {
-        Some(_) => 2.0 + sizes.read_file.0 as f64 / 1e9,
-        None => 0.0,
+    match row.is_in_place() {
+        false => 2.0 + sizes.read_file.0 as f64 / 1e9,
+        true => 0.0,
     }
 }
 

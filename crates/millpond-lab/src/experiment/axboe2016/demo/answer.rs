@@ -1,6 +1,7 @@
 //! The demo's answer: what its rounds say, and what speaks against believing it.
 
 use super::{Plan, Round, Side};
+use crate::measure::others::Others;
 use crate::report::median;
 use crate::report::verdict::{Better, Circumstances, Compared, Form, Grade, Verdict, judge, time};
 
@@ -35,8 +36,6 @@ const READS_MIN_P999: f64 = 3000.0;
 const READS_MIN_P99: f64 = 300.0;
 /// Where the kernel's tail is below this many of its usual reads, writers are in no reader's way.
 const TAIL_MIN: f64 = 4.0;
-/// More tasks than this to a processor are others' work.
-const BUSY: f64 = 0.75;
 
 /// The tail that there are reads enough for.
 pub(super) struct Tail {
@@ -58,28 +57,45 @@ impl Tail {
     }
 }
 
-/// The verdict, with the memory that each side had. `load` is how many tasks there were before the first run, on how many
-/// processors.
-pub(super) fn verdict(plan: &Plan, rounds: &[Vec<Round>; 2], load: Option<(f64, usize)>) -> Verdict {
+/// What both sides are measured by, `tail` with its name.
+pub(super) fn compared(
+    before: &[Round],
+    after: &[Round],
+    (tail, of): (&str, fn(&Figures) -> f64),
+) -> [Compared; 3] {
+    let compared = |what: &str, form, of: fn(&Figures) -> f64| Compared {
+        what: what.into(),
+        form,
+        better: Better::Lower,
+        is_cost: matches!(form, Form::Times(_)),
+        before: values(before, of),
+        after: values(after, of),
+    };
+    [
+        compared("slowest read", Form::Values(time), |run| run.slowest_us),
+        compared(tail, Form::Values(time), of),
+        compared("writers took", Form::Times("as long"), |run| run.writers_s),
+    ]
+}
+
+/// The verdict where nothing was run.
+pub(super) fn no_run() -> Verdict {
+    Verdict {
+        grade: Grade::None,
+        line: "No verdict: no run was made.".into(),
+    }
+}
+
+/// The verdict, with the memory that each side had. `others`: what others took of the machine before the first run or after
+/// the last, whichever was more.
+pub(super) fn verdict(plan: &Plan, rounds: &[Vec<Round>; 2], others: Option<Others>) -> Verdict {
     let [kernel, millpond] = rounds;
     let Tail {
         name: tail,
         figure: of,
         reads,
     } = Tail::of(rounds);
-    let compared = |what: &str, form, of: fn(&Figures) -> f64| Compared {
-        what: what.into(),
-        form,
-        better: Better::Lower,
-        is_cost: matches!(form, Form::Times(_)),
-        before: values(kernel, of),
-        after: values(millpond, of),
-    };
-    let compared = [
-        compared("slowest read", Form::Values(time), |run| run.slowest_us),
-        compared(tail, Form::Values(time), of),
-        compared("writers took", Form::Times("as long"), |run| run.writers_s),
-    ];
+    let compared = compared(kernel, millpond, (tail, of));
     let judged = |doubt| {
         judge(
             &compared,
@@ -98,12 +114,9 @@ pub(super) fn verdict(plan: &Plan, rounds: &[Vec<Round>; 2], load: Option<(f64, 
             .as_ref()
             .is_some_and(|verdict| verdict.grade == Grade::NotShown)
     {
-        verdict = judged(doubt(rounds, (tail, of), load));
+        verdict = judged(doubt(rounds, (tail, of), others));
     }
-    let mut verdict = verdict.unwrap_or_else(|| Verdict {
-        grade: Grade::None,
-        line: "No verdict: no run was made.".into(),
-    });
+    let mut verdict = verdict.unwrap_or_else(no_run);
     verdict.line += &format!(" {}", plan.memory_said());
     verdict
 }
@@ -112,7 +125,7 @@ pub(super) fn verdict(plan: &Plan, rounds: &[Vec<Round>; 2], load: Option<(f64, 
 fn doubt(
     rounds: &[Vec<Round>; 2],
     (tail, of): (&str, fn(&Figures) -> f64),
-    load: Option<(f64, usize)>,
+    others: Option<Others>,
 ) -> Option<String> {
     let kernel = values(&rounds[Side::Kernel as usize], of);
     let usual = median_of(&rounds[Side::Kernel as usize], |run| run.p50_us);
@@ -122,8 +135,8 @@ fn doubt(
             "the disk is too fast for writers to be in the way ({tail} of the kernel's reads took {tail_us}, half of them {usual})"
         ));
     }
-    let (load, processors) = load.filter(|&(load, processors)| load > processors as f64 * BUSY)?;
+    let others = others.filter(Others::is_busy)?;
     Some(format!(
-        "runs overlap and the machine was busy (load {load:.1} on {processors} processors)"
+        "runs overlap and the machine was busy (others used {others})"
     ))
 }

@@ -9,22 +9,27 @@
 //!
 //! Runs of one side differ from each other, so one long run of each would say little; each round begins with the other
 //! side. The workload, the runs' processes, the checks of what was written and the removal of it are the experiment's.
+//! What is measured on a busy machine may show nothing; so the end is the same load in virtual time (`modelled`).
 
 mod answer;
+mod modelled;
 mod picture;
 mod plan;
 
 pub use answer::{Figures, median_of};
+pub use modelled::Modelled;
 pub use plan::Plan;
 
-use super::options::Sizes;
+use super::options::{self, Sizes};
 use super::{EXPERIMENT, files, report};
 use crate::backend::{Row, RowRequest, engine, kernel};
 use crate::error::{LabError, Result};
 use crate::experiment::{Job, row_name};
 use crate::machine;
 use crate::measure::heat::Counts;
+use crate::measure::others::Others;
 use crate::measure::process;
+use crate::memory_group;
 use crate::outcome::{Outcome, Setting};
 use crate::program::Program;
 use crate::report::verdict::Verdict;
@@ -84,6 +89,8 @@ impl Side {
 /// What is told while it goes on.
 #[derive(Debug)]
 pub enum Told {
+    /// The machine is busy: what others take of it. Told before anything is written.
+    Busy(Others),
     /// It is not begun yet: what is done, and how far that has come.
     Preparing(String, String),
     /// How it will go. Told again if it begins anew, with other sizes.
@@ -128,6 +135,8 @@ pub struct Demo {
     pub rounds: [Vec<Round>; 2],
     /// The answer.
     pub verdict: Verdict,
+    /// The same load on a modelled disk.
+    pub modelled: Modelled,
     /// Sentences of what to beware of.
     pub notes: Vec<String>,
     /// The page and its numbers.
@@ -150,13 +159,16 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<D
             instead: "give a directory on a disk".into(),
         });
     }
-    let load = process::load_average().map(|load| (f64::from(load), process::processors()));
+    let others = Others::look(&options.dir);
+    if let Some(others) = others.filter(Others::is_busy) {
+        go_on(tell(Told::Busy(others)))?;
+    }
     let scratch = scratch::create(&options.dir)?;
     let dir = scratch.path();
     let machine = machine::describe(Some(dir));
     let free = scratch::free_bytes(dir);
     plan::check_space(&options.dir, free)?;
-    let mut notes: Vec<String> = super::warn_of_load().into_iter().collect();
+    let mut notes = Vec::new();
     let rate = files::write_rate(dir, &mut Preparing(tell))?;
     let mut plan = plan::plan(&options.dir, &clock, rate, free);
     files::make_read_file(dir, plan.read_file.0, 1.0, &mut Preparing(tell))?;
@@ -183,9 +195,19 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<D
         done += 1;
         outcomes.push(round);
     }
+    let after = Others::look(&options.dir);
+    let others = others.into_iter().chain(after).reduce(Others::or_busier);
+    notes.extend(others.and_then(super::busy_note));
     drop(scratch);
+    let (modelled, modelled_rows, modelled_runs) =
+        modelled::run(&options.program, options.seed, &mut |progress: Progress| {
+            tell(Told::Preparing(
+                "the same load in virtual time, on a modelled disk".into(),
+                progress.detail,
+            ))
+        })?;
 
-    let results: Vec<Runs> = Side::BOTH
+    let mut results: Vec<Runs> = Side::BOTH
         .iter()
         .map(|&side| Runs {
             row: row_name(&rows[side as usize]),
@@ -197,12 +219,15 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<D
         })
         .collect();
     let rounds = Side::BOTH.map(|side| results[side as usize].outcomes.iter().map(Round::of).collect());
+    results.extend(modelled_runs);
+    let sizes = [&plan.sizes(), &options::post_sizes()];
     let mut demo = Demo {
-        verdict: answer::verdict(&plan, &rounds, load),
-        report: report::report(&rows, &[], &results, [&plan.sizes(); 2], None),
+        verdict: answer::verdict(&plan, &rounds, others),
+        report: report::report(&rows, &modelled_rows, &results, sizes, None),
         svg: String::new(),
         plan,
         rounds,
+        modelled,
         notes,
     };
     if demo.verdict.line.contains("busy") {
@@ -220,7 +245,7 @@ impl Demo {
         report.title =
             "millpond demo: reads beside writers, on the kernel's page cache and on Millpond".into();
         report.command.clone_from(&options.command);
-        report.answers = vec![self.verdict.line.clone()];
+        report.answers = vec![self.verdict.line.clone(), self.modelled.verdict.line.clone()];
         report.verdict.clear();
         report.picture = Some(self.svg.clone());
         report.notes.splice(0..0, self.notes.iter().cloned());
@@ -268,8 +293,11 @@ fn rows(options: &Options, dir: &Path, plan: &mut Plan, notes: &mut Vec<String>)
         .into_iter()
         .next_back()
         .ok_or_else(|| missing("kernel"))?;
-    plan.kernel_is_limited = kernel.in_memory_group;
-    if !plan.kernel_is_limited {
+    plan.kernel_group = match kernel.in_memory_group {
+        true => memory_group::available().ok(),
+        false => None,
+    };
+    if !kernel.in_memory_group {
         // Why not, in full, is a matter for `doctor`.
         notes.push(
             "Run as root, or under `systemd-run --user --scope -p Delegate=yes`, the kernel gets no more memory than Millpond."
@@ -300,15 +328,7 @@ fn perform(
     round: u32,
     tell: &mut dyn FnMut(Told) -> Proceed,
 ) -> Result<[Outcome; 2]> {
-    let workload = Workload::Axboe2016(Axboe2016 {
-        phase: Phase::WritersAndReader,
-        files: plan.files,
-        file_bytes: plan.file.0,
-        writers: 1,
-        read_file_bytes: plan.read_file.0,
-        reader_alone_ms: 1,
-        seed: options.seed,
-    });
+    let workload = workload(&plan.sizes(), options.seed);
     let mut order = Side::BOTH;
     if round % 2 == 1 {
         order.reverse();
@@ -328,6 +348,18 @@ fn perform(
         outcomes[side as usize] = outcome;
     }
     Ok(outcomes)
+}
+
+fn workload(sizes: &Sizes, seed: u64) -> Workload {
+    Workload::Axboe2016(Axboe2016 {
+        phase: Phase::WritersAndReader,
+        files: sizes.files,
+        file_bytes: sizes.file.0,
+        writers: 1,
+        read_file_bytes: sizes.read_file.0,
+        reader_alone_ms: 1,
+        seed,
+    })
 }
 
 fn go_on(proceed: Proceed) -> Result<()> {
@@ -360,20 +392,29 @@ impl Plan {
     /// Which memory each side has, as a sentence.
     pub fn memory_said(&self) -> String {
         let memory = quantity::size(self.memory);
-        match (self.kernel_is_limited, process::machine_memory_mib()) {
-            (true, _) => format!("Both within {memory} of memory."),
-            (false, Some(mib)) => format!(
+        match (self.kernel_group, process::machine_memory_mib()) {
+            (Some(version), _) => {
+                let group = format!(
+                    "Both within {memory} of memory, the kernel by a memory group of version {}",
+                    version.trim_start_matches('v')
+                );
+                match version {
+                    "v1" => group + ", which lets writers fill it with dirty pages.",
+                    _ => group + ".",
+                }
+            }
+            (None, Some(mib)) => format!(
                 "The kernel had all of the machine's memory ({}), Millpond {memory}.",
                 quantity::size(Bytes((mib * 1048576.0) as u64))
             ),
-            (false, None) => format!("The kernel had all of the machine's memory, Millpond {memory}."),
+            (None, None) => format!("The kernel had all of the machine's memory, Millpond {memory}."),
         }
     }
 
     /// What a side has, beside its name.
     pub fn memory_of(&self, side: Side) -> String {
         match side {
-            Side::Kernel if !self.kernel_is_limited => "all memory".into(),
+            Side::Kernel if self.kernel_group.is_none() => "all memory".into(),
             _ => quantity::size(self.memory),
         }
     }

@@ -185,7 +185,7 @@ fn dots(
 /// Two lines of how it was made.
 fn facts(demo: &Demo) -> [String; 2] {
     let plan = &demo.plan;
-    let memory = match plan.kernel_is_limited {
+    let memory = match plan.kernel_group.is_some() {
         true => format!("{} of memory each", quantity::size(plan.memory)),
         false => format!(
             "memory: all for the kernel, {} for Millpond",

@@ -20,7 +20,7 @@ fn round(tail_us: f64, class: u8) -> Round {
 fn demo(is_limited: bool) -> Demo {
     let clock = Clock::start(40).unwrap();
     let mut plan = plan::plan(Path::new("/"), &clock, 2e9, None);
-    plan.kernel_is_limited = is_limited;
+    plan.kernel_group = is_limited.then_some("v1");
     let rounds = [
         vec![round(21e3, 86), round(22e3, 88)],
         vec![round(1.8e3, 66), round(1.7e3, 64)],
@@ -31,6 +31,9 @@ fn demo(is_limited: bool) -> Demo {
         svg: String::new(),
         plan,
         rounds,
+        modelled: modelled::run(&Program::this(&[]), 1, &mut |_| Proceed::Yes)
+            .unwrap()
+            .0,
         notes: Vec::new(),
     }
 }
@@ -40,7 +43,10 @@ fn the_verdict_says_which_memory_each_side_had() {
     let limited = demo(true).verdict;
     assert_eq!(limited.grade, Grade::Better);
     assert!(
-        limited.line.ends_with("Both within 512 MiB of memory."),
+        limited.line.ends_with(
+            "Both within 512 MiB of memory, the kernel by a memory group of version 1, which lets writers fill it with dirty \
+             pages."
+        ),
         "{}",
         limited.line
     );
