@@ -1,8 +1,9 @@
 //! Miss ratios on recorded traces: what was published of Linux's rule, what Millpond's is for, and exact counts.
 //!
-//! `MILLPOND_TRACES=folder cargo test -p millpond-core --test all replacement_traces:: -- --nocapture` prints the table.
+//! `cargo test -p millpond-core --test all replacement_traces:: -- --nocapture` prints the table of the trace that comes with
+//! the repository; with `MILLPOND_TRACES=folder` that of ten others too.
 
-use crate::support::{Case, LINUX, mean, millpond, misses, recorded};
+use crate::support::{Case, LINUX, mean, millpond, misses, orders, recorded};
 
 /// Trace, pages of memory, misses of Linux's and of Millpond's rule.
 type Row<'a> = (&'a str, u32, u64, u64);
@@ -53,6 +54,52 @@ const PUBLISHED: &[(&str, u32, f64, f64)] = &[
     ("lirs_gli", 253, 0.9862, 0.001),
     ("lirs_cpp", 122, 0.2242, 0.005),
 ];
+
+/// Of the trace that comes with the repository: pages of memory, misses of the optimum, of LRU, of Linux's and of Millpond's
+/// rule.
+#[rustfmt::skip]
+const ORDERS: &[(u32, u64, u64, u64, u64)] = &[
+    (21, 17984, 24189, 25583, 23259),
+    (205, 7870, 13484, 13676, 10420),
+    (513, 4735, 8477, 8252, 6993),
+];
+
+#[test]
+fn orders_of_a_shop_miss_less_than_with_lru() {
+    let trace = orders();
+    println!(
+        "| orders, {} uses, pages | OPT | LRU | linux | millpond |",
+        trace.len()
+    );
+    println!("|---|---|---|---|---|");
+    let (mut rows, mut gaps) = (Vec::new(), Vec::new());
+    for per_mille in [10, 100, 250] {
+        let case = Case::new("orders", &trace, per_mille);
+        let (linux, ours) = (
+            misses(LINUX, &trace, case.pages),
+            misses(millpond(), &trace, case.pages),
+        );
+        let [opt, lru, of_linux, of_ours] = [case.opt, case.lru, linux, ours].map(|n| case.ratio(n));
+        println!(
+            "| {} | {opt:.4} | {lru:.4} | {of_linux:.4} | {of_ours:.4} |",
+            case.pages
+        );
+        assert!(ours <= case.lru, "{} pages: {ours}, LRU {}", case.pages, case.lru);
+        gaps.extend(case.gap_left(linux).zip(case.gap_left(ours)));
+        rows.push((case.pages, case.opt, case.lru, linux, ours));
+    }
+    let linux = mean(gaps.iter().map(|&(linux, _)| linux));
+    let ours = mean(gaps.iter().map(|&(_, ours)| ours));
+    println!(
+        "misses above the optimum, of LRU's, mean of {}: linux {linux:.3}, millpond {ours:.3}",
+        gaps.len()
+    );
+    let printed: String = rows.iter().map(|row| format!("    {row:?},\n")).collect();
+    assert!(
+        rows == ORDERS,
+        "miss counts have changed; if they should have, say so in decision 0002 and paste:\n{printed}"
+    );
+}
 
 #[test]
 fn rules_do_on_recorded_traces_what_they_are_for() {

@@ -296,7 +296,7 @@ fn the_readme_shows_the_first_example_as_it_is() {
         .expect("README.md has a Rust example");
     let code: Vec<_> = example
         .lines()
-        .skip_while(|line| line.starts_with("//!") || line.is_empty())
+        .skip_while(|line| line.starts_with("//!") || line.starts_with("#!") || line.is_empty())
         .collect();
     assert_eq!(shown.lines().collect::<Vec<_>>(), code);
 }

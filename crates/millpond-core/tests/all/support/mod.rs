@@ -337,6 +337,15 @@ pub(crate) fn recorded() -> Vec<(String, Vec<u32>)> {
     files.into_iter().map(read).collect()
 }
 
+/// The trace that comes with the repository: what SQLite on a mount asked for, pages of 4 KiB, reads and writes. 3400 orders
+/// in a shop of 12,000 items and 9000 customers, some of which are bought and buy much oftener than others (Zipf, 0.95), with
+/// `cache_size=-64`; now and then the orders of a customer, twice a count of all customers, once a search of all items.
+/// Recorded with `millpond record`.
+pub(crate) fn orders() -> Vec<u32> {
+    let pages = include_str!("../../traces/orders.pages").lines();
+    pages.map(|page| page.parse().expect("a page's number")).collect()
+}
+
 /// A trace, an amount of memory, and what bounds the rules on it.
 pub(crate) struct Case<'a> {
     pub(crate) name: &'a str,

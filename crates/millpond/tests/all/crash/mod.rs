@@ -11,6 +11,7 @@
 
 mod find_a_bug;
 mod images;
+mod kv;
 mod world;
 
 use crate::history::Seen;
