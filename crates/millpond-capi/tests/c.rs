@@ -32,6 +32,21 @@ fn libraries() -> PathBuf {
     folder.to_owned()
 }
 
+/// The static one.
+fn archive() -> PathBuf {
+    let files = std::fs::read_dir(libraries())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let archives = files.filter(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("libmillpond_capi") && name.ends_with(".a")
+    });
+    // The newest, as cargo keeps those of other profiles.
+    archives
+        .max_by_key(|path| path.metadata().unwrap().modified().unwrap())
+        .unwrap()
+}
+
 fn is_there(program: &str) -> bool {
     let asked = Command::new(program).arg("--version").output();
     asked.is_ok_and(|answer| answer.status.success())
@@ -216,24 +231,81 @@ fn a_program_can_have_the_library_inside() {
         .args(["-std=c11", "-I"])
         .arg(here().join("include"))
         .arg(here().join("examples/first.c"));
-    let archive = std::fs::read_dir(libraries())
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let mut archives: Vec<_> = archive
-        .filter(|path| {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            name.starts_with("libmillpond_capi") && name.ends_with(".a")
-        })
-        .collect();
-    // The newest, as cargo keeps those of other profiles.
-    archives.sort_by_key(|path| path.metadata().unwrap().modified().unwrap());
-    command.arg(archives.last().unwrap());
+    command.arg(archive());
     // As docs/C.md has it.
     run(
         "linking",
         command.args(["-pthread", "-ldl", "-lm", "-o"]).arg(&program),
     );
     start(&program, &[], false);
+}
+
+/// As `scripts/install library` puts it below a `DESTDIR`, with the library that is built already.
+#[test]
+fn an_installed_library_is_found_by_pkg_config_and_by_cmake() {
+    if !is_there("gcc") || !is_there("pkg-config") {
+        return println!("skipped: an installed library: gcc or pkg-config is not there");
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let (root, built) = (temp.path().join("root"), temp.path().join("built/release"));
+    std::fs::create_dir_all(&built).unwrap();
+    std::fs::copy(
+        libraries().join("libmillpond_capi.so"),
+        built.join("libmillpond_capi.so"),
+    )
+    .unwrap();
+    std::fs::copy(archive(), built.join("libmillpond_capi.a")).unwrap();
+    let mut install = Command::new(here().join("../../scripts/install"));
+    install
+        .arg("library")
+        .envs([("CARGO", "true"), ("PREFIX", "/opt/pond"), ("LIBDIR", "lib")])
+        .env("CARGO_TARGET_DIR", built.parent().unwrap())
+        .env("DESTDIR", &root)
+        .env_remove("TARGET");
+    run("scripts/install", &mut install);
+    let (prefix, libraries) = (root.join("opt/pond"), root.join("opt/pond/lib"));
+    let soname = format!("libmillpond.so.{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        libraries.join("libmillpond.so").canonicalize().unwrap(),
+        libraries.join(soname).canonicalize().unwrap()
+    );
+
+    let mut asked = Command::new("pkg-config");
+    asked
+        .args(["--cflags", "--libs", "millpond"])
+        .env("PKG_CONFIG_SYSROOT_DIR", &root)
+        .env("PKG_CONFIG_PATH", libraries.join("pkgconfig"));
+    let flags = String::from_utf8(run("pkg-config", &mut asked).stdout).unwrap();
+    let program = temp.path().join("program");
+    let mut gcc = Command::new("gcc");
+    gcc.arg(here().join("examples/first.c"))
+        .args(flags.split_whitespace());
+    gcc.arg(format!("-Wl,-rpath,{}", libraries.display()));
+    run("gcc", gcc.arg("-o").arg(&program));
+    start(&program, &[], false);
+
+    if !is_there("cmake") {
+        return println!("skipped: an installed library by CMake: cmake is not there");
+    }
+    let text = format!(
+        "cmake_minimum_required(VERSION 3.10)\nproject(first C)\nfind_package(millpond 99 QUIET)\nif(millpond_FOUND)\n\
+         message(FATAL_ERROR \"version 99\")\nendif()\nfind_package(millpond {}.{} REQUIRED)\n\
+         add_executable(shared {source})\ntarget_link_libraries(shared millpond::millpond)\n\
+         add_executable(static {source})\ntarget_link_libraries(static millpond::static)\n",
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        env!("CARGO_PKG_VERSION_MINOR"),
+        source = here().join("examples/first.c").display()
+    );
+    std::fs::write(temp.path().join("CMakeLists.txt"), text).unwrap();
+    let made = temp.path().join("made");
+    let mut cmake = Command::new("cmake");
+    cmake.arg("-S").arg(temp.path()).arg("-B").arg(&made);
+    cmake.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+    run("cmake", &mut cmake);
+    run("cmake --build", Command::new("cmake").arg("--build").arg(&made));
+    for program in ["shared", "static"] {
+        start(&made.join(program), &[], false);
+    }
 }
 
 #[test]
