@@ -65,7 +65,7 @@ fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
                 "--kernel-variant",
                 "deadline",
             ],
-            &["`deadline`", "none, mq-deadline or bfq", "xfs or ext4"],
+            &["`deadline`", "none, mq-deadline, kyber or bfq", "xfs or ext4"],
         ),
         (
             &["lab", "run", "axboe2016", "--kernel-variant", "bfq"],

@@ -11,6 +11,13 @@ const MANIFEST: &str = "[workspace.package]\nversion = \"0.2.0\"\n";
 const CHANGES: &str =
     "# Changelog\n\n## [0.3.0]\n\n## [0.2.0]\n\n- All is new.\n\n## [0.1.0]\n\n- It is there.\n";
 
+/// The packages of Debian, of each of these versions.
+const PACKAGES: &str = r#"
+"libmillpond0.1 (= 0.2.0-1)"
+"libmillpond0.1 (= 0.3.0-1)"
+"libmillpond0.1 (= 0.4.0-1)"
+"#;
+
 /// A checkout with nothing but what the script looks at before it makes anything. `None`: there is no git.
 fn checkout() -> Option<TempDir> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -20,6 +27,8 @@ fn checkout() -> Option<TempDir> {
     fs::copy(script, root.join("scripts/release")).unwrap();
     fs::write(root.join("Cargo.toml"), MANIFEST).unwrap();
     fs::write(root.join("CHANGELOG.md"), CHANGES).unwrap();
+    fs::create_dir_all(root.join("crates/millpond-capi")).unwrap();
+    fs::write(root.join("crates/millpond-capi/Cargo.toml"), PACKAGES).unwrap();
     commit(root).then_some(folder)
 }
 
