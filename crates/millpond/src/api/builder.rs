@@ -199,11 +199,12 @@ impl Builder {
         self
     }
 
-    /// The hook that is told what a user should know although no call fails: a device that has not answered
-    /// for the option `hung_io_timeout` (10 s). Default: a line on standard error.
-    /// [`Stats::warnings`](crate::Stats::warnings) counts. It is called by the cache's own thread, or by one
-    /// that waits: it should note the warning and return. If it panics, the cache is poisoned. The drop of the last
-    /// handle of the cache and its files waits for a hook that is under way; none is called afterwards.
+    /// The hook for what a user should know although no call fails, such as a device that has not answered for
+    /// `hung_io_timeout` (10 s). Default: a line on standard error. [`Stats::warnings`](crate::Stats::warnings) counts them.
+    ///
+    /// A thread of its own calls the hook, one warning at a time; the thread that needs the cache does so itself only if no
+    /// thread can be started. Note the warning and return. If the hook panics, the cache is poisoned. The drop of the cache's
+    /// last handle and file waits for a hook that is running; none is called afterwards.
     pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Builder {
         self.warning_hook = Hook::new(hook);
         self

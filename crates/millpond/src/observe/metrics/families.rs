@@ -31,7 +31,7 @@ pub(super) fn text(facts: &Facts) -> String {
     text.one(
         "millpond_memory_budget_bytes",
         Gauge,
-        "What the cache may use: frames, metadata, transfers.",
+        "The budget: frames, metadata and transfers.",
         budget,
     );
     memory(stats, facts.page_size, &mut text);
@@ -53,29 +53,29 @@ fn memory(stats: &Stats, page: PageSize, text: &mut Text) {
         ("free", "Frames that hold nothing.", now.free),
         (
             "active",
-            "Pages on the active list: used more than once.",
+            "Pages on the active list, used more than once.",
             now.active,
         ),
         (
             "inactive",
-            "Pages on the inactive list: victims come from its cold end.",
+            "Pages on the inactive list, whose cold end supplies the victims.",
             now.inactive,
         ),
         ("dirty", "Pages that the device lacks.", now.dirty),
         ("writeback", "Pages being written.", now.writing),
         (
             "failed",
-            "Pages that the device has refused and not taken since.",
+            "Pages that the device refused and has not taken since.",
             now.failed,
         ),
         (
             "dirty_background_threshold",
-            "Above so much dirty memory it is written in the background.",
+            "Background writeback starts above this much dirty memory.",
             limits.background,
         ),
         (
             "dirty_threshold",
-            "At so much dirty memory a caller that makes more waits.",
+            "Writers block at this much dirty memory.",
             limits.hard,
         ),
         ("swap_used", "Swap that holds pages of regions.", stats.swap_used),
@@ -88,7 +88,7 @@ fn memory(stats: &Stats, page: PageSize, text: &mut Text) {
     text.one(
         "millpond_metadata_bytes",
         Gauge,
-        "What is known of frames and dirty pages, copies of pages among it.",
+        "Metadata of frames and dirty pages, including copies of pages.",
         stats.metadata.0 as f64,
     );
 }
@@ -114,7 +114,7 @@ fn reads_and_transit(stats: &Stats, devices: &[DeviceFigures], text: &mut Text) 
     let mut family = text.family(
         "millpond_read_latency_seconds",
         Summary,
-        "Reads that a caller waited for; quantiles of the last 1 to 2 s, to a quarter more.",
+        "Reads that a caller waited for. Quantiles cover the last 1 to 2 s and are at most a quarter too high.",
     );
     let waited = devices.iter().fold((0, 0), |(sum, count), device| {
         (sum + device.waited_read_time.0, count + device.waited_reads)
@@ -124,7 +124,7 @@ fn reads_and_transit(stats: &Stats, devices: &[DeviceFigures], text: &mut Text) 
     let mut goal = text.family(
         "millpond_read_latency_goal_seconds",
         Gauge,
-        "What is aimed at for 0.99 of them while there are writes; missing if there is no goal.",
+        "Target p99 read latency while writing; missing without a goal.",
     );
     if let Some(Nanos(ns)) = pressure.read_goal {
         goal.sample("", &[], seconds(ns));
@@ -132,13 +132,13 @@ fn reads_and_transit(stats: &Stats, devices: &[DeviceFigures], text: &mut Text) 
     text.one(
         "millpond_writes_in_transit_bytes",
         Gauge,
-        "Writes on their way to the devices.",
+        "Bytes of writes in transit to the busiest device.",
         pressure.in_transit.0 as f64,
     );
     let mut limit = text.family(
         "millpond_writes_in_transit_limit_bytes",
         Gauge,
-        "How much may be at present; missing if there is no limit in bytes.",
+        "The limit for writes in transit; missing without a limit in bytes.",
     );
     if let Some(bytes) = pressure.in_transit_limit {
         limit.sample("", &[], bytes.0 as f64);
@@ -151,28 +151,28 @@ fn replacement(stats: &Stats) -> [(&'static str, &'static str, u64); 8] {
     [
         (
             "pgactivate",
-            "Pages that moved from the inactive list to the active one.",
+            "Pages that moved from the inactive to the active list.",
             lru.pgactivate,
         ),
         (
             "pgdeactivate",
-            "Pages that moved from the active list to the inactive one.",
+            "Pages that moved from the active to the inactive list.",
             lru.pgdeactivate,
         ),
         ("pgrefill", "Pages looked at on the active list.", lru.pgrefill),
         (
             "pgrotated",
-            "Pages moved to the cold end when their write had ended.",
+            "Pages moved to the cold end after their write ended.",
             lru.pgrotated,
         ),
         (
             "workingset_refault_file",
-            "Missing pages that had left a shadow.",
+            "Missing pages, of files and regions, that had left a shadow.",
             lru.workingset_refault_file,
         ),
         (
             "workingset_activate_file",
-            "Of those, pages that came back soon.",
+            "Of those, pages that came back soon enough to become active.",
             lru.workingset_activate_file,
         ),
         (
@@ -252,25 +252,25 @@ fn plain_counters(stats: &Stats, text: &mut Text) {
     text.one(
         "millpond_scan_balance_rotations_total",
         Counter,
-        "Would-be victims that stayed for a lap because pages of their kind, of files or of regions, cost more to refault.",
+        "Victims that stayed for one more lap because pages of their kind, files or regions, cost more to refault.",
         stats.replacement.scan_balance_rotated as f64,
     );
     text.one(
         "millpond_warnings_total",
         Counter,
-        "Warnings: a device, a log or a guard that is waited for for long, a page that is lost.",
+        "Warnings: a long wait for a device, log or guard, or a lost page.",
         stats.warnings as f64,
     );
     text.one(
         "millpond_guard_wait_seconds",
         Gauge,
-        "How long the longest call of this moment has waited for a page that another call or guard holds.",
+        "The longest current wait for a page that another call or guard holds.",
         stats.guard_wait.as_secs_f64(),
     );
     text.one(
         "millpond_log_wait_seconds",
         Gauge,
-        "How long the longest call of this moment has waited for the log of its file.",
+        "The longest current wait for a file's log.",
         stats.log_wait.as_secs_f64(),
     );
 }
@@ -283,7 +283,7 @@ fn by_reason(stats: &Stats, text: &mut Text) {
         (
             "millpond_io_requests_total",
             Counter,
-            "Transfers issued, by why.",
+            "Transfers issued, by reason.",
             &c.io_requests,
             false,
             true,
@@ -291,7 +291,7 @@ fn by_reason(stats: &Stats, text: &mut Text) {
         (
             "millpond_io_bytes_total",
             Counter,
-            "Bytes of them.",
+            "Bytes of these transfers.",
             &c.io_bytes,
             false,
             true,
@@ -299,7 +299,7 @@ fn by_reason(stats: &Stats, text: &mut Text) {
         (
             "millpond_io_seconds_total",
             Counter,
-            "From the issue of those that have ended to their end, all together.",
+            "Total time from issue to completion of ended transfers.",
             &c.io_ns,
             true,
             true,
@@ -307,7 +307,7 @@ fn by_reason(stats: &Stats, text: &mut Text) {
         (
             "millpond_io_longest_seconds",
             Gauge,
-            "The longest of them since the cache was made.",
+            "The longest transfer since the cache was made.",
             &c.io_ns_max,
             true,
             true,
@@ -315,7 +315,7 @@ fn by_reason(stats: &Stats, text: &mut Text) {
         (
             "millpond_admission_waits_total",
             Counter,
-            "Times that the next write to be issued was held back, by why it was to be made.",
+            "Times admission held back the next write, by the reason for the write.",
             &c.admission_waits,
             false,
             false,
@@ -323,7 +323,7 @@ fn by_reason(stats: &Stats, text: &mut Text) {
         (
             "millpond_admission_wait_seconds_total",
             Counter,
-            "For how long it was, all together.",
+            "Total time that admission held back writes.",
             &c.admission_wait_ns,
             true,
             false,
@@ -331,7 +331,7 @@ fn by_reason(stats: &Stats, text: &mut Text) {
         (
             "millpond_admission_wait_longest_seconds",
             Gauge,
-            "The longest of them since the cache was made.",
+            "The longest hold by admission since the cache was made.",
             &c.admission_wait_ns_max,
             true,
             false,
@@ -353,31 +353,31 @@ fn waits(stats: &Stats, text: &mut Text) {
         (
             "millpond_frame_waits_total",
             Counter,
-            "Calls that have waited for a free frame.",
+            "Calls that waited for a free frame.",
             waits.count as f64,
         ),
         (
             "millpond_frame_wait_seconds_total",
             Counter,
-            "For how long, all together.",
+            "Total time that calls waited for a free frame.",
             waits.total.as_secs_f64(),
         ),
         (
             "millpond_frame_wait_longest_seconds",
             Gauge,
-            "The longest of them since the cache was made.",
+            "The longest wait for a free frame since the cache was made.",
             waits.longest.as_secs_f64(),
         ),
         (
             "millpond_direct_reclaim_seconds_total",
             Counter,
-            "Time that calls have spent reclaiming frames for themselves.",
+            "Time that calls spent reclaiming frames for themselves.",
             waits.reclaiming.as_secs_f64(),
         ),
         (
             "millpond_dirtiers_blocked",
             Gauge,
-            "Threads that pause because too much is dirty.",
+            "Threads paused because too much memory is dirty.",
             waiting.dirtiers_blocked as f64,
         ),
         (
@@ -404,22 +404,19 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
         ("reads_total", Counter, "Reads that have ended.", |d| {
             d.reads as f64
         }),
-        (
-            "read_bytes_total",
-            Counter,
-            "Bytes that they were to bring.",
-            |d| d.read_bytes as f64,
-        ),
+        ("read_bytes_total", Counter, "Bytes these calls asked for.", |d| {
+            d.read_bytes as f64
+        }),
         ("writes_total", Counter, "Writes that have ended.", |d| {
             d.writes as f64
         }),
-        ("written_bytes_total", Counter, "Bytes of them.", |d| {
+        ("written_bytes_total", Counter, "Bytes of these transfers.", |d| {
             d.write_bytes as f64
         }),
         (
             "write_seconds_total",
             Counter,
-            "What they took, all together.",
+            "Total time these calls took.",
             |d| seconds(d.write_time.0),
         ),
         ("syncs_total", Counter, "Syncs that have ended.", |d| {
@@ -428,15 +425,12 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
         (
             "sync_seconds_total",
             Counter,
-            "What they took, all together.",
+            "Total time these calls took.",
             |d| seconds(d.sync_time.0),
         ),
-        (
-            "errors_total",
-            Counter,
-            "Reads, writes and syncs that have failed.",
-            |d| d.errors as f64,
-        ),
+        ("errors_total", Counter, "Failed reads, writes and syncs.", |d| {
+            d.errors as f64
+        }),
         ("reads_in_transit", Gauge, "Reads under way.", |d| {
             d.reads_in_transit as f64
         }),
@@ -446,7 +440,7 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
         (
             "writes_in_transit_bytes",
             Gauge,
-            "Bytes of the writes under way.",
+            "Bytes of writes in transit.",
             |d| d.write_bytes_in_transit as f64,
         ),
     ];
@@ -460,12 +454,12 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
     let limits: [(&str, &str, Limit); 2] = [
         (
             "read_goal_seconds",
-            "What 99 of 100 reads of the device should not exceed.",
+            "Target p99 read latency of the device while writing.",
             |d| d.read_goal.map(|goal| seconds(goal.0)),
         ),
         (
             "writes_in_transit_limit_bytes",
-            "Bytes of writes that may be under way.",
+            "The limit for writes in transit.",
             |d| d.write_bytes_in_transit_limit.map(|limit| limit.0 as f64),
         ),
     ];
@@ -477,8 +471,7 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
             }
         }
     }
-    let help =
-        "Reads of pages that a caller needed at once; quantiles of the last 1 to 2 s, to a quarter more.";
+    let help = "Page reads that a caller needed at once. Quantiles cover the last 1 to 2 s and are at most a quarter too high.";
     let mut family = text.family("millpond_device_waited_read_seconds", Summary, help);
     for (name, device) in names.iter().zip(devices) {
         let quantiles = [("0.5", device.read_p50), ("0.99", device.read_p99)];
