@@ -1,11 +1,11 @@
-//! What the world tells the core, and what the core asks of the world.
+//! Input and output of the core: what the driver reports, and what the core asks for.
 //!
 //! ```text
 //!   world ── Event, now, &mut FrameTable ──► Manager::step ── Effects ──► world
 //! ```
 //!
-//! Waiting is a value ([`Effect::Wait`], [`Effect::Pause`], [`Effects::next_tick`]), never a sleep. The same
-//! events at the same times give the same effects, bit for bit.
+//! Waiting is a value ([`Effect::Wait`], [`Effect::Pause`], [`Effects::next_tick`]), never a sleep. The same events at
+//! the same times give the same effects, bit for bit.
 
 use crate::admission::DeviceHints;
 use crate::dirty::DirtierId;
@@ -20,215 +20,217 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What a faulting thread is about to do with the pages that it lacks.
+/// What a faulting thread is about to do with the missing pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Intent {
-    /// Use their content: they are read from the device.
+    /// Use their content. They are read from the device.
     Read,
-    /// Overwrite them whole: they are granted without being read.
+    /// Overwrite them completely. They are granted without a read.
     Overwrite,
-    /// Nothing yet; a user expects to need them. Read in the background; dropped when memory is short.
+    /// Nothing yet: a user expects to need them. They are read in the background, or dropped when memory is short.
     Prefetch,
 }
 
-/// What happened in the world.
+/// What happened.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// A device is to be used under this number, the next one or one that no open file is on; or more is known of it. What was
-    /// learnt of it is forgotten. There is a device 0 from the start, of which nothing is known.
+    /// A device takes this number, which is the next unused one or one with no open file; or more is known about the
+    /// device. The core forgets what it learned about it. Device 0 exists from the start, with nothing known about it.
     DeviceFound {
-        /// The number.
+        /// The device number.
         device: DeviceNo,
-        /// What is known of it.
+        /// What is known about it.
         hints: DeviceHints,
     },
-    /// A file is to be cached under this number. `pages` is its length, rounded up.
+    /// The cache opens a file under this number.
     Opened {
-        /// The number, not in use.
+        /// The file number, not in use.
         file: FileId,
-        /// Pages up to the end of the file: read-ahead stops there.
+        /// File length in pages, rounded up. Read-ahead stops there.
         pages: PageCount,
-        /// Where it is: 0, or a device that was found before.
+        /// The file's device: 0, or one from an earlier [`Event::DeviceFound`].
         device: DeviceNo,
     },
-    /// There is a swap file of so many slots: from 0, or behind those of the last one and a number of none. Before
-    /// the first region.
+    /// A swap file of `slots` slots is added. Its slots are numbered from 0, or after those of the previous swap file
+    /// with one number left unused between them. Must come before the first region.
     SwapAdded {
-        /// How many.
+        /// The number of slots.
         slots: PageCount,
-        /// The one with the highest is filled first; those of the same take turns.
+        /// The swap file with the highest priority is filled first. Files of equal priority take turns.
         priority: i16,
-        /// Where it is.
+        /// The swap file's device.
         device: DeviceNo,
     },
-    /// Anonymous memory is to be kept under this number: pages that no file has. None of them was touched yet. All
-    /// regions together have no more pages than there are slots.
+    /// A region of anonymous memory opens under this number. None of its pages has been touched. All regions together
+    /// have no more pages than there are slots.
     RegionOpened {
-        /// The number, not in use.
+        /// The file number, not in use.
         file: FileId,
-        /// How many pages.
+        /// The region's size.
         pages: PageCount,
     },
-    /// Pages of regions, clean as far as the core knows and not offered for writing, differ from their slots.
+    /// Pages of regions differ from their slots. The core had taken them for clean and had not offered them for
+    /// writing.
     Changed {
         /// The frames.
         frames: &'a [FrameNo],
     },
-    /// Pages of a region that are not in memory are no more: their slots are free, and they are as if never touched.
+    /// Pages of a region that are not in memory are discarded. Their slots are free, and the pages count as never
+    /// touched.
     Forgotten {
         /// The region.
         file: FileId,
-        /// Which.
+        /// The pages.
         pages: Range<u64>,
     },
-    /// The file's length has changed.
+    /// The length of the file has changed.
     Resized {
         /// The file.
         file: FileId,
-        /// Its length, rounded up to pages.
+        /// The new length, rounded up to pages.
         pages: PageCount,
     },
-    /// The file's number is free again. Its pages were discarded before.
+    /// The file's number is free again. Its pages were discarded earlier.
     Closed {
         /// The file.
         file: FileId,
     },
-    /// The user says how the file will be used.
+    /// The user has advised how the file will be used.
     Advised {
         /// The file.
         file: FileId,
-        /// How.
+        /// The access pattern.
         pattern: Pattern,
     },
-    /// A thread needs pages that are not in the table; all of `first..first + count` are missing.
-    /// Answered by [`Effect::Read`] or [`Effect::Grant`] for a prefix of them, or by [`Effect::Wait`].
+    /// A thread needs pages that are not in the table; all of `first..first + count` are missing. Answered by
+    /// [`Effect::Read`] or [`Effect::Grant`] for a prefix of them, or by [`Effect::Wait`].
     Fault {
         /// The file.
         file: FileId,
         /// The first missing page.
         first: PageIndex,
-        /// How many, at least 1.
+        /// The number of pages, at least 1.
         count: u32,
-        /// What for.
+        /// Why the thread needs them.
         intent: Intent,
     },
-    /// A reader has come to the page that [`Effect::MarkReadAhead`] named: time to read on.
+    /// A reader has reached the page of [`Effect::MarkReadAhead`]: it is time to read further ahead.
     ReadAheadDue {
         /// The file.
         file: FileId,
-        /// The page that was marked.
+        /// The marked page.
         at: PageIndex,
     },
-    /// A reader waits for a page that is being read. If it was read ahead of a reader it is now as if the reader had asked
-    /// for it.
+    /// A reader waits for a page that is being read. If that page was read ahead, it counts from here on as if the
+    /// reader had asked for it.
     Awaited {
         /// The file.
         file: FileId,
         /// The page.
         page: PageIndex,
     },
-    /// A transfer that reads has ended. After an error the driver has already taken its pages out of the table.
+    /// A read has ended. After an error the driver has already removed its pages from the table.
     ReadDone {
-        /// Which.
+        /// The transfer.
         io: IoId,
-        /// How.
+        /// Its result.
         result: Result<(), IoError>,
     },
-    /// A transfer that writes has ended.
+    /// A write has ended.
     WriteDone {
-        /// Which.
+        /// The transfer.
         io: IoId,
-        /// How.
+        /// Its result.
         result: Result<(), IoError>,
     },
-    /// Pages went from clean (or being written) to dirty. Answered by [`Effect::Pause`] if the dirtier must wait
-    /// before it dirties more.
+    /// Pages went from clean (or being written) to dirty. Answered by [`Effect::Pause`] if the dirtier must wait before
+    /// it dirties more.
     Dirtied {
         /// The file.
         file: FileId,
-        /// The page in the first frame; the others follow it in the file.
+        /// The page in the first frame. The others follow it in the file.
         first: PageIndex,
         /// The frames.
         frames: &'a [FrameNo],
-        /// Who.
+        /// The dirtier.
         dirtier: DirtierId,
     },
-    /// A dirtier that was paused, or is about to change pages without being told, asks whether it may go on. Answered by
-    /// [`Effect::Pause`], or not.
+    /// A dirtier asks whether it may continue, either after a pause or before it changes pages without reporting each
+    /// change. Answered by [`Effect::Pause`] if it must wait.
     Resume {
-        /// Who.
+        /// The dirtier.
         dirtier: DirtierId,
     },
-    /// Everything that is dirty in the file now must become durable. Answered by [`Effect::Synced`], later, and perhaps by
-    /// [`Effect::SyncLogBlocked`] before.
+    /// All pages of the file that are dirty at this moment must become durable. Answered later by [`Effect::Synced`],
+    /// possibly after [`Effect::SyncLogBlocked`].
     Sync {
         /// The file.
         file: FileId,
-        /// How the answer is named.
+        /// Identifies the answer.
         ticket: SyncTicket,
     },
-    /// No caller waits for the answer to a [`Event::Sync`] any more: there will be none, or there was one.
+    /// No caller waits for this [`Event::Sync`] any more. No answer follows, unless it was already given.
     SyncGivenUp {
         /// The file.
         file: FileId,
-        /// Which.
+        /// The sync.
         ticket: SyncTicket,
     },
-    /// A caller needs room: one of the file's pages that can't be written is tried at once.
+    /// A caller needs memory: retry one of the file's unwritable pages immediately.
     Retry {
         /// The file.
         file: FileId,
     },
-    /// The device's part of a small fsync begins or has ended.
+    /// The device's part of a small fsync has begun or ended.
     DeviceSync {
         /// The file.
         file: FileId,
-        /// Which of both.
+        /// True when it begins, false when it ends.
         begun: bool,
     },
-    /// Pages may be written now that could not be before
-    /// ([`BeginWrite::LogBlocked`](crate::frame::BeginWrite::LogBlocked)). Those that are not log-blocked are passed over.
+    /// Log-blocked pages may now be written ([`BeginWrite::LogBlocked`](crate::frame::BeginWrite::LogBlocked)). Pages
+    /// that are not log-blocked are skipped.
     Released {
         /// The file.
         file: FileId,
         /// The pages.
         pages: &'a [PageIndex],
     },
-    /// Pages are no more, and the driver has taken them out of the table: their frames are free.
+    /// Pages are discarded. The driver has removed them from the table, so their frames are free.
     Discarded {
         /// The file.
         file: FileId,
-        /// The pages and their frames, none of them loading or being written.
+        /// The pages and their frames. None of them is being read or written.
         pages: &'a [(PageIndex, FrameNo)],
     },
-    /// The background reclaimer has time for a batch. Answered by [`Effect::ReclaimMore`] if another is wanted.
+    /// The background reclaimer can run a batch. Answered by [`Effect::ReclaimMore`] if another one is wanted.
     Reclaim,
-    /// The time that [`Effects::next_tick`] named has come, or any other time.
+    /// The time of [`Effects::next_tick`] has come. Harmless at any other time.
     Tick,
-    /// The user has changed options; they were checked before.
+    /// The user has changed options. The driver has checked them.
     Retuned(Box<Options>),
-    /// The budget has changed: so many frames from now on, numbered from 0.
+    /// The memory budget has changed. The pool has this many frames, numbered from 0.
     MemoryChanged {
-        /// The number of frames that the pool shall have.
+        /// The new number of frames.
         frames: PageCount,
     },
 }
 
-/// Whom a wake-up is for.
+/// Which waiters to wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waiters {
-    /// Those that were told [`Effect::Wait`].
+    /// Callers that got [`Effect::Wait`].
     Memory,
-    /// Those that were told [`Effect::Pause`].
+    /// Callers that got [`Effect::Pause`].
     Dirtiers,
 }
 
 /// Why a dirtier pauses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PauseReason {
-    /// Pages dirty or being written.
+    /// Pages that are dirty or being written.
     pub unclean: PageCount,
-    /// Until no more than this many are.
+    /// The dirtier waits until no more than this many are.
     pub until: PageCount,
     /// Bytes of writes in transit to the device.
     pub in_transit: Bytes,
@@ -237,58 +239,58 @@ pub struct PauseReason {
 /// What the core asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Read the pages from `first` on into the frames, which enter the table as loading, and answer
+    /// Read the pages from `first` on into the frames, which enter the table as loading. Answer with
     /// [`Event::ReadDone`].
     Read {
-        /// The transfer's name.
+        /// Names the transfer.
         io: IoId,
-        /// Why; the one who raised [`Event::Fault`] does a read for [`Reason::Fault`] itself.
+        /// Why. For [`Reason::Fault`] the caller that raised [`Event::Fault`] does the read itself.
         reason: Reason,
         /// The file.
         file: FileId,
         /// The page for the first frame.
         first: PageIndex,
-        /// Which of [`Effects::frames`].
+        /// A range of [`Effects::frames`].
         frames: Range<u32>,
     },
-    /// Read pages of a region that follow one another from their slots, which do so as well, into the frames, which enter
-    /// the table as loading, and answer [`Event::ReadDone`].
+    /// Read consecutive pages of a region from consecutive slots into the frames, which enter the table as loading.
+    /// Answer with [`Event::ReadDone`].
     SwapIn {
-        /// The transfer's name.
+        /// Names the transfer.
         io: IoId,
-        /// Why; the one who raised [`Event::Fault`] does a read for [`Reason::Fault`] itself, or has it done.
+        /// Why. For [`Reason::Fault`] the caller that raised [`Event::Fault`] does the read itself, or has it done.
         reason: Reason,
         /// The region.
         file: FileId,
-        /// The first page. One alone for [`Reason::Fault`].
+        /// The first page. The only one for [`Reason::Fault`].
         page: PageIndex,
-        /// Where it is.
+        /// The slot of the first page.
         slot: SlotNo,
-        /// Which of [`Effects::frames`].
+        /// A range of [`Effects::frames`].
         frames: Range<u32>,
     },
-    /// Write the pages of regions, whose writeback marks are set, to the slots from `first` on, and answer
+    /// Write pages of regions, whose writeback marks are set, to the slots from `first` on. Answer with
     /// [`Event::WriteDone`].
     SwapOut {
-        /// The transfer's name.
+        /// Names the transfer.
         io: IoId,
         /// The slot for the first frame.
         first: SlotNo,
-        /// Which of [`Effects::frames`].
+        /// A range of [`Effects::frames`].
         frames: Range<u32>,
     },
-    /// The frames enter the table for the pages from `first` on, owned by the caller that raised the event, which fills them.
+    /// The frames enter the table for the pages from `first` on. The caller that raised the event owns and fills them.
     Grant {
         /// The file.
         file: FileId,
         /// The page for the first frame.
         first: PageIndex,
-        /// Which of [`Effects::frames`].
+        /// A range of [`Effects::frames`].
         frames: Range<u32>,
     },
-    /// Write the pages from `first` on, whose writeback marks are set, and answer [`Event::WriteDone`].
+    /// Write the pages from `first` on, whose writeback marks are set. Answer with [`Event::WriteDone`].
     Write {
-        /// The transfer's name.
+        /// Names the transfer.
         io: IoId,
         /// Why.
         reason: Reason,
@@ -296,10 +298,10 @@ pub enum Effect {
         file: FileId,
         /// The page in the first frame.
         first: PageIndex,
-        /// Which of [`Effects::frames`].
+        /// A range of [`Effects::frames`].
         frames: Range<u32>,
     },
-    /// To the one who raised the event: no frame can be had. Ask again when [`Waiters::Memory`] are woken, or
+    /// To the caller that raised the event: no frame is available. Ask again when [`Waiters::Memory`] are woken, or
     /// after `at_most`.
     Wait {
         /// Why.
@@ -307,60 +309,61 @@ pub enum Effect {
         /// The longest sleep.
         at_most: Nanos,
     },
-    /// To the dirtier who raised the event: send [`Event::Resume`] when [`Waiters::Dirtiers`] are woken, or
-    /// after `at_most`. A driver with threads asks once more before the first sleep, as the wake-up may have come already.
+    /// To the dirtier that raised the event: send [`Event::Resume`] when [`Waiters::Dirtiers`] are woken, or after
+    /// `at_most`. A driver with threads asks once more before its first sleep, because the wake-up may already have
+    /// come.
     Pause {
         /// Why.
         reason: PauseReason,
         /// The longest sleep.
         at_most: Nanos,
     },
-    /// Wake all who wait for this.
+    /// Wake all of these waiters.
     Wake(Waiters),
-    /// A request for durability has ended: everything that was dirty then was written, or this error
-    /// stopped it. The device's own cache still has to be flushed.
+    /// A sync has ended: either every page that was dirty at its start was written, or this error stopped it. The
+    /// device's own cache still has to be flushed.
     Synced {
-        /// Which.
+        /// The sync.
         ticket: SyncTicket,
-        /// How.
+        /// Its result.
         result: Result<(), IoError>,
-        /// It was a matter of few pages, as of a log: the device's part of it should be told of by
-        /// [`Event::DeviceSync`], for others to give way to it.
+        /// It covered only a few pages, like the fsync of a log. The driver should report the device's part of it
+        /// through [`Event::DeviceSync`], so that other writes give way to it.
         small_fsync: bool,
     },
-    /// A request for durability waits for nothing any more but log-blocked pages: it ends when they are released and
-    /// written, or with [`Event::SyncGivenUp`].
+    /// A sync now waits only for log-blocked pages. It ends when they are released and written, or with
+    /// [`Event::SyncGivenUp`].
     SyncLogBlocked {
-        /// Which.
+        /// The sync.
         ticket: SyncTicket,
     },
-    /// Send [`Event::ReadAheadDue`] when a reader comes to this page of the file. Replaces the file's last mark; of a
-    /// region's each counts, as long as its page is in memory.
+    /// Send [`Event::ReadAheadDue`] when a reader reaches this page. Replaces the previous mark of a file. A region can
+    /// have several marks, each valid as long as its page is in memory.
     MarkReadAhead {
         /// The file.
         file: FileId,
         /// The page.
         at: PageIndex,
     },
-    /// The background reclaimer is wanted: send [`Event::Reclaim`].
+    /// The background reclaimer should wake: send [`Event::Reclaim`].
     WakeReclaimer,
-    /// To the background reclaimer: another batch is wanted.
+    /// To the background reclaimer: run another batch.
     ReclaimMore,
-    /// The frame left the pool: its memory can go back to the system.
+    /// The frame left the pool. Its memory can go back to the system.
     Withdraw {
         /// The frame.
         frame: FrameNo,
     },
 }
 
-/// The effects of one step. Reuse one value for all steps: it then allocates nothing in the steady state.
+/// The effects of one step. Reuse one value for all steps; it then allocates nothing in steady state.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// In the order in which they are to be carried out.
+    /// The effects, in the order to carry them out.
     pub list: Vec<Effect>,
-    /// The frames that the effects name by range.
+    /// The frames to which the effects refer by range.
     pub frames: Vec<FrameNo>,
-    /// When to send [`Event::Tick`] at the latest, if at all.
+    /// Latest time for the next [`Event::Tick`], if one is needed.
     pub next_tick: Option<Instant>,
 }
 
@@ -372,19 +375,19 @@ impl Effects {
         self.next_tick = None;
     }
 
-    /// The frames of a range that an effect names.
+    /// The frames in an effect's range.
     #[inline]
     pub fn frames(&self, range: &Range<u32>) -> &[FrameNo] {
         &self.frames[range.start as usize..range.end as usize]
     }
 
-    /// Asks for a tick at `at` or before.
+    /// Asks for a tick at or before `at`.
     #[inline]
     pub fn tick_at(&mut self, at: Instant) {
         self.next_tick = Some(self.next_tick.map_or(at, |t| t.min(at)));
     }
 
-    /// Appends frames and returns the range that names them.
+    /// Appends frames and returns their range.
     pub(crate) fn add_frames(&mut self, frames: impl IntoIterator<Item = FrameNo>) -> Range<u32> {
         let start = self.frames.len() as u32;
         self.frames.extend(frames);

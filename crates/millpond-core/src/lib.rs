@@ -1,20 +1,20 @@
 //! The policy of Millpond's page cache: a pure state machine.
 //!
-//! No clock, no thread, no file, no environment, nothing random, no unsafe: time is an argument, waiting is
-//! a value, and the same events give the same effects, bit for bit. The engine (real threads, real disks)
-//! and the simulator (virtual time, modelled disks) are two drivers of the same [`manager::Manager`].
+//! It has no clock, thread, file, environment, randomness or unsafe code. Time is an argument, waiting is a value, and
+//! the same events give the same effects, bit for bit. The engine (real threads, real disks) and the simulator (virtual
+//! time, modeled disks) both drive the same [`manager::Manager`].
 //!
-//! Rows of modules. A file, its tests included, names `crate::x` only if `x` is its own module or stands in a lower row;
-//! modules side by side in a row don't know one another. A test of the lab reads this table and the sources.
+//! The modules form rows. A file, its tests included, may name `crate::x` only if `x` is its own module or in a lower
+//! row; modules in the same row don't know one another. A test in the lab checks this table against the sources.
 //!
 //! ```text
-//!   7  manager                                       composes all of them, step by step
-//!   6  event                                         what goes into a step and comes out of it
-//!   5  options                                       gathers what each module lets users choose
-//!   4  reclaim  writeback                            what to do at the cold end; which dirty page is written
-//!   3  lru  dirty  swap                              which page leaves; how many may be dirty; where it goes
-//!   2  memory  admission  readahead  recent  stats   frames; the device; streams; what is counted
-//!   1  frame  list  io  latencies  range  reuse      what the world lends; transfers; ranges of options
+//!   7  manager                                       composes all modules, step by step
+//!   6  event                                         input and output of a step
+//!   5  options                                       collects the options of all modules
+//!   4  reclaim  writeback                            what to do at the cold end; which dirty page to write
+//!   3  lru  dirty  swap                              which page to evict; how many may be dirty; swap slots
+//!   2  memory  admission  readahead  recent  stats   frames; the device; streams; counters
+//!   1  frame  list  io  latencies  range  reuse      the driver's frames; transfers; ranges of options
 //!   0  units  page  mutation                         the vocabulary
 //! ```
 #![no_std]

@@ -1,8 +1,8 @@
-//! Everything that can be chosen, checked once into a value that cannot be wrong.
+//! All options, checked once into a valid value.
 //!
-//! A mechanism that a cache can have is a closed enum or a field here, so a preset is a value and Millpond's own default is
-//! one more. Options can be exchanged while pages are in memory; all limits
-//! are derived from the options and from memory now, so setting A, then B, then A gives exactly A.
+//! Each mechanism is a closed enum or a field here, so a preset, including Millpond's default, is just a value. Options
+//! can change while pages are in memory. All limits are derived from the current options and memory, so setting A, then
+//! B, then A gives exactly A.
 
 use crate::admission::AdmissionOptions;
 use crate::admission::bytes::BytesOptions;
@@ -22,16 +22,16 @@ use core::fmt;
 /// The settings of one cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The size of a page, 4 to 64 KiB. Fixed for the life of a cache. Default 4 KiB.
+    /// Page size, 4 to 64 KiB. Fixed for the life of a cache. Default 4 KiB.
     pub page_size: PageSize,
-    /// Which pages stay.
+    /// The replacement rule.
     pub replacement: Replacement,
-    /// When reclaim wakes and sleeps.
+    /// When background reclaim wakes and sleeps.
     pub watermarks: WatermarkRule,
-    /// Frames that only I/O may take, as a share of all. Default 1 in 256.
+    /// Frames that only I/O may take, as a share of all frames. Default 1 in 256.
     pub reserve: Ratio,
-    /// How many pages a scan looks at before it takes its victims out of the table, 1 to 1024. Default 32,
-    /// Linux' `SWAP_CLUSTER_MAX`.
+    /// Pages a scan looks at before it takes its victims out of the table, 1 to 1024. Default 32, the value of Linux's
+    /// `SWAP_CLUSTER_MAX`.
     pub scan_batch: u32,
     /// Limits on dirty pages.
     pub dirty: DirtyOptions,
@@ -39,13 +39,13 @@ pub struct Options {
     pub flusher: FlusherOptions,
     /// When writes may go to the device.
     pub admission: AdmissionOptions,
-    /// Reading ahead.
+    /// Read-ahead.
     pub readahead: ReadAheadOptions,
-    /// How long a call waits for a frame, or for any page to be written, before it fails. For drivers; 1 ms to 1 h,
-    /// default 30 s: far beyond what any write takes.
+    /// How long a call waits for a frame, or for any page to be written, before it fails. Enforced by drivers. 1 ms to
+    /// 1 h, default 30 s, far longer than any write takes.
     pub alloc_timeout: Nanos,
-    /// After how long a transfer or a sync that has not ended is warned of; again after twice as long, and so on. For
-    /// drivers; 1 ms to 1 h, default 10 s: a disk that has to spin up takes about that.
+    /// A transfer or sync still running after this time causes a warning. The interval doubles for each further
+    /// warning. Enforced by drivers. 1 ms to 1 h, default 10 s, about as long as a disk takes to spin up.
     pub hung_io_timeout: Nanos,
 }
 
@@ -53,12 +53,12 @@ pub struct Options {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Preset {
-    /// Millpond's default: reads stay within a goal, a scan leaves the working set alone.
+    /// Millpond's default: reads stay within a latency goal, and a scan does not displace the working set.
     Millpond,
-    /// Two lists, shadows and dirty limits as Linux 5.x has them; writes limited only by the device's
-    /// queue, as without `blk-wbt`.
+    /// Two lists, shadows and dirty limits as in Linux 5.x. Only the device's queue limits writes, as without
+    /// `blk-wbt`.
     Linux5,
-    /// Dillon 2000's limit on bytes in transit (1 MiB and 512 KiB), the rest as Millpond's default.
+    /// Dillon 2000's limit on bytes in transit (1 MiB and 512 KiB). Everything else is Millpond's default.
     Dillon2000,
 }
 
@@ -66,7 +66,7 @@ impl Preset {
     /// All presets.
     pub const ALL: [Preset; 3] = [Preset::Millpond, Preset::Linux5, Preset::Dillon2000];
 
-    /// The name that users write.
+    /// The name users write.
     pub fn name(self) -> &'static str {
         match self {
             Preset::Millpond => "millpond",
@@ -75,10 +75,10 @@ impl Preset {
         }
     }
 
-    /// The preset of this name.
+    /// The preset with this name.
     ///
     /// # Errors
-    /// If there is none: the error lists those there are.
+    /// If there is no such preset. The error lists the valid names.
     pub fn from_name(name: &str) -> Result<Preset, OptionError> {
         Preset::ALL
             .into_iter()
@@ -90,7 +90,7 @@ impl Preset {
             })
     }
 
-    /// Its options.
+    /// The preset's options.
     pub fn options(self) -> Options {
         match self {
             Preset::Millpond => Options::default(),
@@ -139,14 +139,14 @@ impl Default for Options {
     }
 }
 
-/// A setting that can't be: what it was, and what it may be. It changes nothing.
+/// An invalid setting: its value and what is allowed. It changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionError {
     /// The name of the option.
     pub option: &'static str,
-    /// What was asked for.
+    /// The rejected value.
     pub value: String,
-    /// What is possible.
+    /// What is allowed.
     pub allowed: String,
 }
 
@@ -172,7 +172,7 @@ impl From<OutOfRange> for OptionError {
     }
 }
 
-/// The range of each option; those of Millpond's replacement are in [`lru::RANGES`].
+/// The range of each option. The ranges of Millpond's replacement are in [`lru::RANGES`].
 #[rustfmt::skip]
 pub static RANGES: &[Row<Options>] = &[
     R::new("scan_batch", count(1), count(1024), |o| Some(Count(o.scan_batch.into()))),
@@ -240,7 +240,7 @@ fn goal(options: &Options) -> Option<&GoalOptions> {
     }
 }
 
-/// What the option of this name may have, kind by kind; nothing of one that may have anything.
+/// What the option `name` may be, one item for each kind of value. Empty for an option without a range.
 pub fn allowed(name: &str) -> impl Iterator<Item = Allowed> {
     let own = RANGES.iter().map(|row| (row.name, row.allowed));
     let replacement = lru::RANGES.iter().map(|row| (row.name, row.allowed));
@@ -249,10 +249,10 @@ pub fn allowed(name: &str) -> impl Iterator<Item = Allowed> {
 }
 
 impl Options {
-    /// Whether these options can be.
+    /// Checks that every option is valid.
     ///
     /// # Errors
-    /// [`OptionError`] for the first that can't, with the range that it may have.
+    /// [`OptionError`] for the first invalid option, with its allowed range.
     pub fn check(&self) -> Result<(), OptionError> {
         range::check(RANGES, self, Bytes(self.page_size.bytes()))?;
         self.replacement.check()?;

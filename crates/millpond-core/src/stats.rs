@@ -1,4 +1,4 @@
-//! Counters. Where Linux has a counter of the same meaning, it has Linux' name.
+//! Counters, named as in Linux where Linux has one with the same meaning.
 
 use crate::io::Reason;
 use crate::units::Nanos;
@@ -6,35 +6,34 @@ use core::fmt;
 
 macro_rules! stats {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// Counters since the manager was made; they only grow.
+        /// Counters since the manager was created. They only grow.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         #[non_exhaustive]
         pub struct Stats {
             $($(#[doc = $doc])* pub $name: u64,)*
             /// Transfers issued, by [`Reason`].
             pub io_requests: [u64; Reason::COUNT],
-            /// Bytes of them.
+            /// Bytes of these transfers.
             pub io_bytes: [u64; Reason::COUNT],
-            /// Nanoseconds from the issue of those that have ended to their end, all together.
+            /// Total nanoseconds from issue to completion, over all completed transfers.
             pub io_ns: [u64; Reason::COUNT],
-            /// The longest of them.
+            /// The longest transfer, in nanoseconds.
             pub io_ns_max: [u64; Reason::COUNT],
-            /// Times that the next write to be issued was held back by the admission, by why it was to be made.
+            /// Times the admission held back the next write, by that write's [`Reason`].
             pub admission_waits: [u64; Reason::COUNT],
-            /// Nanoseconds for which it was, all together. Reads never wait for admission.
+            /// Total nanoseconds of these waits. Reads never wait for admission.
             pub admission_wait_ns: [u64; Reason::COUNT],
-            /// The longest.
+            /// The longest of these waits, in nanoseconds.
             pub admission_wait_ns_max: [u64; Reason::COUNT],
             /// Nanoseconds for which a sync waited for pages that were busy, or for their log.
             pub sync_blocked_ns: u64,
-            /// Pages of writes that a scan of reclaim asked for. Counted where such a write would show, and never anything
-            /// but 0, as reclaim doesn't write file pages: it is what tests and the laboratory hold that promise against, and
-            /// is not among the counters that are shown.
+            /// Pages that a reclaim scan asked to be written. Always 0, because reclaim doesn't write file pages. Tests
+            /// and the laboratory check that promise here. Not among the counters shown to users.
             pub nr_vmscan_write: u64,
         }
 
         impl Stats {
-            /// Every counter that can be more than 0, with its name; those by reason as `io_requests_fault` and so on.
+            /// Calls `f` for every counter that can be above 0. Counters by reason come once for each [`Reason`].
             pub fn for_each(&self, mut f: impl FnMut(&'static str, Option<Reason>, u64)) {
                 $(f(stringify!($name), None, self.$name);)*
                 f("sync_blocked_ns", None, self.sync_blocked_ns);
@@ -47,7 +46,7 @@ macro_rules! stats {
                 }
             }
 
-            /// What the counters count that [`Stats::for_each`] gives without a reason: a sentence each, by name.
+            /// One sentence for each counter that [`Stats::for_each`] gives without a reason, by name.
             pub const ABOUT: &'static [(&'static str, &'static str)] = &[
                 $((stringify!($name), concat!($($doc),*)),)*
                 (
@@ -62,9 +61,9 @@ macro_rules! stats {
 stats! {
     /// Pages that a caller needed and that were not in memory.
     pgmajfault,
-    /// Pages of files that were read from their device, whether a caller waited for them or they were read ahead.
+    /// Pages of files read from their device, for a waiting caller or ahead.
     page_misses,
-    /// Frames granted, for whatever reason.
+    /// Frames granted, for any reason.
     pgalloc,
     /// Frames that became free.
     pgfree,
@@ -80,15 +79,15 @@ stats! {
     allocstall,
     /// Batches of background reclaim.
     pageoutrun,
-    /// Times that the background reclaimer was woken while it slept.
+    /// Times the background reclaimer was woken from sleep.
     kswapd_wakeups,
-    /// Nanoseconds for which it was awake, the present time not among them.
+    /// Nanoseconds for which it was awake, without its present run.
     kswapd_awake_ns,
     /// Dirty pages that reclaim met and tagged to be freed when their write ends.
     nr_vmscan_immediate_reclaim,
-    /// Allocations that were told to wait for a write.
+    /// Allocations that had to wait for a write.
     nr_vmscan_throttled_writeback,
-    /// Allocations that were told to wait though nothing was being written.
+    /// Allocations that had to wait though nothing was being written.
     nr_vmscan_throttled_noprogress,
     /// Pages that became dirty.
     nr_dirtied,
@@ -96,23 +95,23 @@ stats! {
     nr_written,
     /// Pages whose write failed; they stay dirty.
     nr_write_failed,
-    /// Times that a dirtier had to wait; being told again while it waits counts no more.
+    /// Times a dirtier had to wait; each wait counts once.
     balance_dirty_pauses,
     /// Pages that reclaim put first in the flusher's order.
     flusher_flagged_pages,
     /// Pages read ahead.
     readahead_pages,
-    /// Pages that could not be read ahead because memory was short.
+    /// Pages not read ahead because memory was short.
     readahead_dropped_pages,
     /// Pages of regions read from swap.
     pswpin,
-    /// Of them, pages that were read ahead.
+    /// Of these, pages that were read ahead.
     swap_ra,
     /// Pages of regions written to swap.
     pswpout,
-    /// Pages of regions that were given up, and went without a write when their memory was needed.
+    /// Pages of regions given up by the program and dropped without a write when memory was needed.
     pglazyfreed,
-    /// Pages of regions whose write to swap has failed; they stay in memory.
+    /// Pages of regions whose write to swap failed; they stay in memory.
     pswpout_failed,
 }
 
@@ -135,7 +134,7 @@ impl Stats {
         self.io_bytes[reason as usize] += bytes;
     }
 
-    /// One has ended.
+    /// A transfer has ended.
     pub(crate) fn io_ended(&mut self, reason: Reason, took: Nanos) {
         self.io_ns[reason as usize] += took.0;
         let longest = &mut self.io_ns_max[reason as usize];
@@ -156,18 +155,18 @@ impl Stats {
         writes.map(|reason| self.io_bytes[reason as usize]).sum()
     }
 
-    /// Pages scanned by either.
+    /// Pages scanned, background and direct.
     pub fn pgscan(&self) -> u64 {
         self.pgscan_kswapd + self.pgscan_direct
     }
 
-    /// Pages freed by either.
+    /// Pages freed, background and direct.
     pub fn pgsteal(&self) -> u64 {
         self.pgsteal_kswapd + self.pgsteal_direct
     }
 }
 
-/// A line for each counter, its name and its value, as `/proc/vmstat` has them; those by reason as `io_requests_fault`
+/// One line for each counter, name and value, as in `/proc/vmstat`. Counters by reason appear as `io_requests_fault`
 /// and so on.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
