@@ -1,15 +1,15 @@
 //! Dillon 2000: bytes in transit, with a high and a low water mark.
 //!
-//! What it decides: whether writes are stopped. By what: bytes of reads and writes in transit. In the literature: two water
-//! marks, as FreeBSD's `runningbufspace` has them.
+//! Decides whether writes are stopped, from the bytes of reads and writes in transit. Known as: two water marks, as in
+//! FreeBSD's `runningbufspace`.
 //!
 //! ```text
 //!   going ── a write brings more than `high` in transit ──► stopped ── `low` is reached, or no write is ──► going
 //! ```
 //!
-//! A write is issued first; when more than `high` is then in transit, no further one is until `low` is
-//! reached. So the high mark can be passed by one request, deliberately. Reads count, but never wait:
-//! heavy reading lowers the writers' share by itself.
+//! A write is issued first. If more than `high` is then in transit, no other write is issued until `low` is reached.
+//! One request can therefore exceed the high mark; this is deliberate. Reads count but never wait, so heavy reading
+//! reduces the writers' share.
 
 use super::{InTransit, Verdict};
 use crate::units::Bytes;
@@ -17,9 +17,9 @@ use crate::units::Bytes;
 /// The water marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BytesOptions {
-    /// More than this in transit: writes stop. Dillon 2000: "For example, 1 MB" is 1 MiB, the default.
+    /// Writes stop when more than this is in transit. Default 1 MiB (Dillon 2000: "For example, 1 MB").
     pub high: Bytes,
-    /// Writes go on when this much is left. Dillon 2000: 512 KiB, the default.
+    /// Writes resume when this much is left. Default 512 KiB (Dillon 2000).
     pub low: Bytes,
 }
 
@@ -40,7 +40,7 @@ pub struct BytesState {
 }
 
 impl BytesState {
-    /// Not stopped.
+    /// Starts with writes not stopped.
     pub fn new(options: BytesOptions) -> BytesState {
         BytesState {
             options,

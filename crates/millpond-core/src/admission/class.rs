@@ -1,48 +1,50 @@
-//! What kind of device it is: one arm that seeks, or many channels.
+//! The kind of device: one arm that seeks, or many channels.
 //!
-//! What it decides: the [`DeviceClass`], on which it depends what a write costs the reads beside it. By what: how long reads
-//! of at most 64 KiB take that have the device to themselves; before there are enough of them what was measured or what the
-//! device says ([`DeviceHints`]). Never by the goal: 40 ms on a flash disk do not make it a disk, nor 20 ms a disk flash.
+//! Decides the [`DeviceClass`], which determines what a write costs concurrent reads. The input is how long reads of at
+//! most 64 KiB take that have the device to themselves. Until there are enough of them, it is a measurement or what the
+//! device reports ([`DeviceHints`]). The goal plays no part: 40 ms on a flash disk do not make it a hard disk, nor 20
+//! ms a hard disk flash.
 //!
-//! Arms turn up as flash (a RAID controller, USB) and flash as arms (a virtual disk). The slowest quarter of its reads tells:
-//! an arm serves some from where it is, or from its buffer, but never three of four.
+//! Hard disks can look like flash (behind a RAID controller or USB), and flash like a hard disk (a virtual disk). The
+//! slowest quarter of the reads distinguishes them: an arm serves some reads from its position or its buffer, but never
+//! three of four.
 
 use crate::latencies::Latencies;
 use crate::units::{Bytes, Instant, Nanos};
 
-/// Half a revolution of the fastest disk that was sold (15,000 a minute) is 2 ms; flash takes a twentieth of that.
+/// Half a revolution of the fastest disk ever sold (15,000 rpm) takes 2 ms; flash takes a twentieth of that.
 const SEEK_MIN: Nanos = Nanos::from_millis(2);
-/// So many reads say more than what was known before. Twice as many are kept, half of them with each new half.
+/// This many reads override what was known before. Twice as many are kept; each new half replaces the older one.
 const READS: u32 = 32;
-/// A longer read takes long by its length.
+/// A longer read takes long because of its length.
 const READ_BYTES_MAX: Bytes = Bytes::from_kib(64);
 
-/// What kind of device it is.
+/// The kind of device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DeviceClass {
-    /// A request costs a seek, however short it is, and there is one arm: a hard disk.
+    /// A hard disk: one arm, and every request costs a seek, however short it is.
     Arm,
-    /// Requests are worked on side by side, wherever they are: flash, or many disks.
+    /// Flash, or many disks: requests are served in parallel, wherever they are.
     #[default]
     Channels,
 }
 
-/// What is known of a device before it was used.
+/// What is known about a device before it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceHints {
-    /// Whether it says that it rotates; `None`: it says nothing.
+    /// Whether the device says that it rotates; `None` if it does not say.
     pub rotational: Option<bool>,
-    /// What a short read anywhere took with nothing beside it, if that was measured.
+    /// Latency of a short random read on the idle device, if measured.
     pub read_latency: Option<Nanos>,
-    /// The goal for reads on this device, if that is not the setting.
+    /// Read latency goal of this device, if it differs from the setting.
     pub goal: Option<Nanos>,
-    /// The largest transfer; reads and writes end at its multiples. `None`: the setting `flusher.write_max`, and reads end
-    /// anywhere.
+    /// The largest transfer; reads and writes end at its multiples. `None`: the setting `flusher.write_max` applies,
+    /// and reads end anywhere.
     pub transfer_max: Option<Bytes>,
-    /// The largest window of read-ahead. `None`: the setting `readahead.max`.
+    /// The largest read-ahead window. `None`: the setting `readahead.max`.
     pub readahead_max: Option<Bytes>,
-    /// So many bytes of writes may be in transit, whatever reads take: it has no goal, and no class. `None`: as many as the form
-    /// of admission lets through.
+    /// A fixed limit on bytes of writes in transit, whatever reads take. The device then has no goal and no class.
+    /// `None`: the form of admission decides.
     pub in_transit_max: Option<Bytes>,
 }
 
@@ -60,12 +62,12 @@ impl DeviceHints {
     }
 }
 
-/// What is known of the class.
+/// What is known about the class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassDetector {
     class: DeviceClass,
     reads: Latencies,
-    /// The read that has the device to itself, by when it was issued.
+    /// When the read that has the device to itself was issued.
     alone: Option<Instant>,
 }
 
@@ -74,7 +76,7 @@ impl ClassDetector {
         self.class
     }
 
-    /// The device is another one.
+    /// The device has changed.
     pub(super) fn found(&mut self, hints: DeviceHints) {
         *self = ClassDetector {
             class: hints.class(),
@@ -82,13 +84,13 @@ impl ClassDetector {
         };
     }
 
-    /// A transfer of `bytes` was issued; `is_read`: a caller waits for it. With it `in_transit` are.
+    /// A transfer of `bytes` was issued, which makes `in_transit`. `is_read`: a caller waits for it.
     pub(super) fn issued(&mut self, now: Instant, is_read: bool, bytes: Bytes, in_transit: Bytes) {
         let is_alone = is_read && bytes <= READ_BYTES_MAX && bytes == in_transit;
         self.alone = is_alone.then_some(now);
     }
 
-    /// A read has ended that was issued then.
+    /// A read issued at `issued_at` has ended.
     pub(super) fn read_done(&mut self, now: Instant, issued_at: Instant) {
         if self.alone.take() != Some(issued_at) {
             return;

@@ -1,7 +1,7 @@
-//! What the manager asks of a form of admission, and the form that the options name.
+//! The interface between the manager and a form of admission, and the form chosen by the options.
 //!
-//! A form decides by what is in transit and by what it is told: that a write asks, that transfers are issued and end, that
-//! waits of callers end. All but [`Form::admit`] may be left out.
+//! A form decides from what is in transit and from the events it sees: a write asks, a transfer is issued or ends, a
+//! caller's wait ends. All methods but [`Form::admit`] are optional.
 
 use super::bytes::BytesState;
 use super::goal::{Goal, GoalState};
@@ -11,20 +11,20 @@ use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use core::fmt;
 
-/// A form of admission. What is in transit is counted before a form is told.
+/// A form of admission. Each method is called after the in-transit counts are updated.
 pub trait Form: Clone + fmt::Debug {
-    /// A write of `bytes` asks, for `reason`: whether it may be issued now.
+    /// A write of `bytes` for `reason` asks whether it may be issued now.
     fn admit(&mut self, now: Instant, reason: Reason, bytes: Bytes, in_transit: &InTransit) -> Verdict;
 
-    /// Takes the settings, of forms that have some in the options.
+    /// Takes new settings, for forms that have settings in the options.
     fn retune(&mut self, _options: AdmissionOptions) -> Retuned {
         Retuned::AsBefore
     }
 
-    /// What is known of the device, before it is used.
+    /// What is known about the device before it is used.
     fn found(&mut self, _hints: DeviceHints) {}
 
-    /// The kind of device, of forms that make a difference.
+    /// The kind of device, for forms that distinguish them.
     fn class(&self) -> Option<DeviceClass> {
         None
     }
@@ -32,7 +32,7 @@ pub trait Form: Clone + fmt::Debug {
     /// A transfer of `bytes` was issued.
     fn issued(&mut self, _now: Instant, _reason: Reason, _bytes: Bytes, _in_transit: &InTransit) {}
 
-    /// A transfer that was issued at `issued_at` has ended.
+    /// A transfer issued at `issued_at` has ended.
     fn completed(
         &mut self,
         _now: Instant,
@@ -43,47 +43,47 @@ pub trait Form: Clone + fmt::Debug {
     ) {
     }
 
-    /// A caller's wait, since `begun`, for a transfer that was not made for it alone has ended.
+    /// A caller's wait since `begun` has ended, for a transfer that was not made for this caller alone.
     fn wait_ended(&mut self, _now: Instant, _reason: Reason, _begun: Instant, _in_transit: &InTransit) {}
 
     /// The device's part of a small fsync has ended.
     fn device_sync_ended(&mut self, _now: Instant, _in_transit: &InTransit) {}
 
-    /// The write just issued, of `bytes`, does not begin where the one before it ended.
+    /// The write of `bytes` just issued does not start where the previous one ended.
     fn stream_begun(&mut self, _bytes: Bytes) {}
 
-    /// How many bytes of writes may be in transit; a form that counts requests says no number.
+    /// How many bytes of writes may be in transit. A form that counts requests returns the maximum.
     fn in_transit_limit(&self, _now: Instant, _in_transit: &InTransit) -> Bytes {
         Bytes(u64::MAX)
     }
 
-    /// How large a write should be at most.
+    /// The largest write that should be issued.
     fn write_bytes(&self, _now: Instant, _in_transit: &InTransit) -> Bytes {
         Bytes(u64::MAX)
     }
 
-    /// The goal for a percentile of reads, of forms that have one.
+    /// The goal for a percentile of reads, for forms that have one.
     fn goal(&self) -> Option<Goal> {
         None
     }
 
-    /// Whether writes of a small fsync are held back as others are. The kernels know no difference; for a goal they are like
-    /// reads: a caller waits, and they are small.
+    /// Whether writes of a small fsync are held back like other writes. The kernels make no difference. For a goal they
+    /// are like reads: small, and a caller waits for them.
     fn holds_small_fsyncs_back(&self) -> bool {
         true
     }
 }
 
-/// What other settings came to.
+/// The effect of new settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retuned {
-    /// What was learnt is kept.
+    /// The form keeps what it has learned.
     AsBefore,
-    /// It begins anew, and knows nothing of the device.
+    /// The form starts over, knowing nothing of the device.
     Anew,
 }
 
-/// The form that the options name.
+/// The form chosen by the options.
 #[derive(Clone, Debug)]
 pub enum Configured {
     /// [`AdmissionOptions::Off`].
@@ -114,7 +114,7 @@ impl Form for Configured {
         }
     }
 
-    /// A goal that stays keeps what it has learnt.
+    /// A goal that stays keeps what it has learned.
     fn retune(&mut self, options: AdmissionOptions) -> Retuned {
         match (options, &mut *self) {
             (AdmissionOptions::Goal(new), Configured::Goal(form)) => form.retune(new),

@@ -1,14 +1,15 @@
-//! What is in transit: given to the device and not yet answered, and when what went and ended.
+//! What is in transit: transfers given to the device and not yet completed, with the times of recent issues and
+//! completions.
 //!
-//! The one set of facts that all forms of admission decide by: for each reason bytes and requests, since when callers wait,
-//! and when dirtiers last slept. Only [`Admission`](super::Admission) changes it.
+//! All forms of admission decide by these facts: bytes and requests by reason, since when callers wait, and when
+//! dirtiers last slept. Only [`Admission`](super::Admission) changes them.
 
 use super::waits::Waits;
 use crate::io::Reason;
 use crate::mutation::{self, Mutation};
 use crate::units::{Bytes, Instant, Nanos};
 
-/// What is in transit to and from one device.
+/// What is in transit on one device.
 #[derive(Clone, Debug, Default)]
 pub struct InTransit {
     /// By [`Reason`].
@@ -23,7 +24,7 @@ pub struct InTransit {
 struct Lane {
     bytes: Bytes,
     requests: u32,
-    /// When one was last issued, and when one ended.
+    /// When one was last issued, and when one last ended.
     issued: Option<Instant>,
     done: Option<Instant>,
 }
@@ -44,7 +45,7 @@ impl InTransit {
         lane.done = Some(now);
     }
 
-    /// Those of reads, or those of writes.
+    /// The lanes of reads, or those of writes.
     fn lanes(&self, of_reads: bool) -> impl Iterator<Item = &Lane> {
         let lanes = Reason::ALL.into_iter().zip(&self.lanes);
         lanes.filter_map(move |(reason, lane)| (reason.is_read() == of_reads).then_some(lane))
@@ -100,27 +101,27 @@ impl InTransit {
         self.dirtier_slept.is_some_and(|t| now.since(t) < span)
     }
 
-    /// Requests that a caller waits for: reads, writes of small fsyncs, the device's part of these.
+    /// Requests that a caller waits for: reads, writes of small fsyncs, and the device's part of small fsyncs.
     pub fn waits(&self) -> u32 {
         self.waits.count() as u32
     }
 
-    /// Whether a caller waits for a transfer, and not only for the device to be synced.
+    /// Whether a caller waits for a transfer, as opposed to a sync of the device.
     pub fn transfers_wait(&self) -> bool {
         self.waits.has_transfers()
     }
 
-    /// For how long callers have waited without any of the waits ending.
+    /// How long callers have waited without any wait ending.
     pub fn waiting(&self, now: Instant) -> Nanos {
         self.waits.since_one_ended(now)
     }
 
-    /// Since when the oldest of the waits lasts.
+    /// When the oldest current wait began.
     pub fn waiting_since(&self) -> Option<Instant> {
         self.waits.oldest()
     }
 
-    /// Whether a caller waits, or one has begun or ended to within `span`.
+    /// Whether a caller waits, or began or ended a wait within `span`.
     pub fn reader_active(&self, now: Instant, span: Nanos) -> bool {
         self.waits.within(now, span)
     }
@@ -137,7 +138,7 @@ impl InTransit {
         last.max().unwrap_or_default()
     }
 
-    /// When a wait of a caller ended last.
+    /// When a caller's wait last ended.
     pub fn last_wait_done(&self) -> Instant {
         self.waits.last_ended()
     }

@@ -1,8 +1,8 @@
 //! When a write may go to the device.
 //!
-//! What it decides: whether the next write goes now, or when to ask again, and how large a write should be. By what: what
-//! is in transit ([`InTransit`]) and how long reads and writes take. In the literature: admission control; in Linux
-//! `blk-wbt`. Reads are admitted always and at once; what is limited is how much writing stands before them in the
+//! Decides whether the next write goes now, when to ask again if not, and how large a write should be. The inputs are
+//! what is in transit ([`InTransit`]) and how long reads and writes take. Known as admission control; in Linux
+//! `blk-wbt`. Reads are always admitted immediately. What is limited is the amount of writing ahead of them in the
 //! device's queue.
 //!
 //! | form | what may be in transit | from |
@@ -17,11 +17,11 @@
 //!                        └─ Wait ◄────┘              └► InTransit ◄┘
 //! ```
 //!
-//! A device whose reads take as long as they do, whatever is written beside them, says so ([`DeviceHints::in_transit_max`]): then
-//! a limit in bytes is all there is, in the place of any form.
+//! Some devices serve reads equally fast whatever is written beside them. They say so
+//! ([`DeviceHints::in_transit_max`]), and a limit in bytes then replaces any form.
 //!
-//! These are [`Configured`], the form that the options name. A driver may bring a form of its own: [`Form`] is all that the
-//! manager asks of one. The laboratory brings the kernels' so (`millpond-kernels`), and no cache can be set to one of them.
+//! These forms are [`Configured`], chosen by the options. A driver may supply its own: [`Form`] is all that the manager
+//! needs. The laboratory supplies the kernels' forms this way (`millpond-kernels`); no cache can be set to one of them.
 
 pub mod bytes;
 mod class;
@@ -40,7 +40,7 @@ pub use class::{DeviceClass, DeviceHints};
 pub use form::{Configured, Form, Retuned};
 pub use in_transit::InTransit;
 
-/// Which form, and its settings.
+/// The form of admission and its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionOptions {
     /// No limit but the device's queue.
@@ -56,17 +56,17 @@ pub enum AdmissionOptions {
 pub enum Verdict {
     /// Now.
     Go,
-    /// Not before some transfer ends, or this time has come.
+    /// Not before some transfer ends, or until this time.
     Wait(Option<Instant>),
 }
 
 impl Verdict {
-    /// [`Verdict::Go`], or a wait for the end of some transfer.
+    /// [`Verdict::Go`], or a wait until some transfer ends.
     pub fn go_if(may_go: bool) -> Verdict {
         if may_go { Verdict::Go } else { Verdict::Wait(None) }
     }
 
-    /// Whether the write has to wait.
+    /// Whether the write must wait.
     pub fn is_wait(self) -> bool {
         self != Verdict::Go
     }
@@ -78,19 +78,19 @@ pub struct Admission<F: Form = Configured> {
     in_transit: InTransit,
     form: F,
     hints: DeviceHints,
-    /// The setting: no single write is larger, unless the device says so.
+    /// The setting for the largest single write, unless the device has its own.
     write_bytes_max: Bytes,
 }
 
 impl Admission {
-    /// Nothing in transit, and the form that `options` name.
+    /// Nothing in transit, and the form chosen by `options`.
     pub fn new(options: AdmissionOptions, write_bytes_max: Bytes) -> Admission {
         Admission::with_form(Configured::new(options), write_bytes_max)
     }
 }
 
 impl<F: Form> Admission<F> {
-    /// Nothing in transit, and a form of the caller's.
+    /// Nothing in transit, and the caller's form.
     pub fn with_form(form: F, write_bytes_max: Bytes) -> Admission<F> {
         Admission {
             in_transit: InTransit::default(),
@@ -100,23 +100,23 @@ impl<F: Form> Admission<F> {
         }
     }
 
-    /// What is known of the device: the form begins anew with it; what is in transit stays counted.
+    /// What is known about the device. The form starts over with it; the counts of what is in transit stay.
     pub fn found(&mut self, hints: DeviceHints) {
         self.hints = hints;
         self.form.found(hints);
     }
 
-    /// What is known of the device.
+    /// What is known about the device.
     pub fn hints(&self) -> &DeviceHints {
         &self.hints
     }
 
-    /// The form, unless the device has a limit in bytes in its place.
+    /// The form, unless the device has a limit in bytes instead.
     fn form_in_force(&self) -> Option<&F> {
         self.hints.in_transit_max.is_none().then_some(&self.form)
     }
 
-    /// The kind of device, of forms that make a difference.
+    /// The kind of device, for forms that distinguish them.
     pub fn class(&self) -> Option<DeviceClass> {
         self.form_in_force()?.class()
     }
@@ -126,7 +126,7 @@ impl<F: Form> Admission<F> {
         &self.form
     }
 
-    /// Takes other settings; what is in transit stays counted.
+    /// Takes new settings. The counts of what is in transit stay.
     pub fn retune(&mut self, options: AdmissionOptions, write_bytes_max: Bytes) {
         self.write_bytes_max = write_bytes_max;
         if self.form.retune(options) == Retuned::Anew {
@@ -139,13 +139,13 @@ impl<F: Form> Admission<F> {
         &self.in_transit
     }
 
-    /// How many bytes of writes may be in transit now; the largest number if the form does not count bytes.
+    /// How many bytes of writes may be in transit now; the maximum if the form does not count bytes.
     pub fn in_transit_limit(&self, now: Instant) -> Bytes {
         let by_form = || self.form.in_transit_limit(now, &self.in_transit);
         self.hints.in_transit_max.unwrap_or_else(by_form)
     }
 
-    /// The largest write: what the device says, or else the setting.
+    /// The largest write: the device's limit, or else the setting.
     pub fn write_bytes_max(&self) -> Bytes {
         self.hints.transfer_max.unwrap_or(self.write_bytes_max)
     }
@@ -159,17 +159,17 @@ impl<F: Form> Admission<F> {
         }
     }
 
-    /// The goal for reads, of forms that have one for a percentile of them.
+    /// The goal for reads, for forms with a goal for a percentile of them.
     pub fn goal(&self) -> Option<Goal> {
         self.form_in_force()?.goal()
     }
 
-    /// Whether there are dirtiers that sleep until pages become clean.
+    /// Sets whether any dirtier sleeps until pages become clean.
     pub fn set_dirtiers_waiting(&mut self, now: Instant, wait: bool) {
         self.in_transit.set_dirtiers_waiting(now, wait);
     }
 
-    /// Whether writes of a small fsync are held back as others are.
+    /// Whether writes of a small fsync are held back like other writes.
     pub fn holds_small_fsyncs_back(&self) -> bool {
         self.form.holds_small_fsyncs_back()
     }

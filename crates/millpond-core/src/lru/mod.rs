@@ -1,20 +1,20 @@
-//! Which page goes next.
+//! Which page to evict next.
 //!
-//! Pages in memory are on lists; a scan takes victims from the cold end and sees, when it meets a page, how often
-//! the page was used since it was met last. A hit therefore never comes here: it leaves a count in the frame's
-//! word, and the scan harvests it through [`FrameTable::test_and_clear_accessed`].
+//! Pages in memory are on lists. A scan takes victims from the cold end and sees how often each page was used since it
+//! was last scanned. A hit never enters this module: it leaves a count in the frame's word, which the scan collects
+//! through [`FrameTable::test_and_clear_accessed`].
 //!
-//! A page on its way in and out again:
-//! 1. [`Lru::refault`]: it is missing. Its shadow, if it left one, says how much too early it was evicted. Asked
-//!    before room is made for it, because making room would age the shadow.
-//! 2. [`Lru::isolate`] until there is room: batches of victims, which the caller evicts ([`Lru::evicted`]) or, if
-//!    they are dirty, pinned or changed, puts back ([`Lru::put_back`]).
-//! 3. [`Lru::insert`]: onto a list, by what its shadow said.
-//! 4. Hits, of which the core is not told; the scan meets it, moves it or takes it.
+//! The life of a page here:
+//! 1. [`Lru::refault`]: the page is missing. Its shadow, if it left one, tells how much too early it was evicted. Call
+//!    this before making room for the page, because making room ages the shadow.
+//! 2. [`Lru::isolate`] until there is room: it takes batches of victims. The caller evicts each one ([`Lru::evicted`])
+//!    or, if it is dirty, pinned or changed, puts it back ([`Lru::put_back`]).
+//! 3. [`Lru::insert`]: the page goes onto a list chosen by its shadow.
+//! 4. Hits, which the core does not see. The scan meets the page, and moves or takes it.
 //!
-//! `linux` and `millpond` hold the rules, `lists` the pages in memory, `workingset` the shadows of those that left.
-//! Metadata is 28 bytes a frame: 8 of links, 4 of memory, 16 of shadow. Every operation on one page takes constant
-//! time and allocates nothing; only [`Lru::new`], [`Lru::resize`] and [`Lru::set_replacement`] do more.
+//! `linux` and `millpond` hold the rules, `lists` the pages in memory, `workingset` the shadows of evicted pages.
+//! Metadata is 28 bytes a frame: 8 of links, 4 of memory, 16 of shadow. Every operation on one page takes constant time
+//! and allocates nothing. Only [`Lru::new`], [`Lru::resize`] and [`Lru::set_replacement`] cost more.
 
 mod cost;
 mod linux;
@@ -42,10 +42,10 @@ use lists::{Pages, Past};
 use refault_rate::RefaultRates;
 use workingset::Workingset;
 
-/// The scan's lowest effort: at priority `p` a pass looks at `size >> p` pages of a list (`DEF_PRIORITY` of Linux).
+/// The scan's lowest effort. At priority `p` a pass looks at `size >> p` pages of a list (Linux's `DEF_PRIORITY`).
 pub const PRIORITY_LOWEST_EFFORT: u32 = 12;
 
-/// The pages of one cache, and the rule by which they are replaced.
+/// The pages of one cache and their replacement rule.
 #[derive(Clone, Debug)]
 pub struct Lru {
     replacement: Replacement,
@@ -59,19 +59,19 @@ pub struct Lru {
     statistics: Statistics,
 }
 
-/// What is known of a page that was missing. From [`Lru::refault`], for [`Lru::insert`].
+/// What is known about a missing page. Returned by [`Lru::refault`], passed to [`Lru::insert`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use = "the shadow was taken: `insert` needs what it said"]
 pub struct Refault {
     distance: Option<PageCount>,
     recent: bool,
     workingset: bool,
-    /// Memory that was never touched before: it is not missed, it begins.
+    /// Memory that was never touched: its first touch is not a miss.
     begins: bool,
 }
 
 impl Refault {
-    /// Nothing: the page was never evicted, or so long ago that it is forgotten.
+    /// Nothing is known: the page was never evicted, or its shadow is gone.
     pub const NEW: Refault = Refault {
         distance: None,
         recent: false,
@@ -79,49 +79,49 @@ impl Refault {
         begins: false,
     };
 
-    /// The same of memory that was never touched before.
+    /// The same for memory that was never touched before.
     pub(crate) fn of_new_memory(self) -> Refault {
         Refault { begins: true, ..self }
     }
 
-    /// How many pages more memory would have had to hold to keep the page, if it left a shadow.
+    /// How many more pages memory would have needed to keep the page, if it left a shadow.
     pub fn distance(&self) -> Option<PageCount> {
         self.distance
     }
 
-    /// Whether the refault is so soon that the active list should make room for it.
+    /// Whether the refault came so soon that the active list should make room for it.
     pub fn is_recent(&self) -> bool {
         self.recent
     }
 }
 
-/// What one batch of a scan did.
+/// What one scan batch did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scanned {
-    /// Pages looked at at the cold end of the inactive list, victims included: `pgscan` of the kernel.
+    /// Pages scanned at the cold end of the inactive list, victims included: the kernel's `pgscan`.
     pub scanned: u64,
-    /// Pages looked at at the cold end of the active list: `pgrefill`.
+    /// Pages scanned at the cold end of the active list: `pgrefill`.
     pub refilled: u64,
-    /// Of `scanned`, pages that moved to the active list.
+    /// Pages among `scanned` that moved to the active list.
     pub activated: u64,
-    /// Of `refilled`, pages that moved to the inactive list.
+    /// Pages among `refilled` that moved to the inactive list.
     pub deactivated: u64,
-    /// Pages that got another lap on the list they were on.
+    /// Pages that got another lap on their list.
     pub rotated: u64,
 }
 
-/// Where an isolated page goes that is not evicted.
+/// Where to put back an isolated page that is not evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PutBack {
-    /// Another trip along the inactive list: it is dirty, or could not be looked at.
+    /// At the warm end of the inactive list: it is dirty, or could not be examined.
     WarmInactive,
-    /// The next victim again.
+    /// At the cold end of the inactive list, as the next victim.
     ColdInactive,
-    /// It is in use.
+    /// On the active list: it is in use.
     Active,
 }
 
-/// Counters since the cache was made, with the kernel's names where the kernel has them. In pages.
+/// Counters in pages since the cache was created, named as in the kernel where it has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -129,30 +129,30 @@ pub struct Statistics {
     pub pgactivate: u64,
     /// Pages that moved from the active list to the inactive one.
     pub pgdeactivate: u64,
-    /// Pages looked at on the active list.
+    /// Pages scanned on the active list.
     pub pgrefill: u64,
-    /// Pages moved to the cold end when their write had ended: [`Lru::rotate_to_cold`].
+    /// Pages moved to the cold end when their write ended: [`Lru::rotate_to_cold`].
     pub pgrotated: u64,
     /// Missing pages that had left a shadow.
     pub workingset_refault_file: u64,
-    /// Of those, pages that went to the active list because they were refaulted soon.
+    /// Of these, pages that came back soon and went to the active list.
     pub workingset_activate_file: u64,
-    /// Of those, pages that had been active when they were evicted.
+    /// Of these, pages that were active when evicted.
     pub workingset_restore_file: u64,
     /// Missing pages without a shadow that bimodal insertion put on the active list. Not a kernel counter.
     pub bimodal_activate_file: u64,
     /// Pages of no-reuse files, admitted for the correlated-reference window only. Not a kernel counter.
     pub no_reuse_file: u64,
-    /// Would-be victims that went round once more because pages of their kind, of files or of regions, cost more to refault.
-    /// Not a kernel counter.
+    /// Would-be victims that stayed for a lap because pages of their kind (file or region) cost more to refault. Not a
+    /// kernel counter.
     pub scan_balance_rotated: u64,
 }
 
 impl Lru {
-    /// No pages, in a cache of `frames` frames numbered from 0. Allocates 28 bytes a frame.
+    /// Creates an empty LRU for `frames` frames, numbered from 0. Allocates 28 bytes a frame.
     ///
     /// # Panics
-    /// If a number of `replacement` is out of range ([`Replacement::check`] tells before).
+    /// If a number in `replacement` is out of range. [`Replacement::check`] tests that.
     pub fn new(replacement: Replacement, frames: PageCount) -> Lru {
         assert_in_range(&replacement);
         let count = frame_count(frames);
@@ -169,9 +169,9 @@ impl Lru {
         }
     }
 
-    /// Memory is `frames` pages from now on. Pages and most shadows stay; the caller that made memory smaller evicts what is
-    /// too much. Frame numbers that were valid stay so. Cost: proportional to the number of frames, as
-    /// the table of shadows is built anew: 30 to 50 ns a frame on a busy machine.
+    /// Changes the memory size to `frames` pages. Pages and most shadows stay. A caller that shrinks memory evicts the
+    /// excess. Frame numbers stay valid. Cost: proportional to the number of frames, because the shadow table is
+    /// rebuilt: 30 to 50 ns a frame on a busy machine.
     pub fn resize(&mut self, frames: PageCount) {
         let count = frame_count(frames);
         self.millpond.resized(self.memory, frames);
@@ -180,12 +180,12 @@ impl Lru {
         self.workingset.resize(count);
     }
 
-    /// Pages are replaced by another rule from now on. They stay in memory and keep their lists, as do shadows; what the
-    /// old rule had learnt is forgotten, unless the new one is the same. Cost: constant, but for the pages in their window that
-    /// a rule without one takes over (at most 10 % of memory).
+    /// Switches to another replacement rule. Pages stay in memory on their lists, and shadows stay. What the old rule
+    /// had learned is lost, unless the new rule is the same. Cost: constant, except that a rule without a window has to
+    /// take over the pages in their window (at most 10 % of memory).
     ///
     /// # Panics
-    /// If a number of `replacement` is out of range ([`Replacement::check`] tells before).
+    /// If a number in `replacement` is out of range. [`Replacement::check`] tests that.
     pub fn set_replacement(&mut self, replacement: Replacement) {
         assert_in_range(&replacement);
         if replacement == self.replacement {
@@ -204,19 +204,19 @@ impl Lru {
         self.cost = Cost::default();
     }
 
-    /// The present rule.
+    /// The current rule.
     pub fn replacement(&self) -> &Replacement {
         &self.replacement
     }
 
-    /// Several pages are about to be given to [`Lru::refault`] or [`Lru::evicted`]: fetches what that will look at, for
-    /// all of them at a time. Changes nothing but how long it takes.
+    /// Prefetches, for all `keys` at once, what [`Lru::refault`] or [`Lru::evicted`] will look up. Only a speed-up: it
+    /// changes no result.
     pub fn fetch(&self, keys: impl Iterator<Item = PageKey>) {
         self.workingset.fetch(keys);
     }
 
-    /// A page is missing: takes its shadow. To be called before room is made for the page, once, and the answer goes
-    /// to [`Lru::insert`]. One or two lookups in the table of shadows.
+    /// Takes the shadow of a missing page. Call it once, before making room for the page, and pass the result to
+    /// [`Lru::insert`]. One or two lookups in the shadow table.
     pub fn refault(&mut self, key: PageKey) -> Refault {
         let Some(distance) = self.workingset.take(key) else {
             return Refault::NEW;
@@ -237,11 +237,11 @@ impl Lru {
         }
     }
 
-    /// The page `key` comes into memory. `first_use`: it is brought in by the read or write that touches it, not ahead of it;
-    /// that use must not be in the frame's word, where uses are counted from here on.
+    /// Page `key` enters memory. `first_use`: the read or write that touches it brings it in, as opposed to read-ahead.
+    /// That use must not be in the frame's word, which counts only later uses.
     ///
     /// # Panics
-    /// If the frame already holds a page, or is not one of this cache.
+    /// If the frame already holds a page, or is not in this cache.
     pub fn insert(
         &mut self,
         frame: FrameNo,
@@ -258,19 +258,19 @@ impl Lru {
         }
     }
 
-    /// A file has this number from now on. Makes room for what is remembered of files.
+    /// A file takes this number. Allocates what is remembered about files.
     pub fn opened(&mut self, file: FileId) {
         self.refault_rates.opened(file);
     }
 
-    /// The file is no more, and its number may be another's.
+    /// The file is closed. Another file may take its number.
     pub fn closed(&mut self, file: FileId) {
         self.refault_rates.closed(file);
     }
 
-    /// How many pages a pass at `priority` may look at for victims: the caller repeats [`Lru::isolate`] until
-    /// `scanned` adds up to this, then takes the next lower priority, down to 0. Linux counts inactive pages; Millpond,
-    /// whose inactive list may be short, all.
+    /// How many pages a pass at `priority` may scan for victims. The caller repeats [`Lru::isolate`] until `scanned`
+    /// adds up to this, then takes the next lower priority, down to 0. Linux counts inactive pages. Millpond, whose
+    /// inactive list may be short, counts all pages.
     pub fn quota(&self, priority: u32) -> PageCount {
         PageCount(match self.replacement {
             Replacement::Linux(_) => offered(self.inactive().0, priority),
@@ -278,13 +278,13 @@ impl Lru {
         })
     }
 
-    /// One batch of a scan. Looks at no more than `batch` pages of a list, nor more than its quota, and takes
-    /// those that may go off their list, isolated: they are appended to `victims`, in the order in which they should
-    /// go, and each must be given back through [`Lru::evicted`], [`Lru::put_back`] or [`Lru::remove`]. Pages that were
-    /// used move where they belong. `victims` needs room for `batch` more, or it allocates.
+    /// Scans one batch: at most `batch` pages of a list, and no more than its quota. Victims are taken off their list
+    /// (isolated) and appended to `victims` in eviction order. The caller must give back each one through
+    /// [`Lru::evicted`], [`Lru::put_back`] or [`Lru::remove`]. Used pages move to where they belong. Without spare
+    /// capacity for `batch` entries `victims` allocates.
     ///
-    /// A batch with no victim is no failure: it has moved something, unless all of `scanned` and `refilled` is zero;
-    /// then only a lower priority helps, and at priority 0 there is nothing left on any list.
+    /// A batch without victims is not a failure: it has moved something unless both `scanned` and `refilled` are zero.
+    /// In that case only a lower priority helps, and at priority 0 no list has a page left.
     pub fn isolate(
         &mut self,
         priority: u32,
@@ -323,7 +323,7 @@ impl Lru {
         }
     }
 
-    /// An isolated page has left memory: `key` leaves its shadow, unless it would have to push out a younger one.
+    /// An isolated page has left memory. `key` leaves a shadow, unless that would displace a younger one.
     ///
     /// # Panics
     /// If the page is not isolated.
@@ -341,7 +341,7 @@ impl Lru {
         self.refault_rates.evicted(key.file(), self.memory);
     }
 
-    /// A page was truncated, discarded or given up, from any list or while isolated. It leaves no shadow.
+    /// A page was truncated, discarded or given up, while on any list or isolated. It leaves no shadow.
     ///
     /// # Panics
     /// If the frame holds no page.
@@ -349,9 +349,10 @@ impl Lru {
         self.pages.forget(frame);
     }
 
-    /// The write of a page that was to go when it is clean has ended: it becomes the next victim, also from the active
-    /// list, where the scan put it so as not to meet it again meanwhile (Linux 7.0, `folio_rotate_reclaimable` and the
-    /// activation in `shrink_folio_list`). Answers whether it was moved; it is not while isolated.
+    /// The write of a page to be evicted once clean has ended: the page becomes the next victim. It may be on the
+    /// active list, where the scan put it to avoid meeting it again in the meantime (Linux 7.0,
+    /// `folio_rotate_reclaimable` and the activation in `shrink_folio_list`). Returns whether it moved; an isolated
+    /// page does not.
     pub fn rotate_to_cold(&mut self, frame: FrameNo) -> bool {
         match self.pages.list_of(frame) {
             Some(list) => {
@@ -363,8 +364,8 @@ impl Lru {
         }
     }
 
-    /// A hit, told at once. Only for Linux with [`Promotion::Immediate`], in the simulator; by any other rule hits are
-    /// harvested by the scan and this does nothing.
+    /// Reports a hit immediately. Only for Linux with [`Promotion::Immediate`], in the simulator. Under any other rule
+    /// the scan collects hits, and this does nothing.
     pub fn mark_accessed(&mut self, frame: FrameNo) {
         if let Replacement::Linux(options) = self.replacement
             && options.promotion == Promotion::Immediate
@@ -378,7 +379,7 @@ impl Lru {
         PageCount(self.pages.len(List::Active))
     }
 
-    /// Pages on the inactive list, those in their window included.
+    /// Pages on the inactive list, including those in their window.
     pub fn inactive(&self) -> PageCount {
         PageCount(
             [List::Inactive, List::Window, List::NoReuse]
@@ -398,7 +399,7 @@ impl Lru {
         PageCount(self.workingset.len())
     }
 
-    /// How long Millpond's rule wants the inactive list to be at present; `None` by another rule.
+    /// The target length of the inactive list under Millpond's rule; `None` under any other.
     pub fn inactive_target(&self) -> Option<PageCount> {
         match self.replacement {
             Replacement::Linux(_) => None,
@@ -406,36 +407,36 @@ impl Lru {
         }
     }
 
-    /// The list that holds `frame`; `None` if it is isolated or holds no page.
+    /// The list holding `frame`; `None` if it is isolated or holds no page.
     pub fn list_of(&self, frame: FrameNo) -> Option<List> {
         self.pages.list_of(frame)
     }
 
-    /// The pages of a list, the next victim first.
+    /// The pages of a list, next victim first.
     pub fn iter_from_cold(&self, list: List) -> impl Iterator<Item = FrameNo> + '_ {
         self.pages.iter_from_cold(list)
     }
 
-    /// Counters since the cache was made.
+    /// Counters since the cache was created.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Bytes that lists, pages' memory and shadows take.
+    /// Bytes used by lists, per-page memory and shadows.
     pub fn metadata_bytes(&self) -> u64 {
         self.pages.metadata_bytes() + self.workingset.metadata_bytes()
     }
 
-    /// From now on no page enters the active list by bimodal insertion, so that pages leave in the order in which they came.
+    /// Turns off bimodal insertion, so that pages leave in the order in which they came.
     #[cfg(test)]
     pub(crate) fn admit_none(&mut self) {
         self.millpond.share = 0;
     }
 
-    /// Re-derives all counters and checks every list and shadow. Cost: proportional to memory.
+    /// Recomputes all counters and checks every list and shadow. Cost: proportional to memory.
     ///
     /// # Panics
-    /// If something does not agree.
+    /// If anything is inconsistent.
     pub fn validate(&self) {
         self.pages.validate();
         self.workingset.validate();
@@ -448,7 +449,7 @@ impl Lru {
     }
 }
 
-/// What a pass at `priority` may look at of a list of `len` pages.
+/// The number of pages that a pass at `priority` may scan on a list of `len` pages.
 #[inline]
 fn offered(len: u64, priority: u32) -> u64 {
     debug_assert!(

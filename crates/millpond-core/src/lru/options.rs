@@ -1,7 +1,7 @@
-//! Which rule replaces pages, and its numbers.
+//! The replacement rules and their parameters.
 //!
-//! A closed set: what Linux did, by version, and Millpond's own. Every field says its unit, default, range
-//! and source. [`Replacement::check`] names the field, the value and the range when one is out of it.
+//! A closed set: Linux's rule by version, and Millpond's own. Every field states its unit, default, range and source.
+//! [`Replacement::check`] names the first field out of range, with its value and range.
 
 use crate::range::{self, Number, Number::Share, OutOfRange, Row, count, percent};
 use crate::units::{Bytes, PageSize, Ratio};
@@ -9,10 +9,10 @@ use crate::units::{Bytes, PageSize, Ratio};
 /// How pages are chosen for eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replacement {
-    /// Two lists as Linux keeps them.
+    /// Two lists, as in Linux.
     Linux(LinuxOptions),
-    /// Two lists with a correlated-reference window, an inactive list whose length adapts, and admission to the
-    /// active list by a probe of its cold end. The default.
+    /// Two lists with a correlated-reference window, an inactive list of adaptive length, and admission to the active
+    /// list by a probe of its cold end. The default.
     Millpond(MillpondOptions),
 }
 
@@ -23,10 +23,10 @@ impl Default for Replacement {
 }
 
 impl Replacement {
-    /// Whether every number is in its range.
+    /// Checks that every number is in range.
     ///
     /// # Errors
-    /// [`OutOfRange`] names the first option that is not; correct it and try again.
+    /// [`OutOfRange`] for the first option out of range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         match self {
             Replacement::Linux(_) => Ok(()),
@@ -36,21 +36,20 @@ impl Replacement {
     }
 }
 
-/// Linux's rule, in its versions.
+/// Linux's rule, in several versions.
 ///
-/// The default is what Kim 2020 built on, Linux 5.5.
+/// The default is the version that Kim 2020 built on, Linux 5.5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinuxOptions {
     /// When a second use moves a page to the active list. Default [`Promotion::Lazy`].
     pub promotion: Promotion,
-    /// How long the active list may be for a given inactive one. Default [`InactiveRatio::SquareRoot`] with
-    /// pages of 4 KiB.
+    /// How long the active list may be relative to the inactive one. Default [`InactiveRatio::SquareRoot`] with 4 KiB
+    /// pages.
     pub inactive_ratio: InactiveRatio,
-    /// How a refault soon after the eviction is recognised. Default [`Detection::Linux4_19`].
+    /// How a refault soon after eviction is recognized. Default [`Detection::Linux4_19`].
     pub detection: Detection,
-    /// Whether a page that was recognised lets the next batch of the scan shorten the active list even if its ratio
-    /// is satisfied (the comparison of refault counters in `inactive_list_is_low`, later `may_deactivate`). Default
-    /// true.
+    /// Whether an activation by refault lets the next scan batch shrink the active list even if the ratio is satisfied
+    /// (the comparison of refault counters in `inactive_list_is_low`, later `may_deactivate`). Default true.
     pub refaults_deactivate: bool,
 }
 
@@ -68,66 +67,66 @@ impl Default for LinuxOptions {
 /// When a second use of an inactive page moves it to the active list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Promotion {
-    /// When the scan meets the page: hits only leave a count, so they touch no list and take no lock.
+    /// When the scan meets the page. Hits only leave a count, so they touch no list and take no lock.
     Lazy,
-    /// At once, as `mark_page_accessed` does: the driver calls [`super::Lru::mark_accessed`] at every hit. The
-    /// list then moves, and the age of evicted pages advances, at the moment of the hit.
+    /// Immediately, as in `mark_page_accessed`: the driver calls [`super::Lru::mark_accessed`] on every hit, which
+    /// moves the page and advances the age of evicted pages.
     Immediate,
 }
 
-/// The longest active list for a given inactive one: it is shortened while `inactive * ratio < active`.
+/// The longest active list for a given inactive one. It is shrunk while `inactive * ratio < active`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InactiveRatio {
-    /// Ratio 1 whatever the size: file pages up to about Linux 4.6.
+    /// Ratio 1 at any size: file pages up to about Linux 4.6.
     Equal,
-    /// Ratio `isqrt(10 * GiB)` of inactive and active together, 1 below 1 GiB: since about Linux 4.7
-    /// (`inactive_is_low`). Needs the page size to know what a GiB is.
+    /// Ratio `isqrt(10 * GiB)` for the two lists together, 1 below 1 GiB: since about Linux 4.7 (`inactive_is_low`).
+    /// Needs the page size to convert pages to GiB.
     SquareRoot(PageSize),
 }
 
-/// How a refault that is too soon is recognised by the shadow that the page left.
+/// How the shadow of an evicted page shows that its refault came too soon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Detection {
-    /// Not at all: Linux before 3.15, and so Gorman 2011.
+    /// Not at all: Linux before 3.15, and hence Gorman 2011.
     Off,
-    /// Linux 4.19 to 5.5 (`workingset_eviction`): the shadow keeps the age after its own eviction was counted;
-    /// a page is activated if its distance is at most the active list's length.
+    /// Linux 4.19 to 5.5 (`workingset_eviction`): the shadow holds the age after its own eviction was counted. A page
+    /// is activated if its distance is at most the length of the active list.
     Linux4_19,
-    /// Linux 5.9 and later: the shadow keeps the age before its own eviction was counted, so that distances are
-    /// one longer; the length compared with also counts lists of anonymous pages, where there are any.
+    /// Linux 5.9 and later: the shadow holds the age before its own eviction was counted, so distances are one longer.
+    /// The length they are compared with also counts lists of anonymous pages, if there are any.
     Linux5_9,
 }
 
-/// Millpond's own rule. The defaults were measured: see `docs/decisions/0002-replacement.md`.
+/// Millpond's rule. The defaults were measured; see `docs/decisions/0002-replacement.md`.
 ///
-/// Shares are of the memory that the cache has at the moment.
+/// Shares are of the cache's current memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MillpondOptions {
-    /// The correlated-reference window (LRU-K, 2Q), in insertions, as a share of memory: all uses of a new page within it
-    /// count as the one that brought it in. A burst of touches says nothing about reuse. Default 1 %; 0 to 10 %.
+    /// Correlated-reference window (LRU-K, 2Q), counted in insertions, as a share of memory. All uses of a new page
+    /// within it count as one, so a burst of touches is not taken for reuse. Default 1 %; 0 to 10 %.
     pub window: Ratio,
-    /// Length of the inactive list that is aimed at first, per mille of memory. Default 100; 0 to 1000.
+    /// Initial target length of the inactive list, per mille of memory. Default 100; 0 to 1000.
     pub inactive_start_per_mille: u32,
-    /// A refault is a ghost hit, which moves the aim, if no more than this share of memory was evicted of its class (never
-    /// active, or once active) in between: a little longer list of that class would have kept it. Default 5 %;
-    /// 0 to 100 %.
+    /// A refault is a ghost hit, which moves the target, if no more than this share of memory was evicted in between
+    /// from the page's class (never active, or once active). A slightly longer list of that class would have kept the
+    /// page. Default 5 %; 0 to 100 %.
     pub ghost_window: Ratio,
-    /// The most that an active page's usage count can be (as PostgreSQL's `usage_count`, and GCLOCK's); each is worth a lap.
-    /// Default 3; 1 to 3, what a frame's word counts.
+    /// Maximum usage count of an active page (as PostgreSQL's `usage_count`, and GCLOCK's). Each count is worth one
+    /// lap. Default 3; 1 to 3, the most a frame's word can count.
     pub usage_count_max: u8,
-    /// The same of a page of a region, whose accessed bit shows one use a lap at most. Default 8; 1 to 15.
+    /// The same for a page of a region, whose accessed bit shows at most one use per lap. Default 8; 1 to 15.
     pub region_usage_count_max: u8,
-    /// How much an accessed bit adds to that usage count. Default 4; 1 to 15.
+    /// How much a set accessed bit adds to that usage count. Default 4; 1 to 15.
     pub accessed_bit_weight: u8,
-    /// From this usage count on a scan skips an active page of a region: a lap costs it one, and its accessed bit is not
-    /// sampled. Default 5; 1 to 16, and more than `region_usage_count_max` is never.
+    /// At or above this usage count a scan skips an active page of a region: the lap costs one count, and the accessed
+    /// bit is not sampled. A value above `region_usage_count_max` disables skipping. Default 5; 1 to 16.
     pub skip_scan_threshold: u8,
-    /// The admission probe: how many pages at the cold end of the active list a refaulted page looks at. It takes the place
-    /// of the first whose usage count is 0; that of the others goes down by one. Default 2 pages; 1 to 32.
+    /// Admission probe: the number of pages that a refaulted page checks at the cold end of the active list. It
+    /// replaces the first one with usage count 0; each of the others loses one count. Default 2 pages; 1 to 32.
     pub probe_pages: u32,
-    /// Scan balance by refault cost (as Linux' `lru_note_cost`): of files' pages and regions' pages in one memory, those whose
-    /// reads take longer are favoured. So many of 1000 would-be victims are kept for another lap, at most. Default 875; 0 (the
-    /// cost of reads does not matter) to 950.
+    /// Scan balance by refault cost (as Linux's `lru_note_cost`): of file pages and region pages in one memory, the
+    /// kind that takes longer to read is favored. At most this many of 1000 would-be victims get another lap. Default
+    /// 875; 0 (ignore the cost of reads) to 950.
     pub scan_balance_max_per_mille: u32,
 }
 

@@ -1,25 +1,26 @@
-//! The settings of a goal for read latency.
+//! The settings of a read latency goal.
 
 use crate::units::{Bytes, Nanos};
 
 /// The settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GoalOptions {
-    /// What 99 of 100 reads should not exceed while writers are at work. Default 2 ms, `blk-wbt`'s target for devices that
-    /// don't rotate: the writers of a fast virtual disk were no slower than with 4 ms, and with 4 ms the reader took half
-    /// as long again. The engine measures the device and takes up to 60 ms for one that rotates. Where reads take more than
-    /// a third of it even while nothing is written, the goal in force is three times what they take.
+    /// Target p99 read latency while writing. Default 2 ms, `blk-wbt`'s target for devices that don't rotate. On a fast
+    /// virtual disk, writers were no faster with 4 ms, but reads took half as long again. The engine measures the
+    /// device and raises the goal up to 60 ms for one that rotates. If reads take more than a third of the goal even
+    /// while nothing is written, the goal in force is three times what they take.
     pub read_latency: Nanos,
-    /// The most bytes of writes that may be in transit: without a reader what the device drains within the goal, but no more
-    /// than this. Default 8 MiB.
+    /// The most bytes of writes that may be in transit. Without a reader the limit is what the device drains within the
+    /// goal, capped at this. Default 8 MiB.
     pub in_transit_max: Bytes,
-    /// The least that may be in transit, so that writers always progress. Default 64 KiB.
+    /// The least bytes that may be in transit, so that writers always make progress. Default 64 KiB.
     pub in_transit_min: Bytes,
-    /// Where reads and writes have time slices: the writers' part of the time in percent, while a caller waits for them (a
-    /// sync, reclaim, a blocked dirtier). Default 80. Several waiting reads are all served before the writers go on, so
-    /// the writers get less then: about half of the time beside four readers, and never less than a quarter.
+    /// Where reads and writes have time slices: the writers' share of the time in percent, while a caller waits for
+    /// writes (a sync, reclaim, a blocked dirtier). All waiting reads are served before the writers continue, so beside
+    /// several readers the writers get less: about half of the time beside four readers, and never less than a quarter.
+    /// Default 80.
     pub share_waited: u32,
-    /// The same while no caller waits for them. Default 50.
+    /// The same while no caller waits for writes. Default 50.
     pub share_background: u32,
 }
 
