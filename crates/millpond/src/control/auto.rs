@@ -137,13 +137,17 @@ pub(crate) fn first(range: MemoryRange, places: &[MemoryGroup]) -> Bytes {
     }
 }
 
-/// When to look again: before others, who may take as much as is likely at the most, have taken half of the margin.
-pub(crate) fn look_after(places: &[MemoryGroup], leaving: Bytes) -> Duration {
+/// When to look again: before others, who may take as much as is likely at the most, have taken half of the margin; and when
+/// the next step up may be due.
+pub(crate) fn look_after(places: &[MemoryGroup], leaving: Bytes, last: Last, now: Instant) -> Duration {
+    let step = last.raised.map(|at| STEP_EVERY.0.saturating_sub(now.since(at).0));
+    let step = step.filter(|&step| step > 0).map(Duration::from_nanos);
     let least = places.iter().map(|place| {
         let left = place.free(leaving).0.saturating_sub(place.margin() / 2);
         Duration::from_millis(left / (TAKEN_A_SECOND / 1_000))
     });
-    least.min().unwrap_or(LOOK_MAX).clamp(LOOK_MIN, LOOK_MAX)
+    let soonest = least.chain(step).min().unwrap_or(LOOK_MAX);
+    soonest.clamp(LOOK_MIN, LOOK_MAX)
 }
 
 /// The next budget. Asked once a second or more often.

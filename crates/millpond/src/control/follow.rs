@@ -211,7 +211,7 @@ impl Cache {
         }
         let next = auto::next(range, pool, &places, looks.last, now);
         looks.last = next.last;
-        let later = auto::look_after(&places, pool.leaving);
+        let later = auto::look_after(&places, pool.leaving, looks.last, now);
         let mut why = next.why;
         let mut change = None;
         if next.budget != budget.memory {

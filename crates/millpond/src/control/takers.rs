@@ -1,9 +1,13 @@
 //! What others take of each place in a second, while `memory=auto`: the margin has to last until the budget is lowered.
 //!
 //! ```text
-//!   held there, look by look ── less what the cache took or gave back itself ──► what others hold
-//!   the most that it grew in any half second ──► taken a second; halved each 10 s without more
+//!   held there, look by look ── less what the cache took itself ──► what others hold, until the cache gives some back
+//!   the most that it rose in any half second ──► taken a second; halved each 10 s without more
 //! ```
+//!
+//! What the cache gives back is not added to what others took: the kernel may count it for long (a huge page, until the last
+//! of it has left, or the limit is reached), and what is not seen to fall would be a rise by others, which lowers the budget,
+//! which gives back more. So others are seen by rises alone, between two times that the cache gives back.
 //!
 //! A mild neighbour, 80 MiB a second up to 176, had a cache killed in a group of 512 MiB: the margin was 64.
 
@@ -25,7 +29,7 @@ struct Seen {
     held: u64,
     /// What the budget has grown by and that was not seen to be taken: at once, or as it is filled.
     own_to_come: u64,
-    /// What others hold, from any beginning.
+    /// What others hold, from any beginning; less what the cache has given back.
     others: VecDeque<(Instant, i64)>,
     taken: u64,
     since: Instant,
@@ -64,9 +68,9 @@ impl Takers {
 
 impl Seen {
     fn look(&mut self, held: u64, (before, own): (u64, u64), now: Instant) -> Bytes {
-        self.own_to_come = (self.own_to_come + own.saturating_sub(before)).min(own);
-        let given_back = before.saturating_sub(own) as i64;
-        let grown = held as i64 - self.held as i64 + given_back;
+        // What leaves is first what was never filled.
+        self.own_to_come = (self.own_to_come + own).saturating_sub(before).min(own);
+        let grown = held as i64 - self.held as i64;
         let took = grown.clamp(0, self.own_to_come as i64);
         self.own_to_come -= took as u64;
         self.held = held;
@@ -136,7 +140,13 @@ mod tests {
         assert_eq!(look(&mut takers, pool(140), 230, 2), 0, "it is filled");
         assert_eq!(look(&mut takers, pool(140), 240, 3), 0);
         assert_eq!(look(&mut takers, pool(140), 245, 4), 10, "by others");
-        // It has given back 40, of which others took ten at once.
-        assert_eq!(look(&mut takers, pool(100), 215, 5), 30);
+        // It has given back 40: the kernel counts it until later.
+        assert_eq!(look(&mut takers, pool(100), 245, 5), 10);
+        assert_eq!(look(&mut takers, pool(100), 205, 6), 10);
+        assert_eq!(look(&mut takers, pool(100), 215, 7), 20, "by others, since");
+        // A step up that was taken back before it was filled.
+        look(&mut takers, pool(140), 215, 8);
+        look(&mut takers, pool(100), 215, 9);
+        assert_eq!(look(&mut takers, pool(100), 235, 10), 60);
     }
 }

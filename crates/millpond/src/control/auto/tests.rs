@@ -1,6 +1,7 @@
 //! The smallest example of each part of the rule, in MiB and seconds.
 
 use super::*;
+use crate::control::takers::Takers;
 use proptest::prelude::*;
 
 const RANGE: MemoryRange = MemoryRange {
@@ -97,9 +98,78 @@ fn what_others_take_in_a_second_is_kept_free_beside_the_margin_up_to_half_of_the
 
 #[test]
 fn the_next_look_comes_before_others_can_have_taken_half_of_the_margin() {
-    let after = |free| look_after(&[group(free, 0)], Bytes(0)).as_millis();
+    let none = Last::default();
+    let after = |free| look_after(&[group(free, 0)], Bytes(0), none, at(1)).as_millis();
     assert_eq!([0, 64, 128, 320, 900].map(after), [50, 50, 125, 500, 1000]);
-    assert_eq!(look_after(&[], Bytes(0)), LOOK_MAX);
+    assert_eq!(look_after(&[], Bytes(0), none, at(1)), LOOK_MAX);
+}
+
+/// Looks every 900 ms made it a step each 1.8 s.
+#[test]
+fn the_next_look_is_when_the_next_step_up_is_due() {
+    let raised = Last {
+        raised: Some(at(1)),
+        ..Last::default()
+    };
+    let after = |ms: u64| look_after(&[group(900, 0)], Bytes(0), raised, Instant(ms * 1_000_000)).as_millis();
+    assert_eq!([1_000, 1_300, 1_990, 2_000].map(after), [1_000, 700, 50, 1_000]);
+}
+
+/// A cache in a group of 512 MiB, and others that take 80 MiB a second up to 176, hold them for a minute, and go. What the
+/// cache gives back is counted as held for so many more looks of 50 ms: huge pages, of which not all has left. The lowest
+/// budget, and the last one of that minute and of 80 s after, in MiB.
+fn beside_a_mild_neighbour(counted_later: usize) -> [u64; 3] {
+    let range = MemoryRange {
+        min: Bytes::from_mib(8),
+        max: Bytes::from_mib(512),
+    };
+    let mut takers = Takers::default();
+    let (mut budget, mut last) = (Bytes::from_mib(440), Last::default());
+    let mut budgets = vec![budget; counted_later + 1];
+    let (mut lowest, mut beside) = (budget, budget);
+    for look in 0..(10 + 60 + 80) * 20 {
+        let others = match look {
+            ..1_400 => (look * 4).min(176),
+            _ => 0,
+        };
+        let counted = budgets[budgets.len() - 1 - counted_later..].iter().max();
+        let mut places = [MemoryGroup {
+            limit: Bytes::from_mib(512),
+            held: Bytes(counted.map_or(0, |counted| counted.0) + Bytes::from_mib(others).0),
+            ..group(0, 0)
+        }];
+        let is_full = true;
+        let pool = Pool {
+            budget,
+            leaving: Bytes(0),
+            is_full,
+        };
+        let now = Instant(1_000_000_000 + look * 50_000_000);
+        takers.look(&mut places, pool, now);
+        let next = next(range, pool, &places, last, now);
+        (budget, last) = (next.budget, next.last);
+        budgets.push(budget);
+        lowest = lowest.min(budget);
+        if look == 1_399 {
+            beside = budget;
+        }
+    }
+    [lowest, beside, budget].map(|budget| budget.0 >> 20)
+}
+
+/// What was given back and still counted was taken for what others took: the budget went down to its minimum.
+#[test]
+fn what_is_on_its_way_out_is_not_what_others_take_and_the_budget_comes_back_in_80_s() {
+    for counted_later in 0..4 {
+        let [lowest, beside, after] = beside_a_mild_neighbour(counted_later);
+        let told = format!("{counted_later}: {lowest}, {beside}, {after}");
+        // 512 less 176 and the margin of 64 and 80. What is counted later may be asked for twice: half of the margin.
+        let asked_twice = if counted_later == 0 { 0 } else { 72 };
+        assert!(lowest >= 192 - asked_twice, "{told}");
+        // But for a step of 8; what they took in a second is forgotten by then.
+        assert!(beside >= 512 - 176 - 64 - 8, "{told}");
+        assert!(after >= 440 - 8, "{told}");
+    }
 }
 
 #[test]
