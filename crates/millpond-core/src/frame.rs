@@ -1,58 +1,58 @@
-//! What the core may ask of the world's frames.
+//! What the core may ask about the driver's frames.
 //!
-//! A hit never enters the core: it pins a page and sets a referenced bit in an atomic word that belongs
-//! to the driver. The core learns of it when its scan asks, as a kernel's reclaim reads accessed bits.
+//! A hit never enters the core: it pins a page and sets a referenced bit in an atomic word that belongs to the driver.
+//! The core learns of it when its scan asks, as a kernel's reclaim reads accessed bits.
 
 use crate::units::{FrameNo, PageKey};
 use alloc::vec::Vec;
 
-/// The most accesses that a frame's word counts between two looks of the scan.
+/// The most accesses that a frame's word counts between two visits of the scan.
 pub const ACCESSES_MAX: u8 = 3;
 
-/// The frames of the world that drives the core: the engine's atomic words, or the simulator's arrays.
+/// The frames of the driver: the engine's atomic words, or the simulator's arrays.
 ///
-/// Every call happens inside a step of the core, under whatever excludes other steps; hits go on beside it.
+/// Every call happens inside a step of the core, under whatever excludes other steps. Hits continue concurrently.
 pub trait FrameTable {
-    /// The page that `frame` holds. Asked only of frames that the core has granted; in the very step that grants it, before
-    /// the world knows, whatever it held before, or [`PageKey::NONE`], is an answer.
+    /// The page in `frame`. Asked only for frames that the core has granted. During the step that grants a frame the
+    /// driver does not know of it yet; it may then return the frame's previous page, or [`PageKey::NONE`].
     fn key(&self, frame: FrameNo) -> PageKey;
 
-    /// The frame that holds the page (being read counts), if any does.
+    /// The frame that holds the page, if any. A page being read counts.
     fn lookup(&self, key: PageKey) -> Option<FrameNo>;
 
-    /// How often the page was used since this was asked last: 0 to [`ACCESSES_MAX`], saturating. Clears the count, as a
-    /// kernel's `folio_referenced` clears accessed bits. 0 of a frame that was granted in the present step and is not in
-    /// the table yet.
+    /// How often the page was used since the last call: 0 to [`ACCESSES_MAX`], saturating. Clears the count, as a
+    /// kernel's `folio_referenced` clears accessed bits. Returns 0 for a frame that was granted in the current step and
+    /// is not in the table yet.
     fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8;
 
-    /// Whether a use of the page would have been counted since its count was cleared last. Not so of a page that is mapped
-    /// in its region, where a use leaves no trace; clearing its count moves it out.
+    /// Whether uses of the page have been counted since its count was last cleared. False for a page mapped in its
+    /// region, where a use leaves no trace; clearing its count unmaps it.
     fn tracks_accesses(&self, _frame: FrameNo) -> bool {
         true
     }
 
-    /// Takes pages out of the table, except those that are pinned, locked or changed since the core last
-    /// heard of them; those it removes from `frames`. What is left in `frames`, in the same order, can no
-    /// longer be found by anybody.
+    /// Removes pages from the table, except those that are pinned, locked, or changed since the core last heard of
+    /// them, which it drops from `frames`. The pages left in `frames`, in the same order, can no longer be found by any
+    /// caller.
     fn evict(&mut self, frames: &mut Vec<FrameNo>);
 
-    /// Clears the page's dirty mark and sets its writeback mark, so that its content may go to the device and
-    /// a later change is a new clean-to-dirty edge; or leaves it as it is and says when to ask again.
+    /// Clears the page's dirty mark and sets its writeback mark, so that its content may go to the device and a later
+    /// change is a new clean-to-dirty transition. Otherwise leaves the page alone and says when to ask again.
     fn begin_write(&mut self, frame: FrameNo) -> BeginWrite;
 }
 
-/// What became of a page that was to be written.
+/// The result of [`FrameTable::begin_write`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BeginWrite {
     /// Its write has begun.
     Begun,
-    /// It is being changed at this moment, and no event says when that is over: ask again later.
+    /// The page is being changed, and no event reports the end of that. Ask again later.
     Busy,
-    /// The same of so many pages of the file from this one on, whichever of them are in memory.
+    /// The same for this many pages of the file from this one on, whichever of them are in memory.
     BusyRun(u64),
-    /// Its content is not needed: it is out of the table, and the frame is the core's.
+    /// The content is not needed. The page is out of the table, and the frame belongs to the core.
     Useless,
-    /// It may not be written yet. The driver says when, by [`Event::Released`](crate::event::Event::Released); until then
-    /// the core does not ask.
+    /// The page may not be written yet. The driver reports the end of that by
+    /// [`Event::Released`](crate::event::Event::Released); until then the core does not ask.
     LogBlocked,
 }

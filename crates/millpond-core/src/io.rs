@@ -1,4 +1,4 @@
-//! A transfer: its name, why it is made, how it can fail; and those between their start and their end.
+//! Transfers: their names, reasons and errors, and those in progress.
 
 use crate::units::{DeviceNo, FileId, FrameNo, Instant, PageIndex};
 use alloc::vec::Vec;
@@ -7,19 +7,19 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IoId(pub u32);
 
-/// Why the device refused, as an operating system's error number.
+/// The device's error, as an operating system error number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct IoError(pub i32);
 
-/// Why a transfer is made. Every request carries one, through engine, simulator, statistics and reports.
+/// Why a transfer is made. Every request carries its reason through engine, simulator, statistics and reports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Reason {
     /// A caller waits for the page.
     Fault,
-    /// A sequential reader is expected to want the page soon, or a user said so.
+    /// A sequential reader is expected to need the page soon, or a user advised so.
     ReadAhead,
-    /// The page has been dirty for long, or many are.
+    /// The page has been dirty for long, or many pages are dirty.
     Background,
     /// A dirtier waits for pages to become clean.
     DirtierBlocked,
@@ -27,14 +27,14 @@ pub enum Reason {
     Reclaim,
     /// A caller waits for the page to be durable.
     Sync,
-    /// A page of anonymous memory leaves for the swap file.
+    /// A page of anonymous memory is written to the swap file.
     Swap,
 }
 
 impl Reason {
-    /// How many there are.
+    /// The number of reasons.
     pub const COUNT: usize = 7;
-    /// All of them, in order.
+    /// All reasons, in order.
     pub const ALL: [Reason; Reason::COUNT] = [
         Reason::Fault,
         Reason::ReadAhead,

@@ -1,15 +1,15 @@
-//! The range of each option: a row of a table, which checks, messages and the settings of a running cache read.
+//! The range of each option: rows of a table used by checks, messages and the settings of a running cache.
 //!
 //! ```text
-//!   Row { "admission.low", 0 to what admission.high is }  ──► check: is the value in it?
-//!                                                         ──► allowed: what may be said of it without a value
+//!   Row { "admission.low", 0 to what admission.high is }  ──► check: is the value in range?
+//!                                                         ──► allowed: the range, without a value
 //! ```
 
 use crate::units::{Bytes, Nanos, Ratio};
 use core::cmp::Ordering;
 use core::fmt;
 
-/// What an option has.
+/// The value of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
     /// A number.
@@ -30,7 +30,7 @@ impl Number {
         }
     }
 
-    /// `None` of two of different kinds, and of a share of nothing.
+    /// `None` for numbers of different kinds, and for a share of nothing.
     fn compare(self, other: Number) -> Option<Ordering> {
         Some(match (self, other) {
             (Number::Count(a), Number::Count(b)) => a.cmp(&b),
@@ -62,39 +62,39 @@ impl fmt::Display for Number {
 /// An end of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// Always the same.
+    /// A constant.
     Is(Number),
-    /// The size of a page.
+    /// The page size.
     Page,
-    /// What another option of the table has.
+    /// The value of another option in the table.
     Option(&'static str),
 }
 
-/// What an option may have.
+/// What an option may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
-    /// The least.
+    /// The minimum.
     pub min: Limit,
-    /// The most.
+    /// The maximum.
     pub max: Limit,
-    /// What zero means, if it means something of its own: it is allowed then, whatever the least is.
+    /// What zero means, if it has a meaning of its own. Zero is then allowed whatever the minimum.
     pub zero: Option<&'static str>,
-    /// Of what it is a share, where that is not plain.
+    /// The whole that a share refers to, where that is not obvious.
     pub share_of: Option<&'static str>,
 }
 
-/// The range of one option, or of one of its kinds.
+/// The range of one option, or of one kind of value of that option.
 pub struct Row<T> {
-    /// The option: `dirty.hard`.
+    /// The option's name, such as `dirty.hard`.
     pub name: &'static str,
-    /// What it has in the options, if the form that is chosen has it, and of this kind.
+    /// Reads its value, if the chosen form has the option and the value is of this kind.
     get: fn(&T) -> Option<Number>,
-    /// What it may have.
+    /// What it may be.
     pub allowed: Allowed,
 }
 
 impl<T> Row<T> {
-    /// From `min` to `max`.
+    /// Creates a row with the range `min` to `max`.
     pub(crate) const fn new(
         name: &'static str,
         min: Limit,
@@ -110,49 +110,49 @@ impl<T> Row<T> {
         Row { name, get, allowed }
     }
 
-    /// Zero means this.
+    /// Gives zero a meaning.
     pub(crate) const fn zero(mut self, means: &'static str) -> Row<T> {
         self.allowed.zero = Some(means);
         self
     }
 
-    /// It is a share of this.
+    /// Makes it a share of `whole`.
     pub(crate) const fn share_of(mut self, whole: &'static str) -> Row<T> {
         self.allowed.share_of = Some(whole);
         self
     }
 }
 
-/// An end that is a number.
+/// A limit that is a number.
 pub(crate) const fn count(n: u64) -> Limit {
     Limit::Is(Number::Count(n))
 }
 
-/// An end that is a size.
+/// A limit that is a size.
 pub(crate) const fn size(bytes: Bytes) -> Limit {
     Limit::Is(Number::Size(bytes))
 }
 
-/// An end that is a time.
+/// A limit that is a time.
 pub(crate) const fn time(span: Nanos) -> Limit {
     Limit::Is(Number::Time(span))
 }
 
-/// An end that is a share in percent.
+/// A limit that is a share in percent.
 pub(crate) const fn percent(n: u32) -> Limit {
     Limit::Is(Number::Share(Ratio::percent(n)))
 }
 
-/// A value that is not in its range.
+/// A value out of its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfRange {
     /// The option.
     pub option: &'static str,
-    /// What it was set to.
+    /// Its value.
     pub value: Number,
-    /// The least that is allowed.
+    /// The minimum allowed.
     pub min: Number,
-    /// The most.
+    /// The maximum allowed.
     pub max: Number,
 }
 
@@ -170,10 +170,10 @@ impl fmt::Display for OutOfRange {
 
 impl core::error::Error for OutOfRange {}
 
-/// Whether every value is in its range, of options with pages of this size.
+/// Checks that every value is in range, for options with pages of size `page`.
 ///
 /// # Errors
-/// [`OutOfRange`] for the first row of the table whose value is not.
+/// [`OutOfRange`] for the first row of the table that fails.
 pub fn check<T>(table: &[Row<T>], options: &T, page: Bytes) -> Result<(), OutOfRange> {
     for row in table {
         let Some(value) = (row.get)(options) else { continue };

@@ -1,4 +1,4 @@
-//! Reading ahead of sequential readers.
+//! Read-ahead for sequential readers.
 //!
 //! ```text
 //!   pages read so far          window n             window n+1
@@ -6,19 +6,20 @@
 //!                              ▲ mark: when a reader comes here, n+1 is read
 //! ```
 //!
-//! A miss right behind the last page of a known stream continues it; a miss at the start of a file, or
-//! right behind the miss before, opens one. The window doubles each time up to the maximum, and the mark at
-//! its start keeps one window in transit while the reader works on the one before (as Linux' on-demand
-//! read-ahead). A miss anywhere else is random and reads just what was asked for.
+//! A miss right after the last page of a known stream continues it. A miss at the start of a file, or right after the
+//! previous miss, opens one. The window doubles each time up to the maximum. The mark at its start keeps one window in
+//! transit while the reader works on the previous one (as in Linux's on-demand read-ahead). A miss anywhere else is
+//! random and reads only what was asked for.
 //!
-//! Two misses in a row may be all there is of a record: a blob of 12 KiB in a database has three pages. Where what is read in
-//! vain displaces pages, the first window in the midst of a file is four times what was asked for (as Linux'
-//! `get_init_ra_size`), it grows fourfold up to what a start of a file gets, and until then the mark is at its end: a reader has
-//! to use all of it before there is more. Where frames are free it costs no one a page, and the records beside it are there.
+//! Two consecutive misses may already be a whole record: a 12 KiB blob in a database has three pages. Where useless
+//! read-ahead would displace pages, the first window in the middle of a file is four times the request (as in Linux's
+//! `get_init_ra_size`) and grows fourfold up to the window for the start of a file. Until then the mark is at its end:
+//! a reader has to use all of it before more is read. Where frames are free, read-ahead displaces no page, and
+//! neighboring records are brought in too.
 //!
 //! Each file has up to [`STREAMS_MAX`] streams, so that several sequential readers don't reset one another.
 //!
-//! A region's read-ahead learns besides how far those go who come to a new place, and reads so much at once ([`walks`]).
+//! Read-ahead of a region also learns how far readers go from a new position, and reads that much at once ([`walks`]).
 
 pub mod fault_around;
 pub mod walks;
@@ -30,23 +31,23 @@ use walks::{UnderWay, Walk};
 /// How a user expects to use a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pattern {
-    /// Find out: read ahead when reads turn out to be sequential.
+    /// Detect it: read ahead when reads turn out to be sequential.
     #[default]
     Normal,
     /// Never read ahead.
     Random,
-    /// Read ahead with the largest window at once.
+    /// Read ahead with the largest window immediately.
     Sequential,
 }
 
-/// The settings.
+/// The settings of read-ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadAheadOptions {
-    /// The largest window, unless the device says a larger one. 0 switches read-ahead off. Default 2 MiB: on a device with 1 ms
-    /// of latency and 1 GB/s, two windows in transit are enough for all its bandwidth.
+    /// The largest window, unless the device asks for a larger one. 0 turns read-ahead off. Default 2 MiB: on a device
+    /// with 1 ms of latency and 1 GB/s, two windows in transit are enough for its full bandwidth.
     pub max: Bytes,
-    /// The first window of a stream from the start of a file, and of one in its midst the most while it is young. Default 128
-    /// KiB, Linux' default for the whole.
+    /// The first window of a stream from the start of a file, and the largest window of a young stream in its middle.
+    /// Default 128 KiB, Linux's default for the maximum.
     pub start: Bytes,
 }
 
@@ -60,7 +61,7 @@ impl Default for ReadAheadOptions {
 }
 
 impl ReadAheadOptions {
-    /// With another largest window, and the same part of it as the first; off if it is.
+    /// The same settings with another maximum, and the first window scaled in proportion. Stays off if it is off.
     pub(crate) fn up_to(self, max: Bytes) -> ReadAheadOptions {
         match self.max {
             Bytes(0) => self,
@@ -72,35 +73,35 @@ impl ReadAheadOptions {
     }
 }
 
-/// The first window of a stream in the midst of a file is so many times what was asked for, and grows as much, up to
-/// [`ReadAheadOptions::start`]. Linux' (`get_init_ra_size`, `get_next_ra_size`).
+/// A stream in the middle of a file starts with this many times the request, and grows by this factor up to
+/// [`ReadAheadOptions::start`]. Linux's values (`get_init_ra_size`, `get_next_ra_size`).
 const YOUNG_GROWTH: u64 = 4;
 
-/// How many sequential readers a file's read-ahead can tell apart.
+/// How many sequential readers of a file read-ahead can distinguish.
 pub const STREAMS_MAX: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// The page behind the last one that was read or asked for.
+    /// The page after the last one read or asked for.
     end: PageIndex,
-    /// The window before, in pages.
+    /// The previous window, in pages.
     window: u64,
-    /// The page whose use asks for the next window.
+    /// The page whose use requests the next window.
     mark: Option<PageIndex>,
-    /// How far its reader has come.
+    /// How far the reader has come.
     walk: Walk,
 }
 
 /// Pages to read ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// The first of them.
+    /// The first page.
     pub first: PageIndex,
-    /// How many.
+    /// The number of pages.
     pub count: PageCount,
-    /// The page whose use asks for the next window.
+    /// The page whose use requests the next window.
     pub mark: PageIndex,
-    /// All that this reader is expected to use: nothing is to be read behind it before it comes there.
+    /// This is all that the reader is expected to use: read nothing beyond it before the reader gets there.
     pub is_whole: bool,
 }
 
@@ -110,7 +111,7 @@ pub struct ReadAhead {
     streams_max: usize,
     /// Whether it learns how far readers go.
     learns: bool,
-    /// The most recently used first.
+    /// Most recently used first.
     streams: Vec<Stream>,
     under_way: UnderWay,
     pattern: Pattern,
@@ -129,7 +130,7 @@ impl Default for ReadAhead {
 }
 
 impl ReadAhead {
-    /// With so many streams that are told apart, and of whose lengths it learns.
+    /// Distinguishes up to `streams_max` streams, and learns how far readers go.
     pub fn that_learns(streams_max: usize) -> ReadAhead {
         ReadAhead {
             streams_max,
@@ -138,19 +139,19 @@ impl ReadAhead {
         }
     }
 
-    /// The user says how the file is used.
+    /// The user has advised how the file is used.
     pub fn advise(&mut self, pattern: Pattern) {
         self.pattern = pattern;
         self.streams.clear();
     }
 
-    /// Whether nothing but what is asked for is to be read.
+    /// Whether to read nothing but what is asked for.
     pub fn is_off(&self, options: &ReadAheadOptions) -> bool {
         options.max == Bytes(0) || self.pattern == Pattern::Random
     }
 
-    /// A reader missed pages `first..first + count` of a file of `pages` pages, and reads them itself. What
-    /// to read beyond them, if anything. `is_free`: frames are, so that what is read displaces no page.
+    /// A reader missed pages `first..first + count` of a file of `pages` pages, and reads them itself. Returns what to
+    /// read beyond them, if anything. `is_free`: frames are free, so reading displaces no page.
     pub fn missed(
         &mut self,
         first: PageIndex,
@@ -221,7 +222,7 @@ impl ReadAhead {
         }
     }
 
-    /// A reader came to the mark at `at`: the next window of its stream.
+    /// A reader reached the mark at `at`. Returns the next window of its stream.
     pub fn due(
         &mut self,
         at: PageIndex,
@@ -249,7 +250,8 @@ impl ReadAhead {
         self.extend(0, pages, start, false)
     }
 
-    /// The window behind stream `at`, cut at the end of the file. One smaller than `start` has its mark at its end.
+    /// The next window of stream `at`, cut at the end of the file. A window smaller than `start` has its mark at its
+    /// end.
     fn extend(&mut self, at: usize, pages: PageCount, start: u64, is_whole: bool) -> Option<Window> {
         let stream = &mut self.streams[at];
         let (first, count) = (
@@ -272,7 +274,7 @@ impl ReadAhead {
     }
 }
 
-/// The window after one of so many pages.
+/// The window that follows one of `window` pages.
 fn grown(window: u64, start: u64) -> u64 {
     let most_while_young = start.max(window * 2);
     (window * YOUNG_GROWTH).min(most_while_young)

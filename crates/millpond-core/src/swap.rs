@@ -1,4 +1,4 @@
-//! Slots of a swap file: where an anonymous page is when it has no frame.
+//! Slots of a swap file: where an anonymous page is while it has no frame.
 //!
 //! ```text
 //!   no slot ──take──► taken, page dirty ──written──► taken, page clean ──evicted──► taken, no frame
@@ -6,21 +6,21 @@
 //!      └────────────── give (changed, or unmapped) ◄──────┘     └────────────────────────┘
 //! ```
 //!
-//! A page that was swapped in keeps its slot while it does not change: taking it again then costs no write. Slots are
-//! given out one behind the other in free runs, so victims of a time leave in appends and come back together.
+//! A page that was swapped in keeps its slot until it changes, so evicting it again costs no write. Slots are given out
+//! in order within free runs, so pages evicted together are written as appends and come back together.
 //!
-//! There may be several areas, each a file or a device. As with `swapon -p` the one with the highest priority is filled
-//! first, and those of the same take turns, a block of 64 slots each (Linux: a cluster of 256). The numbers of two areas
-//! have an unused one between them, so that no run goes from one to the other.
+//! There may be several areas, each a file or a device. As with `swapon -p`, the area with the highest priority is
+//! filled first, and areas of equal priority take turns, a block of 64 slots each (Linux: a cluster of 256). The
+//! numbers of two areas have an unused one between them, so that no run crosses from one area to another.
 
 use crate::memory::free::{FreeFrames, Purpose};
 use crate::units::{DeviceNo, FrameNo, PageCount};
 use alloc::vec::Vec;
 
-/// Slots of an area that are taken before it is the next one's turn.
+/// Slots of one area taken in a row before the next area gets its turn.
 const TURN: u32 = 64;
 
-/// The number of a slot, from 0: a page's place in the swap file.
+/// The number of a slot, from 0: a page's position in the swap file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SlotNo(pub u32);
 
@@ -33,25 +33,25 @@ struct Area {
     free: FreeFrames,
 }
 
-/// Which slots are free. A bit a slot and some summaries; every operation takes constant time but for looking through
-/// summaries.
+/// Which slots are free: one bit per slot, and some summaries. Every operation takes constant time, apart from
+/// searching the summaries.
 #[derive(Clone, Debug, Default)]
 pub struct SwapSlots {
-    /// By their first slots.
+    /// Sorted by first slot.
     areas: Vec<Area>,
-    /// Which area had the last turn, and the slot taken last.
+    /// The area that had the last turn, and the last slot taken.
     last: Option<(usize, SlotNo)>,
 }
 
 impl SwapSlots {
-    /// A swap file of `slots` pages, empty.
+    /// An empty swap file of `slots` pages.
     pub fn new(slots: PageCount) -> SwapSlots {
         let mut swap = SwapSlots::default();
         swap.add(slots, 0, DeviceNo(0));
         swap
     }
 
-    /// One more, and the number of its first slot: behind the last one's slots and an unused one.
+    /// Adds an area and returns its first slot, after the previous area's slots and one unused number.
     pub fn add(&mut self, slots: PageCount, priority: i16, device: DeviceNo) -> SlotNo {
         let first = self
             .areas
@@ -67,7 +67,8 @@ impl SwapSlots {
         SlotNo(first)
     }
 
-    /// Takes a slot, behind the one taken last if that is free and its area's turn. `None`: swap is full.
+    /// Takes a slot: the one after the last taken, if that is free and it is still its area's turn. `None`: swap is
+    /// full.
     pub fn take(&mut self) -> Option<SlotNo> {
         let at = self.turn()?;
         let area = &mut self.areas[at];
@@ -80,7 +81,7 @@ impl SwapSlots {
         Some(slot)
     }
 
-    /// Whose turn it is: of those with the highest priority that have room.
+    /// The area whose turn it is, among those of the highest priority with a free slot.
     fn turn(&self) -> Option<usize> {
         let with_room = || (0..self.areas.len()).filter(|&n| !self.areas[n].free.is_empty());
         let priority = with_room().map(|n| self.areas[n].priority).max()?;
@@ -96,26 +97,26 @@ impl SwapSlots {
             .or_else(|| candidates.next())
     }
 
-    /// Gives one back: its content is of no use any more.
+    /// Gives a slot back: its content is no longer needed.
     pub fn give(&mut self, slot: SlotNo) {
         let at = self.areas.partition_point(|area| area.first <= slot.0) - 1;
         let area = &mut self.areas[at];
         area.free.give(FrameNo(slot.0 - area.first));
     }
 
-    /// Where the slot is that is taken next; where the first is when all are taken.
+    /// The device of the slot that is taken next; that of the first slot when all are taken.
     pub fn next_device(&self) -> DeviceNo {
         let area = self.areas.get(self.turn().unwrap_or(0));
         area.map_or(DeviceNo(0), |area| area.device)
     }
 
-    /// Where a slot is.
+    /// The device of a slot.
     pub fn device_of(&self, slot: SlotNo) -> DeviceNo {
         let at = self.areas.partition_point(|area| area.first <= slot.0) - 1;
         self.areas[at].device
     }
 
-    /// How many there are.
+    /// The number of slots.
     pub fn len(&self) -> PageCount {
         self.areas
             .iter()
@@ -123,12 +124,12 @@ impl SwapSlots {
             .fold(PageCount(0), |a, b| a + b)
     }
 
-    /// Whether there are none.
+    /// Whether there are no slots.
     pub fn is_empty(&self) -> bool {
         self.len() == PageCount(0)
     }
 
-    /// Bytes that this holds.
+    /// Bytes used by the map.
     pub fn metadata_bytes(&self) -> u64 {
         self.areas.iter().map(|area| area.free.metadata_bytes()).sum()
     }
@@ -145,7 +146,7 @@ impl SwapSlots {
         self.len() - self.free()
     }
 
-    /// Whether none is left.
+    /// Whether no slot is free.
     pub fn is_full(&self) -> bool {
         self.free() == PageCount(0)
     }

@@ -1,7 +1,7 @@
-//! Numbers that cannot be mixed up.
+//! Numbers that cannot be confused.
 //!
-//! An index, a count and a size are three different things, and so are a point in time and a span of
-//! it. Each has a type here; what converts between them is in this file and nowhere else.
+//! An index, a count and a size are different types, and so are a point in time and a span. All conversions between
+//! them are in this file.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};

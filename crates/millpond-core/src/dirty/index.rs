@@ -1,7 +1,7 @@
-//! Which pages of a file are dirty, so that neighbours leave in one write.
+//! Which pages of a file are dirty, so that one write takes neighbors together.
 //!
-//! A map from runs of 64 pages to bitmaps: 16 bytes for each run that holds a dirty page, whatever the
-//! file's length, and the next dirty page in file order is one lookup away.
+//! A map from runs of 64 pages to bitmaps: 16 bytes for each run that holds a dirty page, whatever the file's length.
+//! The next dirty page in file order takes one lookup.
 
 use crate::units::PageIndex;
 use alloc::collections::BTreeMap;

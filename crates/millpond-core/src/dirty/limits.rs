@@ -1,4 +1,4 @@
-//! The limits on dirty pages: pure functions of the settings and of memory now.
+//! The limits on dirty pages: pure functions of the settings and of current memory.
 //!
 //! ```text
 //!   0 ───────── background ───────── free-run ───────── hard
@@ -6,16 +6,16 @@
 //!       happens      beside the writers   its share waits    waits
 //! ```
 //!
-//! Hills 2015: a limit once collapsed to zero because it was derived from a difference of
-//! totals at the moment a setting was touched. Here nothing is subtracted that could be the larger part,
-//! nothing reads who is asking, and every limit has a floor: [`limits`] of any input is never zero.
+//! Hills 2015: a limit once collapsed to zero because it was derived from a difference of totals at the moment a
+//! setting was touched. Here no subtraction can go negative, no limit depends on who asks, and every limit has a floor:
+//! [`limits`] never returns zero, whatever the input.
 //!
-//! Pages that can't be written are none of the dirty pages that others wait for: they are counted apart and take up
-//! room behind the hard limit ([`Thresholds::beside`]), and [`refuses`] says from when on their file takes no more.
+//! Unwritable pages do not count among the dirty pages that other writers wait for. They are counted separately and may
+//! take space beyond the hard limit ([`Thresholds::beside`]). [`refuses`] says when their file accepts no more writes.
 
 use crate::units::{Bytes, PageCount, PageSize, Ratio};
 
-/// A limit as the user gave it.
+/// A limit as set by the user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirtyLimit {
     /// A share of dirtyable memory (Linux: `dirty_ratio`).
@@ -24,50 +24,50 @@ pub enum DirtyLimit {
     Size(Bytes),
 }
 
-/// The settings.
+/// The settings of the dirty limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyOptions {
-    /// Above: writeback runs in the background. Default 10 % of dirtyable memory (Linux:
-    /// `dirty_background_ratio`). What is not below the hard limit counts as a page less.
+    /// Background writeback runs above this. Default 10 % of dirtyable memory (Linux: `dirty_background_ratio`). A
+    /// value at or above the hard limit counts as one page less than that limit.
     pub background: DirtyLimit,
-    /// Above: a caller that dirties pages waits. Default 20 % (Linux: `dirty_ratio`). Less than 1 MiB or 32 pages counts as that, or as
-    /// half of a pool that is so small; more than 15/16 of dirtyable memory count as that.
+    /// Callers that dirty pages wait above this. Default 20 % (Linux: `dirty_ratio`). The minimum is 1 MiB or 32 pages,
+    /// or half of a pool too small for that. The maximum is 15/16 of dirtyable memory.
     pub hard: DirtyLimit,
-    /// Of the hard limit: so much may be pages of one file whose writes have failed. Above it writes to that file fail
-    /// with the device's error, until some are written or given up. Of all such files together it may be the whole hard
-    /// limit. 0 to 100 %, at least one page; default 25 %, so a file that breaks while others write takes no more than
-    /// 5 % of memory for what may never leave it.
+    /// The share of the hard limit that unwritable pages of one file may take. Above it, writes to that file fail with
+    /// the device's error until some of the pages are written or given up. All such files together may take the whole
+    /// hard limit. 0 to 100 %, at least one page. Default 25 %: a file that breaks while others write takes at most 5 %
+    /// of memory for pages that may never leave it.
     pub failed: Ratio,
 }
 
-/// A part of a cache's memory: all of it, or that of one node.
+/// Part of a cache's memory: all of it, or that of one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pool {
-    /// Its frames.
+    /// Frames in the pool.
     pub frames: PageCount,
-    /// Those that only I/O may take.
+    /// Frames that only I/O may take.
     pub reserve: PageCount,
 }
 
-/// What dirty pages may fill of several pools: of each what is above its reserve, a sixteenth at least; then the sum.
+/// Dirtyable pages of several pools: the sum of each pool's frames above its reserve, at least a sixteenth of the pool.
 pub fn pages_of(pools: impl IntoIterator<Item = Pool>) -> PageCount {
     let of = |pool: Pool| pool.frames.saturating_sub(pool.reserve).0.max(pool.frames.0 / 16);
     PageCount(pools.into_iter().map(of).sum::<u64>().max(1))
 }
 
-/// Memory that dirty pages may fill: the frames of the pool less its reserve.
+/// Dirtyable memory: the frames of the pool minus its reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyableMemory {
     /// All frames of the pool.
     pub frames: PageCount,
-    /// Those that only I/O may take.
+    /// Frames that only I/O may take.
     pub reserve: PageCount,
     /// The size of a frame.
     pub page_size: PageSize,
 }
 
 impl DirtyableMemory {
-    /// The number of pages: never less than a sixteenth of the pool, so that no reserve can make it vanish.
+    /// The number of dirtyable pages: at least a sixteenth of the pool, whatever the reserve.
     pub fn pages(&self) -> PageCount {
         let (frames, reserve) = (self.frames, self.reserve);
         pages_of([Pool { frames, reserve }])
@@ -77,23 +77,23 @@ impl DirtyableMemory {
 /// The limits in pages. `1 <= background < hard`, `background <= free_run <= hard`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Thresholds {
-    /// Above: writeback runs.
+    /// Writeback runs above this.
     pub background: PageCount,
-    /// Below: no dirtier waits. The middle between the other two, as in Linux.
+    /// No dirtier waits below this. The midpoint of the other two, as in Linux.
     pub free_run: PageCount,
-    /// Above: every dirtier waits.
+    /// Every dirtier waits above this.
     pub hard: PageCount,
-    /// Above: a file with so many pages that can't be written takes no more.
+    /// A file with more unwritable pages than this accepts no more writes.
     pub failed: PageCount,
-    /// So many pages may be dirty at most, those that can't be written among them: room for reads remains.
+    /// The most dirty pages, unwritable ones included, so that space for reads remains.
     pub ceiling: PageCount,
-    /// So much a dirtier that has waited may dirty before it is others' turn.
+    /// How much a dirtier may dirty after a wait before another one gets its turn.
     pub burst: PageCount,
 }
 
 impl Thresholds {
-    /// The limits for all other pages when `failed` pages can't be written: the same, for as long as both fit below the
-    /// ceiling; never less than a page or two, so that a file that can be written gets on.
+    /// The limits for all other pages when `failed` pages are unwritable. They stay the same as long as both fit below
+    /// the ceiling. They never fall below a page or two, so that a writable file makes progress.
     pub fn beside(&self, failed: PageCount) -> Thresholds {
         let headroom = self.ceiling.saturating_sub(failed).0.max(2);
         if self.hard.0 <= headroom {
@@ -110,9 +110,9 @@ impl Thresholds {
 }
 
 impl Thresholds {
-    /// How many more pages may become dirty where `failed` can't be written and `others` are dirty as well, so that there
-    /// stays room for reads. Of a file that the device has refused nothing of yet (`is_sound`) it is a little more: where
-    /// one can be written its writer gets on, and where not it is found out.
+    /// How many more pages may become dirty when `failed` are unwritable and `others` are dirty, leaving space for
+    /// reads. A file that the device has not refused yet (`is_sound`) gets slightly more: its writer makes progress if
+    /// the file is writable, and otherwise the failure is detected.
     pub fn left(&self, failed: PageCount, others: PageCount, is_sound: bool) -> PageCount {
         // Half of what is above the ceiling, which is a fifteenth of it, stays for reads in any case.
         let more = if is_sound { self.ceiling.0 / 30 } else { 0 };
@@ -120,20 +120,20 @@ impl Thresholds {
     }
 }
 
-/// Whether a file of which `own` pages can't be written, of `all` in all files, takes no more.
+/// Whether a file with `own` unwritable pages, out of `all` in all files, accepts no more writes.
 pub fn refuses(thresholds: &Thresholds, own: PageCount, all: PageCount) -> bool {
     own > thresholds.failed || (own > PageCount(0) && all > thresholds.hard)
 }
 
-/// The floor of the hard limit in pages: one batch of faults and one write of it must fit side by side.
+/// The floor of the hard limit in pages: one batch of faults and one write of it must fit together.
 pub const HARD_PAGES_MIN: u64 = 32;
-/// Its floor in bytes: what a rotating disk writes in 9 ms, a revolution. With less, the disk has written all before the
-/// dirtier comes back, and waits for the next revolution each time.
+/// The floor of the hard limit in bytes: what a rotating disk writes in 9 ms, one revolution. With less, the disk
+/// finishes before the dirtier comes back and waits for the next revolution each time.
 pub const HARD_MIN: Bytes = Bytes::from_mib(1);
-/// See [`Thresholds::burst`]: 9 ms of a rotating disk, about what it takes to come from another file.
+/// See [`Thresholds::burst`]: 9 ms of a rotating disk, about the time to move there from another file.
 pub const BURST: Bytes = Bytes::from_mib(1);
 
-/// The limits that `options` come to in `memory`.
+/// The limits derived from `options` and `memory`.
 ///
 /// ```
 /// use millpond_core::dirty::limits::*;
@@ -172,10 +172,10 @@ pub fn limits(memory: &DirtyableMemory, options: &DirtyOptions) -> Thresholds {
     }
 }
 
-/// How many dirty pages there may be before a dirtier with `share` of the recent dirtying waits: the hard
-/// limit less up to an eighth of it, by that share, and never below the free-run limit.
+/// The number of dirty pages above which a dirtier with `share` of recent dirtying waits: the hard limit minus up to an
+/// eighth of it, in proportion to the share, but never below the free-run limit.
 ///
-/// Linux before 3.2 (`task_dirty_limit`): the heaviest dirtier stops first, a light one hardly notices.
+/// As Linux before 3.2 (`task_dirty_limit`): the heaviest dirtier stops first, and a light one is hardly affected.
 pub fn dirtier_limit(thresholds: &Thresholds, share: Ratio) -> PageCount {
     let hard = thresholds.hard.0;
     PageCount(

@@ -1,10 +1,10 @@
-//! How much may be dirty, who must wait for it, and where the dirty pages are.
+//! How much may be dirty, which dirtiers must wait, and where the dirty pages are.
 
 pub mod index;
 pub mod limits;
 pub mod queue;
 pub mod throttle;
 
-/// Who dirties pages: a thread or a client, as the driver tells them apart.
+/// A thread or client that dirties pages, as the driver distinguishes them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DirtierId(pub u32);

@@ -6,15 +6,16 @@
 //!                                             └── over the limit again, with some of it left
 //! ```
 //!
-//! Were all dirtiers woken for whatever headroom there is, the first to come would take it, again and again: of four writers
-//! under a limit of 1 MiB one took three times as long as another. The quantum is long enough for a rotating disk, which goes
-//! to another file for each, to spend half of its time on writing at least.
+//! Waking all dirtiers for any headroom would let the first to come take it, again and again: of four writers under a
+//! limit of 1 MiB, one took three times as long as another. The quantum is long enough for a rotating disk, which moves
+//! to another file for each one, to spend at least half of its time writing.
 //!
-//! A quantum is no reservation: a dirtier that dirties nothing for [`IDLE_MAX`] loses it. As many have one at a time as there
-//! is headroom for when the first is woken: one under a low limit, up to four under a high one, so that writers of a fast
-//! device copy side by side.
+//! A quantum is not a reservation: a dirtier that dirties nothing for [`IDLE_MAX`] loses it. As many dirtiers have one
+//! at a time as there is headroom for when the first is woken: one under a low limit, up to four under a high one, so
+//! that writers of a fast device copy in parallel.
 //!
-//! A light dirtier does not queue: it is below its own limit ([`dirtier_limit`](super::limits::dirtier_limit)) and may go on.
+//! A light dirtier does not queue: it is below its own limit ([`dirtier_limit`](super::limits::dirtier_limit)) and may
+//! continue.
 
 use super::throttle::Throttle;
 use crate::dirty::DirtierId;

@@ -1,15 +1,15 @@
-//! Who dirties how much, and when a dirtier waits.
+//! Shares of recent dirtying, and when a dirtier waits.
 //!
-//! Each dirtier has a share of what was dirtied recently: counts that are halved every [`PERIOD_PAGES`]
-//! pages. [`decide`] is a pure function of that share, of what is dirty and of the limits.
+//! Each dirtier has a share of what was dirtied recently, from counts halved every [`PERIOD_PAGES`] pages. [`decide`]
+//! is a pure function of that share, the number of dirty pages and the limits.
 
 use super::limits::{Thresholds, dirtier_limit};
 use crate::dirty::DirtierId;
 use crate::units::{PageCount, Ratio};
 use alloc::collections::BTreeMap;
 
-/// After so many dirtied pages every dirtier's count is halved: 64 MiB of 4 KiB pages, long enough to
-/// tell a steady writer from a burst, short enough to forget one that has stopped.
+/// Every dirtier's count is halved after this many dirtied pages: 64 MiB of 4 KiB pages, long enough to tell a steady
+/// writer from a burst, short enough to forget one that has stopped.
 pub const PERIOD_PAGES: u64 = 16_384;
 
 /// Recent dirtying by dirtier.
@@ -21,7 +21,7 @@ pub struct Dirtiers {
 }
 
 impl Dirtiers {
-    /// Counts `pages` for `dirtier`. A walk over all dirtiers once in [`PERIOD_PAGES`].
+    /// Counts `pages` for `dirtier`. Walks over all dirtiers once every [`PERIOD_PAGES`].
     pub fn dirtied(&mut self, dirtier: DirtierId, pages: u64) {
         *self.recent.entry(dirtier).or_insert(0) += pages;
         self.total += pages;
@@ -36,7 +36,7 @@ impl Dirtiers {
         }
     }
 
-    /// The share of `dirtier` in what was dirtied recently.
+    /// The share of `dirtier` in recent dirtying.
     pub fn share(&self, dirtier: DirtierId) -> Ratio {
         let own = self.recent.get(&dirtier).copied().unwrap_or(0);
         Ratio {
@@ -49,14 +49,13 @@ impl Dirtiers {
 /// What a dirtier must do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Throttle {
-    /// Go on.
+    /// Continue.
     Run,
     /// Wait until no more than this many pages are dirty or being written.
     Until(PageCount),
 }
 
-/// Whether a dirtier with `share` of the recent dirtying waits when `unclean` pages (dirty or being
-/// written) are there.
+/// Whether a dirtier with `share` of recent dirtying waits when `unclean` pages are dirty or being written.
 pub fn decide(unclean: PageCount, thresholds: &Thresholds, share: Ratio) -> Throttle {
     if unclean <= thresholds.free_run.max(dirtier_limit(thresholds, share)) {
         Throttle::Run
@@ -65,12 +64,12 @@ pub fn decide(unclean: PageCount, thresholds: &Thresholds, share: Ratio) -> Thro
     }
 }
 
-/// Until how few unclean pages a dirtier waits.
+/// The number of unclean pages at which a waiting dirtier resumes.
 ///
-/// It is let go only when there is room for more than one page, or it sleeps and wakes for every write that ends: a
-/// thirty-second of the limit, though no less than it dirties between two looks (if that is not too much of a low limit),
-/// and no more than four bursts, which a rotating disk writes in 35 ms. That may be below the background limit: for a
-/// dirtier that waits there is writing in any case.
+/// Resuming needs space for more than one page; otherwise the dirtier would sleep and wake for every completed write.
+/// The space is a thirty-second of the limit, but at least what a dirtier dirties between two checks (if that is not
+/// too much of a low limit), and at most four bursts, which a rotating disk writes in 35 ms. The result may be below
+/// the background limit: while a dirtier waits, pages are written in any case.
 pub fn resume_at(thresholds: &Thresholds, share: Ratio) -> PageCount {
     let limit = dirtier_limit(thresholds, share).0;
     let least = LOOK_PAGES.min(limit / 8).max(1);
@@ -78,7 +77,7 @@ pub fn resume_at(thresholds: &Thresholds, share: Ratio) -> PageCount {
     PageCount(limit - gap.min(limit))
 }
 
-/// How many dirtiers may have a quantum at a time: as many as there is headroom for when the heaviest is woken.
+/// How many dirtiers may have a quantum at once: as many as there is headroom for when the heaviest one wakes.
 pub fn quanta(thresholds: &Thresholds) -> usize {
     let limit = dirtier_limit(thresholds, Ratio::percent(100));
     let gap = limit
@@ -87,7 +86,7 @@ pub fn quanta(thresholds: &Thresholds) -> usize {
     (gap / thresholds.burst.0.max(1)).max(1) as usize
 }
 
-/// A dirtier dirties so many pages between two looks at most: those that a write has in its hands at a time.
+/// The most pages a dirtier dirties between two checks: those that one write call handles at a time.
 const LOOK_PAGES: u64 = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The background reclaimer wakes earlier when it came too late.
+//! Wakes the background reclaimer earlier after it came too late.
 //!
 //! ```text
 //!   free   ── high ─────── + boost     it sleeps
@@ -7,36 +7,37 @@
 //!          ── min                      an allocation reclaims for itself
 //! ```
 //!
-//! Between its wake-up and its first freed frame passes what the system's scheduler takes, and a writer at the speed
-//! of memory takes hundreds of frames a millisecond meanwhile. How long that is can't be known before, so it is learnt:
-//! once half of the way from `low` to `min` is used up though there are clean pages to be had, both upper watermarks rise,
-//! at first by four times their distance, then by twice as much, up to a sixteenth of memory. They sink by half in every
-//! 10 s without. Linux' `watermark_boost_factor` raises them in the same way after memory got fragmented.
+//! Between the wake-up and the first freed frame the scheduler takes its time, and a writer at memory speed takes
+//! hundreds of frames a millisecond. The delay can't be known in advance, so it is learned. Once half of the distance
+//! from `low` to `min` is used up although clean pages are available, both upper watermarks rise, at first by four
+//! times their distance, then by twice as much, up to a sixteenth of memory. They fall by half in every 10 s without
+//! such an event. Linux's `watermark_boost_factor` raises them in the same way after memory fragmentation.
 //!
-//! A page of a region that is refaulted within memory's size would be there still if what is free had held it: each takes one
-//! frame off the boost, and never is the reason for one. Who fills memory with new pages keeps the boost; a region whose
-//! pages went and were refaulted had 5 to 8 % of memory free for it, a fifth more swap-ins at 1.25 times memory.
+//! A page of a region that is refaulted within memory's size would still be there had the free memory held it. Each
+//! such refault takes one frame off the boost, and never raises it. A writer that fills memory with new pages keeps the
+//! boost. A region whose pages were evicted and refaulted would otherwise lose 5 to 8 % of memory to it, a fifth more
+//! swap-ins at 1.25 times memory.
 //!
-//! Measured with a writer of 1.4 GB/s in 512 MiB on two busy processors: each time it came too late, the writer
-//! reclaimed 1300 to 2500 pages itself, of a million; without a boost that was 2.6 % of all scans at 0.6 GB/s.
-//! Memory that is free in vain is small beside what it is for: such a load fills memory with pages that are used once.
+//! Measured with a writer of 1.4 GB/s in 512 MiB on two busy processors: each late wake-up made the writer reclaim 1300
+//! to 2500 pages itself, of a million. Without a boost that was 2.6 % of all scans at 0.6 GB/s. The free memory is a
+//! small price: such a load fills memory with pages that are used once.
 
 use super::watermark::Watermarks;
 use crate::units::{Instant, Nanos, PageCount};
 
-/// The most that watermarks are raised by, as a share of memory.
+/// The largest boost, as a share of memory.
 const SHARE_MAX: u64 = 16;
 /// The first rise, in distances from `low` to `high`.
 const FIRST: u64 = 4;
-/// So long after it was late, or was forgiven, half of it is forgiven.
+/// Half of the boost is dropped after this long without a late wake-up or another drop.
 const HALVED_AFTER: Nanos = Nanos::from_secs(10);
 
-/// By how much the reclaimer's watermarks are raised.
+/// How far the reclaimer's watermarks are raised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Boost {
     frames: u64,
     since: Instant,
-    /// It was late already since it slept last: one wake-up is late once, however many find it so.
+    /// Already late since it last slept. One wake-up counts as late once, however many callers notice.
     was_late: bool,
 }
 
@@ -51,7 +52,7 @@ impl Boost {
         }
     }
 
-    /// A page of a region was refaulted that a larger memory would have kept: a frame that is free in vain costs something.
+    /// A page of a region was refaulted that a larger memory would have kept: an unused free frame costs something.
     pub fn refaulted(&mut self) {
         self.frames = self.frames.saturating_sub(1);
     }
@@ -66,7 +67,7 @@ impl Boost {
         }
     }
 
-    /// `marks` with it, in a pool of `frames`, which may have become smaller since.
+    /// `marks` plus the boost, in a pool of `frames`, which may have shrunk since.
     pub fn over(&self, marks: Watermarks, frames: PageCount) -> Watermarks {
         let boost = self.frames.min(frames.0 / SHARE_MAX);
         Watermarks {

@@ -1,4 +1,4 @@
-//! The free frames, as a map of bits, so that neighbouring pages of a file get neighbouring frames.
+//! The free frames, as a bitmap, so that neighboring pages of a file get neighboring frames.
 //!
 //! ```text
 //!   blocks   1111…1  0000…0  0110…1  1111…1     64 frames a word; a set bit is a free frame
@@ -6,13 +6,13 @@
 //!   whole       1       0       0       1       blocks that are free as a whole
 //! ```
 //!
-//! A page that follows the last one of its file gets the frame behind that one's if it is free: a write of 1 MiB is
-//! then one range of memory. A device takes so many ranges a request (254 on many), and one that gets 256 of them
-//! splits the request. Other runs begin in whole blocks, single pages fill up broken ones, so that blocks stay whole
-//! (FreeBSD's reservations, `vm_reserv.c`, serve the same end). Where pages are exchanged with regions an engine may have
-//! a frame's memory anywhere, and then the same map says which of those places are free.
+//! A page that follows the last one of its file gets the next frame if that is free, so a write of 1 MiB is one range
+//! of memory. A device takes a limited number of ranges per request (254 on many) and splits a request that has 256.
+//! Other runs start in whole blocks, and single pages fill broken ones, so that blocks stay whole (like FreeBSD's
+//! reservations, `vm_reserv.c`). Where pages are exchanged with regions, an engine may keep a frame's memory anywhere,
+//! and the same map says which of those locations are free.
 //!
-//! Both searches go round from where they ended last. They look at one bit in 64 frames: 64 words for 1 GiB.
+//! Both searches start where they last ended and wrap around. They look at one bit in 64 frames: 64 words for 1 GiB.
 
 use crate::mutation::{self, Mutation};
 use crate::units::{FrameNo, PageCount};
@@ -24,24 +24,24 @@ const BLOCK: u64 = 64;
 /// What a frame is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// A page on its own.
+    /// A single page.
     Single,
-    /// The first of pages that follow one another.
+    /// The first of several consecutive pages.
     Run,
-    /// The page behind the one that this frame holds.
+    /// The page after the one in this frame.
     Behind(FrameNo),
 }
 
-/// Frames that hold nothing, and frames that were given back when the pool shrank.
+/// Frames that hold nothing, and frames withdrawn when the pool shrank.
 #[derive(Clone, Debug, Default)]
 pub struct FreeFrames {
-    /// Frames that the map has bits for.
+    /// Frames that have a bit in the map.
     frames: u64,
     blocks: Vec<u64>,
     some: Vec<u64>,
     whole: Vec<u64>,
     free: u64,
-    /// The block from which the next search for a whole one starts, and for any.
+    /// The blocks where the next searches start: for a whole one, and for any.
     run_from: usize,
     single_from: usize,
     withdrawn: Vec<u32>,
@@ -55,14 +55,14 @@ impl FreeFrames {
         free
     }
 
-    /// The frames behind the last one and before `frames` exist from now on, and are free.
+    /// Adds the frames from the current end up to `frames`, all free.
     pub fn extend(&mut self, frames: PageCount) {
         let first = self.frames;
         self.widen(frames);
         (first..frames.0).for_each(|frame| self.set(frame as u32));
     }
 
-    /// The frames behind the last one and before `frames` exist from now on, and are not free.
+    /// Adds the frames from the current end up to `frames`, none free.
     pub fn widen(&mut self, frames: PageCount) {
         self.frames = self.frames.max(frames.0);
         let blocks = self.frames.div_ceil(BLOCK) as usize;
@@ -71,7 +71,7 @@ impl FreeFrames {
         self.whole.resize(blocks.div_ceil(64), 0);
     }
 
-    /// How many are free.
+    /// The number of free frames.
     #[inline]
     pub fn len(&self) -> PageCount {
         PageCount(self.free)
@@ -110,13 +110,13 @@ impl FreeFrames {
         }
     }
 
-    /// Whether it is free.
+    /// Whether the frame is free.
     #[inline]
     pub fn contains(&self, frame: FrameNo) -> bool {
         self.is_free(frame.0)
     }
 
-    /// Takes this one. Whether it was free.
+    /// Takes this frame. Returns whether it was free.
     #[inline]
     pub fn take_this(&mut self, frame: FrameNo) -> bool {
         let is_free = self.is_free(frame.0);
@@ -131,7 +131,7 @@ impl FreeFrames {
         block.is_some_and(|block| block & 1 << (frame % 64) != 0)
     }
 
-    /// Takes one.
+    /// Takes a free frame.
     #[inline]
     pub fn take(&mut self, purpose: Purpose) -> Option<FrameNo> {
         let frame = match purpose {
@@ -145,7 +145,7 @@ impl FreeFrames {
         Some(FrameNo(frame))
     }
 
-    /// The first frame of a whole block; any, if there is none.
+    /// The first frame of a whole block; any free frame if there is none.
     fn find_run(&mut self) -> Option<u32> {
         match next_set(|word| self.whole[word], self.whole.len(), self.run_from) {
             Some(block) => {
@@ -156,7 +156,7 @@ impl FreeFrames {
         }
     }
 
-    /// A frame of a broken block; any, if there is none.
+    /// A frame of a broken block; any free frame if there is none.
     fn find_single(&mut self) -> Option<u32> {
         let broken = |word: usize| self.some[word] & !self.whole[word];
         let block = next_set(broken, self.some.len(), self.single_from)
@@ -165,46 +165,46 @@ impl FreeFrames {
         Some(block as u32 * 64 + self.blocks[block].trailing_zeros())
     }
 
-    /// Gives one back.
+    /// Gives a frame back.
     ///
     /// # Panics
-    /// With debug assertions, if it is free already.
+    /// With debug assertions, if it is already free.
     #[inline]
     pub fn give(&mut self, frame: FrameNo) {
         self.set(frame.0);
     }
 
-    /// Takes one out of use: the pool shrinks.
+    /// Withdraws a frame because the pool shrinks.
     pub fn withdraw(&mut self) -> Option<FrameNo> {
         let frame = self.take(Purpose::Single)?;
         self.withdrawn.push(frame.0);
         Some(frame)
     }
 
-    /// Puts one that was withdrawn back into use, if there is any.
+    /// Puts a withdrawn frame back into use, if there is one.
     pub fn restore(&mut self) -> Option<FrameNo> {
         let frame = self.withdrawn.pop()?;
         self.set(frame);
         Some(FrameNo(frame))
     }
 
-    /// The free frames, from the lowest on.
+    /// The free frames in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = FrameNo> + '_ {
         (0..self.frames as u32).filter(|&n| self.is_free(n)).map(FrameNo)
     }
 
-    /// How many are withdrawn.
+    /// The number of withdrawn frames.
     pub fn withdrawn(&self) -> PageCount {
         PageCount(self.withdrawn.len() as u64)
     }
 
-    /// Bytes that this holds.
+    /// Bytes used by the map.
     pub fn metadata_bytes(&self) -> u64 {
         let words = self.blocks.capacity() + self.some.capacity() + self.whole.capacity();
         (words * size_of::<u64>() + self.withdrawn.capacity() * size_of::<u32>()) as u64
     }
 
-    /// Re-derives the summaries and the count.
+    /// Recomputes the summaries and the count.
     ///
     /// # Panics
     /// If one is wrong.
@@ -220,7 +220,7 @@ impl FreeFrames {
     }
 }
 
-/// The next set bit of `words` words from bit `from` on, going round.
+/// The next set bit among `words` words from bit `from` on, wrapping around.
 fn next_set(word: impl Fn(usize) -> u64, words: usize, from: usize) -> Option<usize> {
     if words == 0 {
         return None;

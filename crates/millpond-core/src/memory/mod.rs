@@ -1,4 +1,4 @@
-//! How much is free, and when that is too little.
+//! How much memory is free, and when that is too little.
 
 pub mod boost;
 pub mod free;

@@ -1,24 +1,24 @@
 //! The I/O reserve: frames that only I/O may take, so that cleaning memory never waits for memory.
 //!
-//! Dillon 2000: I/O must always progress; allocations by the I/O subsystem may use the reserve
-//! down to nothing; all others wait until reclaim has freed something. The rule is one pure function,
-//! [`may_take`], and the checkers of the simulator hold every allocation against it.
+//! Dillon 2000: I/O must always progress. Allocations by the I/O subsystem may use up the reserve; all others wait
+//! until reclaim has freed something. The rule is one pure function, [`may_take`]. The simulator's checkers test every
+//! allocation against it.
 
 use crate::mutation::{self, Mutation};
 use crate::units::PageCount;
 
-/// On whose behalf a frame is taken.
+/// The purpose for which a frame is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AllocationClass {
-    /// A fault: a caller needs the page, or goes through a record of a region and is about to. Stops at the reserve.
+    /// A fault: a caller needs the page, or is walking through a region's record and is about to. Stops at the reserve.
     Ordinary,
     /// Read-ahead: the page is not needed yet. Stops at the `min` watermark and never reclaims.
     ReadAhead,
-    /// What an I/O in progress needs to complete. May use the reserve to the last frame.
+    /// What an I/O in progress needs to complete. May use the last frame of the reserve.
     Io,
 }
 
-/// Whether `class` may take one more frame when `free` are free.
+/// Whether `class` may take one more frame when `free` frames are free.
 #[inline]
 pub fn may_take(class: AllocationClass, free: PageCount, min: PageCount, reserve: PageCount) -> bool {
     free.0

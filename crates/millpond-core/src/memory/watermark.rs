@@ -8,17 +8,17 @@
 //!   ──────────── reserve: for I/O only (see `reserve`)
 //! ```
 //!
-//! Linux derives `min` from the square root of memory and the gaps from `min` (to 4.5) or from a share
-//! of memory (`watermark_scale_factor`, from 4.6). Both are pure functions of memory here.
+//! Linux derives `min` from the square root of memory, and the gaps from `min` (up to 4.5) or from a share of memory
+//! (`watermark_scale_factor`, since 4.6). Both are pure functions of memory here.
 
 use crate::units::{Bytes, PageCount, PageSize, Ratio, isqrt};
 
 /// The three watermarks, in frames. `min < low < high` always holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watermarks {
-    /// Below: an allocation reclaims for itself.
+    /// Below this, an allocation reclaims for itself.
     pub min: PageCount,
-    /// Below: background reclaim wakes.
+    /// Below this, background reclaim wakes.
     pub low: PageCount,
     /// Background reclaim works until this much is free.
     pub high: PageCount,
@@ -35,21 +35,21 @@ pub enum WatermarkRule {
         /// The share of memory.
         scale: Ratio,
     },
-    /// Millpond: as Linux 4.6, but `min` is not derived from a machine's page tables and network cards:
-    /// it is the share of memory, too. One wake-up of the reclaimer then frees enough to be worth it.
+    /// Millpond: as in Linux 4.6, but `min` is also the share of memory instead of depending on a machine's page tables
+    /// and network cards. Each wake-up of the reclaimer then frees enough to be worth it.
     Millpond {
         /// The share of memory for `min` and for each gap.
         scale: Ratio,
     },
 }
 
-/// `min_free_kbytes` before it is clamped to the whole: the square root of 16 times memory in KiB, between
-/// 128 KiB and `cap` (64 MiB to Linux 5.x).
+/// `min_free_kbytes` before it is clamped to the whole: the square root of 16 times memory in KiB, between 128 KiB and
+/// `cap` (64 MiB up to Linux 5.x).
 fn min_free_kib(memory_kib: u64, cap_kib: u64) -> u64 {
     isqrt(memory_kib * 16).clamp(128, cap_kib)
 }
 
-/// `min_free_kbytes` of a pool of so many frames.
+/// `min_free_kbytes` of a pool of `frames` frames.
 pub(crate) fn linux_min_free_kib(frames: PageCount, page_size: PageSize) -> u64 {
     min_free_kib(frames.to_bytes(page_size).0 >> 10, 65_536)
 }

@@ -1,4 +1,4 @@
-//! Which dirty pages leave next, and how many at once.
+//! Which dirty pages to write next, and how many at once.
 
 pub mod cluster;
 mod file;
@@ -6,15 +6,15 @@ pub mod flusher;
 
 use crate::units::{Bytes, Nanos, PageIndex};
 
-/// The most that a small fsync writes: what a log has to sync at a time, hardly ever a writer of bulk.
+/// The most bytes of a small fsync: what a log syncs at a time, and hardly ever a bulk writer.
 pub(crate) const SMALL_FSYNC_MAX: Bytes = Bytes::from_kib(256);
 
-/// Pages of a file that follow one another.
+/// Consecutive pages of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageRun {
-    /// The first.
+    /// The first page.
     pub first: PageIndex,
-    /// How many.
+    /// The number of pages.
     pub count: u64,
 }
 
@@ -24,28 +24,28 @@ impl PageRun {
     }
 }
 
-/// Names a request for durability. The driver chooses it.
+/// Names a sync. The driver chooses it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SyncTicket(pub u64);
 
 /// The settings of the flusher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlusherOptions {
-    /// The largest write, unless the device says another. Default 1 MiB.
+    /// The largest write, unless the device has its own limit. Default 1 MiB.
     pub write_max: Bytes,
-    /// How much of a file is written before it is another file's turn. Default 64 MiB, about
-    /// half a second of a rotating disk, which is Linux' measure since 3.2. With 16 MiB 50 files of 40 MiB take the modelled
-    /// disk 18.31 s, with this 17.48 s, the rate of its medium.
+    /// How much of a file is written before another file gets its turn. Default 64 MiB, about half a second of a
+    /// rotating disk, Linux's measure since 3.2. On the modeled disk 50 files of 40 MiB take 18.31 s with 16 MiB, and
+    /// 17.48 s with 64 MiB, the rate of its medium.
     pub slice: Bytes,
-    /// A file whose first dirty page is older than this is written whatever the limits say. Default 30 s
-    /// (Linux: `dirty_expire_centisecs`).
+    /// A file whose first dirty page is older than this is written whatever the limits. Default 30 s (Linux:
+    /// `dirty_expire_centisecs`).
     pub expire: Nanos,
-    /// Whether runs of `write_max` that a sequential writer has filled leave at once, before any limit asks for
-    /// it (Dillon 2000: detected sequential writes are issued asynchronously at once). Default true.
+    /// Whether runs of `write_max` filled by a sequential writer are written immediately, before any limit requires it
+    /// (Dillon 2000: detected sequential writes are issued asynchronously at once). Default true.
     pub write_behind: bool,
-    /// After a page's write has failed it is left alone for so long; then one of the file's failed pages is tried, and
-    /// all of them if it can be written, else the time is doubled, up to 30 s. A request for durability tries all at
-    /// once all the same. 1 ms to 30 s, as exact as a tick (0.1 s); default 1 s.
+    /// How long a page is left alone after its write failed. Then one of the file's failed pages is retried: if it can
+    /// be written, all are; otherwise the delay doubles, up to 30 s. A sync retries all of them immediately. 1 ms to 30
+    /// s, to the precision of a tick (0.1 s). Default 1 s.
     pub retry: Nanos,
 }
 
@@ -61,7 +61,7 @@ impl Default for FlusherOptions {
     }
 }
 
-/// The shortest time between two tries of a page that can't be written.
+/// The shortest time between two retries of an unwritable page.
 pub const RETRY_MIN: Nanos = Nanos::from_millis(1);
-/// The longest.
+/// The longest time between them.
 pub const RETRY_MAX: Nanos = Nanos::from_secs(30);
