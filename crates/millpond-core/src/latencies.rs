@@ -1,4 +1,4 @@
-//! Counts of latencies: four steps to each power of two, from 1 us up, enough to tell a quarter more from a quarter less.
+//! A histogram of latencies: four buckets per power of two from 1 us up, fine enough to see a difference of a quarter.
 
 use crate::units::Nanos;
 

@@ -6,8 +6,8 @@
 //!    ▲ new pages enter here            next victim ▲
 //! ```
 //!
-//! One array of links serves any number of lists, because a frame is on at most one list at a time.
-//! No pointers, so no unsafe; [`Lists::validate`] re-derives every length and every back link.
+//! One array of links serves any number of lists, because a frame is on at most one list at a time. There are no
+//! pointers, so no unsafe code. [`Lists::validate`] recomputes every length and every back link.
 
 use crate::units::FrameNo;
 use alloc::vec::Vec;
@@ -60,7 +60,7 @@ impl<const N: usize> Lists<N> {
         }
     }
 
-    /// Makes room for frames below `frames`; never shrinks.
+    /// Adds frames up to `frames`; never shrinks.
     pub fn grow(&mut self, frames: usize) {
         if frames > self.links.len() {
             self.links.resize(frames, UNLINKED);
@@ -91,7 +91,7 @@ impl<const N: usize> Lists<N> {
         some(self.ends[list].warm)
     }
 
-    /// The neighbour of `frame` towards the warm end.
+    /// The neighbor of `frame` towards the warm end.
     #[inline]
     pub fn warmer(&self, frame: FrameNo) -> Option<FrameNo> {
         some(self.links[frame.index()].warmer)
@@ -168,7 +168,7 @@ impl<const N: usize> Lists<N> {
         core::iter::successors(self.cold(list), |&frame| self.warmer(frame))
     }
 
-    /// Bytes that these lists hold.
+    /// Bytes used by these lists.
     pub fn metadata_bytes(&self) -> u64 {
         (self.links.capacity() * size_of::<Link>()) as u64
     }

@@ -1,13 +1,12 @@
-//! Deliberate mistakes, for tests of the tests: with the feature `mutations`, one at a time can be switched on.
+//! Deliberate bugs for testing the tests. With the feature `mutations`, one can be enabled at a time.
 //!
-//! A suite that passes says something only if it would have failed had the engine been wrong. So each of these is a
-//! mistake that could be made, at the place where it would be made, in one line that asks [`is`]. The variable
-//! `MILLPOND_MUTATION` names the one that a process shall have; `crates/millpond-lab/tests/mutations.rs` runs the suites
-//! with each and prints which test has noticed.
+//! A passing suite means something only if it would fail with a broken engine. Each of these is a plausible bug, placed
+//! where it would be made, in one line that asks [`is`]. The variable `MILLPOND_MUTATION` names the bug a process runs
+//! with. `crates/millpond-lab/tests/mutations.rs` runs the suites with each one and prints which test noticed it.
 //!
-//! Without the feature [`is`] is `false` to the compiler and nothing of this is left. With it only a build with debug
-//! assertions can be made, so that no release has it. The feature is the one thing that lets this crate look at the
-//! environment.
+//! Without the feature, [`is`] is a constant `false` and nothing of this remains in the build. With it, only builds
+//! with debug assertions compile, so no release can contain it. The feature is the only thing that lets this crate read
+//! the environment.
 
 #[cfg(all(feature = "mutations", not(debug_assertions)))]
 compile_error!("the feature `mutations` is for tests of the tests: no release has it");

@@ -11,21 +11,21 @@
 //!                                        │          Dirty ◄──────────────────┘
 //! ```
 //!
-//! [`Phase::after`] is the only place that says which transition exists. The manager applies it to every
-//! event and asserts that the answer is not `None`: an illegal transition is a bug, found at once.
+//! [`Phase::after`] alone defines which transitions exist. The manager applies it to every event and asserts that the
+//! result is not `None`, so an illegal transition is found at once.
 
 /// What a page is a copy of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum PageKind {
-    /// A page of a file: when it is clean, the file has it.
+    /// A page of a file. When it is clean, the file has the same content.
     File,
-    /// Anonymous memory: nothing has it but this frame, until it is written to swap.
+    /// Anonymous memory: only this frame has the content, until it is written to swap.
     Anonymous,
 }
 
 impl PageKind {
-    /// Both, in the order of counters by kind.
+    /// Both, in the order of the counters by kind.
     pub const ALL: [PageKind; 2] = [PageKind::File, PageKind::Anonymous];
 }
 
@@ -37,13 +37,13 @@ pub enum Phase {
     Free,
     /// A page that is being read, or that a writer is about to fill.
     Loading,
-    /// A page equal to the device's copy.
+    /// A page identical to the device's copy.
     Clean,
-    /// A page that the device does not have yet.
+    /// A page whose content the device does not have yet.
     Dirty,
-    /// A page that is on its way to the device and has not changed since.
+    /// A page being written and unchanged since its write began.
     Writing,
-    /// A page that has changed since its write began.
+    /// A page being written and changed since its write began.
     Redirtied,
 }
 
@@ -52,26 +52,26 @@ pub enum Phase {
 pub enum PageEvent {
     /// The frame was given to a page.
     Granted,
-    /// The content is there.
+    /// The content has arrived.
     Filled,
     /// The read failed: there is no content.
     ReadFailed,
-    /// The page was changed, which was clean or being written.
+    /// The page, clean or being written, was changed.
     Changed,
     /// A write of the page begins.
     WriteStarted,
-    /// The write ended well.
+    /// The write succeeded.
     Written,
-    /// The write failed; the device's copy is not to be trusted.
+    /// The write failed; the device's copy can't be trusted.
     WriteFailed,
     /// Reclaim took the frame.
     Evicted,
-    /// The page is no more: truncated, or given up by its owner.
+    /// The page was truncated, or given up by its owner.
     Discarded,
 }
 
 impl Phase {
-    /// The phase that follows, or `None` if that can't happen to a page in this one.
+    /// The next phase, or `None` if the event is impossible in this one.
     #[inline]
     pub fn after(self, event: PageEvent) -> Option<Phase> {
         use PageEvent as E;
@@ -95,13 +95,13 @@ impl Phase {
         })
     }
 
-    /// Whether the device lacks something that this page holds.
+    /// Whether this page holds content that the device lacks.
     #[inline]
     pub fn is_dirty(self) -> bool {
         matches!(self, Phase::Dirty | Phase::Redirtied)
     }
 
-    /// Whether a write of this page is on its way.
+    /// Whether this page is being written.
     #[inline]
     pub fn is_writing(self) -> bool {
         matches!(self, Phase::Writing | Phase::Redirtied)

@@ -1,16 +1,16 @@
-//! How long reads take at present: a high percentile over the last one to two seconds.
+//! Current read latency: a high percentile over the last one to two seconds.
 //!
 //! ```text
 //!   before ──► now            counts by latency
 //!              one second, then `now` becomes `before`; what is older is forgotten
 //! ```
 //!
-//! For explanations, not for decisions: what the admission steers by is its own.
+//! For explanations only. The admission makes its decisions from its own measurements.
 
 use crate::latencies::Latencies;
 use crate::units::{Instant, Nanos};
 
-/// Long enough for some reads on a slow disk, short enough to be "at present".
+/// Long enough for some reads on a slow disk, short enough to count as current.
 const SPAN: Nanos = Nanos::from_secs(1);
 
 /// Latencies of the recent past.
@@ -22,7 +22,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// One more, which has ended at `now`.
+    /// Adds one that ended at `now`.
     pub fn add(&mut self, now: Instant, latency: Nanos) {
         let age = now.since(self.began);
         if age >= SPAN {
@@ -34,13 +34,13 @@ impl Recent {
         self.now.add(latency);
     }
 
-    /// What 99 of 100 did not exceed, to a quarter; `None` if there were none.
+    /// The p99, at most a quarter too high; `None` without samples.
     pub fn p99(&self, now: Instant) -> Option<Nanos> {
         let all = self.all(now);
         all.nth_largest(all.total() / 100 + 1)
     }
 
-    /// What half of them did not exceed, to a quarter; `None` if there were none.
+    /// The median, at most a quarter too high; `None` without samples.
     pub fn p50(&self, now: Instant) -> Option<Nanos> {
         let all = self.all(now);
         all.nth_largest(all.total() / 2 + 1)

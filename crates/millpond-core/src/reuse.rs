@@ -1,5 +1,5 @@
-//! Whether memory is large enough, and for which file: how old pages are when they are evicted, and how old when they are
-//! wanted again.
+//! Whether memory is large enough, and for which file: the age of pages when they are evicted, and when they are
+//! refaulted.
 //!
 //! ```text
 //!   came in ─────── in memory ───────► evicted ─────── away ───────► refault
@@ -8,19 +8,19 @@
 //!                                         └── refault distance: pages evicted meanwhile
 //! ```
 //!
-//! 1. *Eviction age* (the term of CacheLib): for how long a page was in memory. A sample of the frames, 1024 at most, each
-//!    remember when their page came. Hits don't come here, so the age counts from the page's arrival, not its last use.
-//! 2. *Refault age*: the same when the page is missed, the time away included. A shadow has its place in the order of
-//!    evictions (`lru::workingset`); 128 marks of that order with their times, which reach back over two memories, turn it
-//!    into a time.
-//! 3. *Refault distance*: with so many pages more the page would still have been there (the derivation is that of Linux'
-//!    `mm/workingset.c`). Each file has counts of the last ones, by eighths of memory: so much more memory would have kept
-//!    nine in ten of them. That is an upper bound, since more memory also evicts less; another is what of the file is not
-//!    in memory.
-//! 4. Shadows are kept for about a memory of evictions, and half of those that are a memory old are gone. What comes back
-//!    later leaves no trace but this: more of the file is read than it has pages. The excess is a lower bound.
+//! 1. *Eviction age* (CacheLib's term): how long a page was in memory. A sample of at most 1024 frames remembers when
+//!    each page came. Hits don't reach this module, so the age counts from the page's arrival, not its last use.
+//! 2. *Refault age*: the same when the page is missed, including the time away. A shadow has a position in the order of
+//!    evictions (`lru::workingset`). 128 timestamped marks in that order, spanning two memories of evictions, convert
+//!    the position to a time.
+//! 3. *Refault distance*: how many more pages of memory would have kept the page (derived as in Linux's
+//!    `mm/workingset.c`). Each file has counts of its last distances, by eighths of memory, which tell how much more
+//!    memory would have kept nine in ten of them. That is an upper bound, since more memory also evicts less. The part
+//!    of the file that is not in memory is another upper bound.
+//! 4. Shadows last for about one memory of evictions; half of those that old are gone. A page that comes back later
+//!    leaves only one trace: more pages of the file are read than it has. The excess is a lower bound.
 //!
-//! A file has 100 bytes of this, all others have together 9 KiB, and an event costs some ten instructions.
+//! This takes 100 bytes per file and 9 KiB for everything else. An event costs about ten instructions.
 
 use crate::units::{FrameNo, Instant, Nanos, PageCount};
 use alloc::vec::Vec;
@@ -261,45 +261,45 @@ impl Reuse {
     }
 }
 
-/// How much more memory would have kept nine in ten of the pages that came back lately, at most: it would also have had to
-/// evict less in between.
+/// Upper bound for how much more memory would have kept nine in ten of the pages that came back recently. More memory
+/// would also have evicted fewer pages in between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum More {
     /// None: no page came back.
     #[default]
     None,
-    /// So many pages more, to an eighth of memory: the number is the upper end.
+    /// This many more pages, rounded up to an eighth of memory.
     Pages(PageCount),
-    /// More than as much again, which is as far as shadows reach.
+    /// More than twice the memory, which is as far as shadows reach.
     AboveDouble,
 }
 
-/// How pages of a file, or of all files of a kind, leave and come back. Counters are since it was opened.
+/// How pages of a file, or of all files of a kind, leave and come back. Counters start when the file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ReuseFigures {
-    /// Pages that were read from the device, or from swap, whether a caller waited for them or they were read ahead.
+    /// Pages read from the device, or from swap, for a waiting caller or ahead.
     pub misses: u64,
-    /// Pages that were evicted.
+    /// Pages evicted.
     pub evicted: u64,
     /// Missing pages that had been in memory and left a shadow, read again or overwritten.
     pub refaults: u64,
-    /// Of these, pages that would have been there with twice the memory.
+    /// Of these, pages that twice the memory would have kept.
     pub refaults_kept_by_double: u64,
-    /// At least so many misses were of pages that had been in memory too long ago to be remembered: as many more than the file
-    /// has pages.
+    /// Lower bound for misses of pages evicted too long ago to be remembered: the misses beyond the number of pages in
+    /// the file.
     pub refaults_forgotten: u64,
-    /// How long pages were in memory that were evicted lately, from when they came: a geometric mean. `None` if no frame of the
-    /// sample had one.
+    /// How long recently evicted pages were in memory since their arrival: a geometric mean. `None` if no sampled frame
+    /// held one.
     pub eviction_age: Option<Nanos>,
-    /// For how long pages had been away that came back lately: a geometric mean. `None` if there were none.
+    /// How long pages that came back recently had been away: a geometric mean. `None` if there were none.
     pub away: Option<Nanos>,
-    /// How much more memory would have kept nine in ten of them, at most.
+    /// Upper bound for the additional memory that would have kept nine in ten of them.
     pub more: More,
 }
 
 impl ReuseFigures {
-    /// How old pages were when they came back: the age at eviction and the time away.
+    /// Age of pages when they came back: age at eviction plus time away.
     pub fn refault_age(&self) -> Option<Nanos> {
         let away = self.away?;
         Some(self.eviction_age.unwrap_or_default() + away)

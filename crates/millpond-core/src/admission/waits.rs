@@ -1,8 +1,8 @@
 //! Callers that wait for the device, and since when.
 //!
-//! They wait for reads (not for those ahead of a reader, unless it has caught up with them), for the writes of small fsyncs,
-//! and for the device's part of these. A device that serves some of them again and again may leave one behind, so since when
-//! the oldest waits is known beside since when no wait has ended.
+//! They wait for reads (including a read ahead that a reader has caught up with), for the writes of small fsyncs, and
+//! for the device's part of these. A device that serves some waits again and again may starve one, so the start of the
+//! oldest wait is tracked in addition to the time since any wait ended.
 
 use crate::units::{Instant, Nanos};
 use alloc::collections::VecDeque;

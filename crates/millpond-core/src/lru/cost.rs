@@ -1,4 +1,4 @@
-//! The scan balance between pages of files and of regions in one memory: what costs more to refault stays longer.
+//! The scan balance between file pages and region pages in one memory: those that cost more to refault stay longer.
 //!
 //! ```text
 //!   a ghost hit: a little more memory for its kind would have kept the page ──► the balance moves towards its kind, by what
@@ -7,15 +7,16 @@
 //!                                                                               1000 cases
 //! ```
 //!
-//! Linux asks its user how much dearer it is to read from swap than from a file (`swappiness`), and takes more from the kind
-//! of which less was refaulted (5.8, `lru_note_cost`). Here the price is measured: what reads take that a caller waits for.
-//! Only ghost hits count, which say something about the next page of memory (rule 5 of `millpond`). Where the ghost hits of
-//! both kinds cost the same per unit of time, the balance rests: each kind's last page of memory is then worth as much.
+//! Linux asks its user how much dearer a read from swap is than one from a file (`swappiness`), and takes more from the
+//! kind that refaulted less (5.8, `lru_note_cost`). Here the price is measured: the latency of reads that a caller
+//! waits for. Only ghost hits count, because only they say something about the next page of memory (rule 5 of
+//! `millpond`). The balance rests where ghost hits of both kinds cost the same per unit of time: the last page of
+//! memory is then worth the same to each kind.
 //!
-//! Only the kind whose reads take at least twice as long is favoured, and leaves at most as many times more slowly: a page
-//! that goes round has lost its place, so where prices are alike the order of use is worth more. At the end of its range that
-//! is eight times, and eight pages are looked at for a victim. Where none of the other kind was among as many would-be
-//! victims as an eighth of memory, there is nothing to balance, and pages go as ever.
+//! A kind is favored only if its reads take at least twice as long, and by at most that factor. A page given another
+//! lap loses its position, so at similar prices the order of use matters more. At the end of the balance's range the
+//! factor is eight, and eight pages are scanned for a victim. If no page of the other kind was among as many would-be
+//! victims as an eighth of memory, there is nothing to balance, and pages leave as usual.
 
 use super::Lru;
 use super::lists::List;

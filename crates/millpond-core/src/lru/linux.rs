@@ -7,15 +7,15 @@
 //!             └────── cold end ── active ◄── refaulted within the active list's length
 //! ```
 //!
-//! The first use of a page sets its referenced bit, the second makes it active. Uses of an active page save it from
-//! nothing: at the cold end it is deactivated in any case, and keeps its referenced bit, so that one more use brings
-//! it back. A refaulted page is active at once if the active list is as long as its distance: it may be used
-//! more often than what is there. So that this shows, each such activation lets the next scan shorten the active list,
+//! The first use of a page sets its referenced bit, the second makes it active. Uses of an active page do not protect
+//! it: at the cold end it is deactivated in any case. It keeps its referenced bit, so one more use brings it back. A
+//! refaulted page becomes active immediately if the active list is at least as long as its distance, because it may be
+//! used more often than the pages there. To find out, each such activation lets the next scan shrink the active list
 //! even if the ratio of the lists is satisfied.
 //!
-//! By [`Promotion::Lazy`] the uses are counted in the frame's word, and the scan acts on them when it meets the page:
-//! the same transitions, late. What differs: a page that would have been moved by its second use is still on the
-//! inactive list when others are counted, and it enters the active list in the order of the scan.
+//! With [`Promotion::Lazy`] uses are counted in the frame's word, and the scan acts on them when it meets the page: the
+//! same transitions, later. The differences: a page that its second use would have moved is still on the inactive list
+//! when others are counted, and it enters the active list in scan order.
 
 use super::lists::{List, Past};
 use super::options::{Detection, InactiveRatio, LinuxOptions};

@@ -1,4 +1,4 @@
-//! The pages in memory: which list each is on, and what the policy remembers of it.
+//! The pages in memory: the list each one is on, and what the policy remembers about it.
 //!
 //! ```text
 //!   insert ─► window ─► inactive ─────► isolated ─► evicted (leaves a shadow)
@@ -7,9 +7,9 @@
 //!                         active ◄──── any list
 //! ```
 //!
-//! `window` is in front of `inactive` and is used by Millpond's rule only, as is `no_reuse`, which ends at the cold end of
-//! `inactive`. A page is on one list, or isolated (taken by [`super::Lru::isolate`] and not given back), or unknown here.
-//! 8 bytes of links and 4 of memory per frame.
+//! Only Millpond's rule uses `window`, which comes before `inactive`, and `no_reuse`, which ends at the cold end of
+//! `inactive`. A page is on one list, or isolated (taken by [`super::Lru::isolate`] and not given back), or unknown
+//! here. 8 bytes of links and 4 of memory per frame.
 
 use crate::list::Lists;
 use crate::units::{FrameNo, PageCount};

@@ -1,4 +1,4 @@
-//! Millpond's own replacement: two lists, lazy promotion, and admission to the active list by a probe.
+//! Millpond's replacement: two lists, lazy promotion, and admission to the active list by a probe.
 //!
 //! ```text
 //!   new ─► window ─► inactive ── cold end: used? ── no ─► victim
@@ -8,41 +8,42 @@
 //!       room? probe ───┼────────────► active ◄── room? probe
 //! ```
 //!
-//! 1. A new page is in its *correlated-reference window* for 1 % of memory in insertions. Uses meanwhile are one burst with
-//!    the use that brought it in, and are dropped when it goes on to the inactive list. A page that was read ahead has had
-//!    its first use when it was used till then, or is where accesses are not tracked.
-//! 2. While the inactive list is longer than its target, the scan looks at its cold end: used pages become active, the
-//!    others are victims. Otherwise it looks at the cold end of the active list: a page goes round for one of its *usage
-//!    count*, or is demoted to the warm end of the inactive list. After 32 active pages without a victim the next victim
-//!    comes from the inactive list in any case.
-//!    A page of a region whose accesses were not tracked ([`FrameTable::tracks_accesses`]) gets a lap in which they are: not
-//!    known to be used is not known to be unused. Such a lap shows one use at most, so its accessed bit weighs four, up to a
-//!    usage count of eight. From a count of five on the scan skips the page, as a look costs a move and a soft fault; its
-//!    neighbours are looked at with it (`sampling_batch`).
-//! 3. A *recent refault*, of a page missed within memory's size in evictions, belongs on the active list. It gets there if
-//!    the inactive list is above its target (then there is room), or else by an *admission probe*: of up to two pages at
-//!    the active cold end, each of which pays one of its usage count, the first with none is demoted, and the page takes its
-//!    place. If there is none it starts inactive. It enters with a usage count of one, so that it is not the next to go.
-//!    The probe is short: in a loop of up to 4/3 of memory two looks a refault do not come to any page twice in a lap, so
-//!    what is used once a lap keeps its place.
-//! 4. *Bimodal insertion*: of pages without a recent shadow a *share* goes on from the window to the active list, where there
-//!    is room or a probe of one page makes it, with a usage count of none. In a loop longer than memory this is what makes a
-//!    part of it stay: what is kept is used once a lap and keeps its place, where a list would hold nothing in time.
-//!    The share climbs by what became of them: each that is used before it is demoted raises it, each that is demoted
-//!    unused lowers it; it is never below a 32nd. A hash of its key says whether a page is drawn, another one each time that
-//!    so many pages as memory holds were missed: no loop can keep step with it, and there are always new ones to learn from.
-//!    Neighbours are drawn in rows, and a row moves the share as one page. Memory that is touched for the first time is not
-//!    drawn: it was not missed.
-//! 5. The target is between nothing and all of memory. It moves at a *ghost hit*, the refault of a page that a list 5 % of
-//!    memory longer would have kept: up if it was evicted without having been active, down if it had been. Both ghost lists
-//!    are as long, so that both steps are (ARC weighs its steps by the lengths). A step is an eighth of the square root of
-//!    memory, and a page at least: then hits that say nothing move the target by 3 % of memory in the time in which memory
-//!    is replaced, whatever its size, as `n` steps up and down at random lead `sqrt(n)` steps away.
-//! 6. Pages of a *no-reuse file*, next to none of which is used again while others' pages are (`refault_rate`), have their
-//!    window on a list of their own, which ends at the cold end of the inactive list: they are the next victims (`no_reuse`).
-//! 7. Of files' pages and regions' pages those that cost more to refault stay longer (`cost`).
+//! 1. A new page stays in its *correlated-reference window* for 1 % of memory in insertions. Uses during that time form
+//!    one burst with the use that brought it in, and are dropped when the page moves on to the inactive list. A page
+//!    that was read ahead has had its first use if it was used by then, or if accesses are not tracked.
+//! 2. While the inactive list is longer than its target, the scan works at its cold end: used pages become active, the
+//!    others are victims. Otherwise it works at the cold end of the active list: a page pays one of its *usage count*
+//!    for another lap, or is demoted to the warm end of the inactive list. After 32 active pages without a victim the
+//!    next victim always comes from the inactive list.
+//!    A page of a region whose accesses were not tracked ([`FrameTable::tracks_accesses`]) gets a lap in which they
+//!    are: a page not known to be used is not known to be unused. Such a lap shows at most one use, so its accessed bit
+//!    weighs four, up to a usage count of eight. From a count of five the scan skips the page, because sampling costs an
+//!    unmapping and a soft fault. Its neighbors are sampled with it (`sampling_batch`).
+//! 3. A *recent refault*, of a page missed within memory's size in evictions, belongs on the active list. It gets there
+//!    if the inactive list is above its target (then there is room), or else by an *admission probe*. The probe checks
+//!    up to two pages at the active cold end. Each of them pays one of its usage count; the first with none left is
+//!    demoted, and the refaulted page takes its place. If there is none, the refaulted page starts inactive. It enters
+//!    with a usage count of one, so that it is not the next to leave. The probe is short: in a loop of up to 4/3 of
+//!    memory, two checks per refault do not reach any page twice in a lap, so a page used once a lap stays.
+//! 4. *Bimodal insertion*: a *share* of the pages without a recent shadow moves from the window to the active list,
+//!    with a usage count of zero, where there is room or a probe of one page makes it. In a loop longer than memory
+//!    this makes a part of the loop stay: pages used once a lap are kept, where a plain list would hold nothing long
+//!    enough. The share follows the outcomes: a drawn page used before its demotion raises it, one demoted unused
+//!    lowers it. It is never below a 32nd. A hash of the key decides whether a page is drawn, and changes each time
+//!    that as many pages were missed as memory holds. So no loop can stay in step with it, and there are always new
+//!    pages to learn from. Neighbors are drawn in rows, and a row moves the share as one page. Memory touched for the
+//!    first time is not drawn: it was not missed.
+//! 5. The target is between nothing and all of memory. It moves at a *ghost hit*, the refault of a page that a list
+//!    longer by 5 % of memory would have kept: up if the page had never been active, down if it had. Both ghost lists
+//!    have the same length, so both steps are equal (ARC weighs its steps by the lengths). A step is an eighth of the
+//!    square root of memory, at least one page. Uninformative hits then move the target by 3 % of memory while memory
+//!    is replaced once, whatever its size, because `n` random steps up and down lead `sqrt(n)` steps away.
+//! 6. Pages of a *no-reuse file*, of which almost none are used again while other files' pages are (`refault_rate`),
+//!    spend their window on a separate list that ends at the cold end of the inactive list. They are the next victims
+//!    (`no_reuse`).
+//! 7. Of file pages and region pages, those that cost more to refault stay longer (`cost`).
 //!
-//! Decision 0002 compares it with the field's others; the probes are what is new.
+//! Decision 0002 compares this with other rules from the literature; the probes are new.
 
 use super::lists::{List, Past};
 use super::no_reuse::Sorting;

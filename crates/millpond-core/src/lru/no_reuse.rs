@@ -5,12 +5,13 @@
 //!   what of the file is there when that is found ─► met at the cold end, as all are; pages of others go round once more
 //! ```
 //!
-//! 1. Only pages that are read because a caller wants them, and that are no recent refaults. Their window is as long as that
-//!    of other pages; their uses meanwhile are one burst, and are dropped.
-//! 2. Of them bimodal insertion draws the least share: the active list is not filled with a file that is not used again.
-//! 3. Once in the life of an open file, when it is found to be one: until the inactive list has been looked at once, unused
-//!    pages of other files go to its warm end, so that what came in of the file before goes first. At most 32 such pages in a
-//!    row are looked at for a victim.
+//! 1. This applies only to pages that a caller reads and that are not recent refaults. Their window is as long as that
+//!    of other pages. Uses during it are one burst, and are dropped.
+//! 2. Bimodal insertion draws only the least share of them, so that the active list does not fill with a file that is
+//!    not used again.
+//! 3. Once in the life of an open file, when it is found to be a no-reuse file, unused pages of other files go to the
+//!    warm end of the inactive list until that list has been scanned once. So the pages already read from the no-reuse
+//!    file leave first. At most 32 pages of other files in a row are scanned for a victim.
 
 use super::lists::List;
 use super::millpond::SHARE_MIN;

@@ -1,15 +1,15 @@
-//! The refault rate of each file: of the pages evicted, how many were wanted again.
+//! The refault rate of each file: how many of its evicted pages were needed again.
 //!
-//! A page that was read once looks like any other until it has gone through memory; its file does not. Of a news server's
-//! articles, read at random in a spool many times as large as memory, next to nothing is used again; of its history nearly
-//! all is. So each file has two counts: pages evicted, and pages used again (missed within memory's size in evictions, or
-//! found in use by the scan). A *no-reuse file* is one of which an eighth or less is used again, and an eighth of what is of
-//! all others for as many evictions. Its pages, read because a caller wants them, are kept for their correlated-reference
-//! window only (rule 6 in `millpond`).
+//! A page read once looks like any other until it has passed through memory; its file does not. A news server reads
+//! articles at random from a spool many times the size of memory and uses almost none of them again, but almost all of
+//! its history. So each file has two counts: pages evicted, and pages used again (missed within memory's size in
+//! evictions, or found in use by the scan). A *no-reuse file* is one with a reuse rate of at most an eighth, and at
+//! most an eighth of the rate of all other files over as many evictions. Pages of it that a caller reads are kept for
+//! their correlated-reference window only (rule 6 in `millpond`).
 //!
-//! Only a difference between files says that: a single file is never a no-reuse file, nor is one of several that are used
-//! alike. The counts are halved as they grow, so that they are of the last evictions. Bimodal insertion draws
-//! a few pages of a no-reuse file, too, and refaults are counted, so a file that is used again after all is found out.
+//! Only a difference between files shows this: a single file is never a no-reuse file, nor is one of several that are
+//! reused alike. The counts are halved as they grow, so they describe recent evictions. Bimodal insertion also draws a
+//! few pages of a no-reuse file, and refaults are counted, so a file that is reused after all is detected.
 
 use crate::units::{FileId, PageCount};
 use alloc::vec::Vec;

@@ -1,18 +1,18 @@
-//! Accessed bits of neighbouring pages of a region are sampled in a batch.
+//! Samples accessed bits of neighboring pages of a region in a batch.
 //!
 //! ```text
 //!   active, cold end ─► 5 │ 92 │ 6 │ 40 │ … 7 …          5 is to be looked at
 //!                       └────────┴─────────┴─► 5 6 7     so are its neighbours, wherever they are: they go on in a row
 //! ```
 //!
-//! To see whether a page of a region is used it is moved out, and its next use moves it in again. Pages that follow one
-//! another are moved with one system call, and each call interrupts all processors that run the process, which costs more
-//! than the moving. Every page that comes between two of them on the list, and every one with a higher usage count, cuts
-//! their row in two for good. So when the scan looks at an active page whose accesses are not tracked, it looks at those of
-//! its neighbours of which the same is true as well, up to 64 that lie together, and puts them side by side. (MGLRU's
-//! look-around reads the accessed bits of neighbours; these are moved.)
+//! To see whether a page of a region is used, it is unmapped, and its next use maps it again. Consecutive pages are
+//! unmapped with one system call. Each call interrupts all processors running the process, which costs more than the
+//! unmapping. Any other page between two of them on the list, or one of them with a higher usage count, splits their
+//! row for good. So when the scan reaches an active page whose accesses are not tracked, it also examines up to 64
+//! adjacent neighbors in the same state, and puts them together on the list. (MGLRU's look-around reads the accessed
+//! bits of neighbors; here they are also moved.)
 //!
-//! Each counts as a page looked at, so the scan comes round no sooner.
+//! Each counts as a scanned page, so the scan does not come round sooner.
 
 use super::Lru;
 use super::lists::List;

@@ -1,4 +1,4 @@
-//! The smallest example of each rule. What any rule does is here, what each does its own way in a file of its own.
+//! The smallest example of each rule. Behavior common to all rules is here; each rule's own is in its own file.
 
 mod bimodal;
 mod cost;

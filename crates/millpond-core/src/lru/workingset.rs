@@ -1,18 +1,17 @@
-//! Shadows: what is remembered of pages that were evicted, and how long ago that was.
+//! Shadows: what is remembered about evicted pages, and how long ago they were evicted.
 //!
-//! Time is counted in evictions (and, for Linux, activations): `age`. A page leaves `age` behind in a shadow; if
-//! it is refaulted, the difference is its *distance*, the number of pages more that memory would have needed to
-//! keep it. With one more age for each class of evicted pages (never active, once active) the same is known for
-//! the part of memory that held its class.
+//! Time is counted in evictions (and, for Linux, activations): `age`. An evicted page stores `age` in a shadow. When it
+//! is refaulted, the difference is its *distance*: how many more pages of memory would have kept it. One more age for
+//! each class of evicted pages (never active, once active) gives the same for the part of memory that held the class.
 //!
-//! The table has as many slots as memory has frames, 16 bytes each, in buckets of a cache line of which a page may use
-//! two; a page that finds both full replaces the oldest of the eight, so that what is lost is mostly among the oldest.
-//! Nothing is allocated but by [`Workingset::new`] and [`Workingset::resize`], no operation looks at more than two
-//! buckets, and nothing is random: same keys, same table. Ages are 32 bits and wrap; distances are differences, so a
-//! wrap changes nothing but for a shadow that outlives 2^32 evictions, each of which replaces the oldest of eight.
+//! The table has one 16-byte slot for each frame, in buckets of one cache line. A page may use two buckets; if both are
+//! full it replaces the oldest of the eight slots, so mostly old shadows are lost. Only [`Workingset::new`] and
+//! [`Workingset::resize`] allocate, no operation looks at more than two buckets, and nothing is random: the same keys
+//! give the same table. Ages are 32 bits and wrap. Distances are differences, so a wrap affects only a shadow that
+//! outlives 2^32 evictions, each of which replaces the oldest of eight.
 //!
-//! A shadow of a file that is gone does no harm: its number may be given to another file, of which a page is then
-//! at worst taken for one that was refaulted. It ages out like any other.
+//! A shadow of a closed file is harmless. If its number goes to another file, a page of that file may be mistaken for a
+//! refault. The shadow ages out like any other.
 
 use crate::units::PageKey;
 use alloc::vec::Vec;

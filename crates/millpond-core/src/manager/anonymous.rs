@@ -1,4 +1,4 @@
-//! Anonymous memory: pages that no file has, and the swap file that they leave to.
+//! Anonymous memory: pages that belong to no file, and the swap file they are written to.
 //!
 //! ```text
 //!   never touched ─► zeros, dirty ─► met at the cold end ─► tagged ─┬─► written to a slot, clean ─► evicted
@@ -7,20 +7,20 @@
 //!                                                                   clean, keeps its slot ◄─ read ◄───┘
 //! ```
 //!
-//! They are on the same lists as file pages, under the same rule, in the same budget, and leave the same shadows: what
-//! is refaulted too early counts alike, whatever it is. What differs:
+//! They share the lists, the rule and the budget of file pages, and leave the same shadows, so refaults count alike.
+//! The differences:
 //!
-//! - The core is not told of a change. A page that was never written to swap is dirty; one that was is taken for clean until
-//!   the world says at its eviction that it is not ([`Event::Changed`](crate::event::Event::Changed)).
-//! - Reclaim's victims are the only pages that are written for memory's sake, for there is no flusher that would have done
-//!   it before. So reclaim tags them and goes on; they are written behind it, many at a time (Kim 2020's swap wrote page
-//!   by page; an append of 64 was 1.6 to 2.7 times as fast where that was measured), and are the next victims when that
-//!   has ended. It tags no more than what fills free memory up to the high water mark, or a batch; what it meets then
-//!   keeps its place, so that pages leave in their order (decision 0014).
-//! - They don't count for the limits on dirty pages: no caller waits for them but one that needs a frame.
+//! - The core does not see changes. A page never written to swap is dirty. One that was counts as clean until the
+//!   driver reports at its eviction that it is not ([`Event::Changed`](crate::event::Event::Changed)).
+//! - Reclaim's victims are the only pages written to free memory, because no flusher would have written them earlier.
+//!   So reclaim tags them and continues. They are written in the background, many at a time, and are the next victims
+//!   when that has ended. (Kim 2020's swap wrote page by page; an append of 64 was measured 1.6 to 2.7 times as fast.)
+//!   Reclaim tags no more than it takes to fill free memory up to the high water mark, or a batch. Further pages keep
+//!   their position, so that pages leave in order (decision 0014).
+//! - They don't count for the limits on dirty pages: only callers that need a frame wait for them.
 //!
-//! Invariant: a page of a region has a slot if and only if it is clean, being written, being read, or not in memory and not
-//! new. Regions have no more pages than there are slots, so that swap is never full.
+//! Invariant: a page of a region has a slot if and only if it is clean, being written, being read, or not in memory and
+//! not new. Regions have no more pages than there are slots, so swap is never full.
 
 mod ahead;
 mod out;

@@ -1,6 +1,6 @@
-//! What options and memory come to: water marks, the reserve, limits on dirty pages.
+//! Values derived from options and memory: water marks, the reserve, limits on dirty pages.
 //!
-//! A pure function, evaluated again at every change of any input; setting A, then B, then A gives exactly A.
+//! A pure function, recomputed whenever an input changes: setting A, then B, then A gives exactly A.
 
 use crate::dirty::limits::{DirtyableMemory, Thresholds, limits};
 use crate::memory::watermark::Watermarks;
@@ -8,12 +8,12 @@ use crate::options::{OptionError, Options};
 use crate::units::PageCount;
 use alloc::format;
 
-/// The fewest frames that a pool can have: a scan batch, a write and a fault fit side by side.
+/// The smallest pool: a scan batch, a write and a fault fit together.
 pub const FRAMES_MIN: PageCount = PageCount(64);
-/// The most frames that a pool can have.
+/// The largest pool.
 pub const FRAMES_MAX: PageCount = PageCount(1 << 31);
 
-/// Derived from the options and from memory now, and from nothing else.
+/// The values derived from the options and from current memory, and from nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Derived {
@@ -28,7 +28,7 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// What `options` come to in a pool of `frames` frames.
+    /// Derives the values for a pool of `frames` frames.
     pub fn of(options: &Options, frames: PageCount) -> Derived {
         let watermarks = Watermarks::of(options.watermarks, frames, options.page_size);
         let reserve = PageCount(options.reserve.of(frames.0).clamp(1, watermarks.min.0));
@@ -46,7 +46,7 @@ impl Derived {
     }
 }
 
-/// Whether a pool can have so many frames.
+/// Checks that a pool can have this many frames.
 ///
 /// # Errors
 /// [`OptionError`] with the range.

@@ -1,7 +1,7 @@
-//! Devices: each has a controller of its own, and what waits for one does not hold up what another would take.
+//! Devices: each has its own controller, and writes waiting for one device do not delay writes to another.
 //!
-//! A driver says which device a file is on, and what is known of it, when the first of its files is opened
-//! ([`Event::DeviceFound`](crate::event::Event)). Once no file is on it any more its number may be another device's.
+//! When the first file on a device is opened, the driver reports which device it is and what is known of it
+//! ([`Event::DeviceFound`](crate::event::Event)). Once no file is on a device, another device may take its number.
 
 use super::Manager;
 use super::waits::HeldBack;

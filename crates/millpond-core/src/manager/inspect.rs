@@ -1,7 +1,7 @@
-//! Every derived value with what it is derived from, so that it can be done again by hand.
+//! Every derived value with its inputs, so that it can be recomputed by hand.
 //!
-//! Hills 2015: a limit had become 0; a debugger on the running kernel was needed to see it. Here each value says its formula
-//! with the numbers in it, the setting, and when that was set to something else last.
+//! Hills 2015: finding that a limit had become 0 took a debugger on the running kernel. Here each value carries its
+//! formula with the numbers, the setting, and when that setting last changed.
 
 use super::{Manager, Occupancy};
 use crate::admission::Form;
@@ -18,39 +18,39 @@ use alloc::vec::Vec;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct DerivedValue {
-    /// What it is called in options and statistics: `dirty.hard`.
+    /// Its name in options and statistics, such as `dirty.hard`.
     pub name: &'static str,
     /// In pages.
     pub pages: PageCount,
-    /// How it is found, with the numbers: `20 % of 100000 dirtyable, 256 to 93750`.
+    /// The formula with its numbers: `20 % of 100000 dirtyable, 256 to 93750`.
     pub formula: String,
-    /// What goes into it, in pages unless the name says otherwise, in the order of the formula.
+    /// The inputs in the order of the formula, in pages unless the name says otherwise.
     pub inputs: Vec<(&'static str, u64)>,
-    /// What was set, as it was given.
+    /// The setting as given.
     pub setting: String,
-    /// The settings that have a say in it, directly or by way of its inputs, the nearest first.
+    /// The settings that influence it, directly or through its inputs, nearest first.
     pub settings: Vec<&'static str>,
-    /// When one of them was set to something else last; the beginning, if none ever was.
+    /// When one of them last changed; the start if none ever did.
     pub set_at: Instant,
-    /// Which of them that was; `None`, if none ever was.
+    /// Which of them that was; `None` if none ever changed.
     pub set_last: Option<&'static str>,
 }
 
-/// The goal for reads that writes are held back for: it moves with what the device can do.
+/// The read latency goal that writes are held back for. It changes with the device's performance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct GoalInForce {
-    /// What is aimed at.
+    /// The goal in force.
     pub goal: Nanos,
-    /// How it is found, with the numbers.
+    /// The formula with its numbers.
     pub formula: String,
-    /// What was set.
+    /// The setting.
     pub setting: Nanos,
-    /// What the slowest reads took while nothing was written, one in twenty left out; 0 before there were enough of them.
+    /// The p95 of reads while nothing was written; 0 before there were enough of them.
     pub unloaded_p95: Nanos,
 }
 
-/// What a limit can depend on, as users set it.
+/// The settings that a limit can depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Knob {
     Hard,
@@ -154,14 +154,14 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// Every value that is derived from options and memory, and how. The same for all who ask.
+    /// Every value derived from options and memory, with its derivation. The same for every caller.
     pub fn inspect(&self) -> Vec<DerivedValue> {
         let mut values = self.inspect_memory();
         values.extend(self.inspect_dirty());
         values
     }
 
-    /// The goal for reads of the busiest device, if the form of admission has one.
+    /// The read latency goal of the busiest device, if the form of admission has one.
     pub fn inspect_goal(&self) -> Option<GoalInForce> {
         let Goal {
             in_force,

@@ -1,4 +1,4 @@
-//! What a frame holds and what waits at this moment, for those that watch. Nothing here decides anything.
+//! What a frame holds and what waits at this moment, for observers. Nothing here makes a decision.
 
 use super::Manager;
 use crate::admission::Form;
@@ -10,22 +10,22 @@ use crate::units::{FileId, FrameNo, Instant, Nanos};
 /// What the manager knows of the page in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameLook {
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
-    /// Reclaim met it dirty and sent it round: it is on its second chance.
+    /// Reclaim found it dirty and gave it a second chance.
     pub is_tagged: bool,
     /// It is on the active list.
     pub is_active: bool,
 }
 
-/// Who waits at one moment, and since when.
+/// What waits at one moment, and since when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// Why the next write of a device is to be made, if admission holds it back, and for how long it has; of several
-    /// devices the longest.
+    /// The reason of a device's next write, if the admission holds it back, and for how long it has; over all devices
+    /// the longest.
     pub held_back: Option<(Reason, Nanos)>,
-    /// For how long a sync has waited for pages that can't be written.
+    /// How long a sync has waited for pages that can't be written at the moment.
     pub sync_blocked: Option<Nanos>,
     /// Dirtiers that pause.
     pub dirtiers_blocked: u64,
@@ -47,8 +47,8 @@ impl<A: Form> Manager<A> {
         })
     }
 
-    /// The frames of the active or the inactive list, the next victim first. With the inactive list come what has passed
-    /// before it and the newcomers behind it.
+    /// The frames of the active or the inactive list, next victim first. The inactive list includes the pages that
+    /// leave before it and the newcomers after it.
     pub fn frames_from_cold(&self, active: bool) -> impl Iterator<Item = FrameNo> + '_ {
         let lists: &[List] = match active {
             true => &[List::Active],
@@ -57,27 +57,27 @@ impl<A: Form> Manager<A> {
         lists.iter().flat_map(|&list| self.lru.iter_from_cold(list))
     }
 
-    /// From now on every decision of reclaim is kept in [`Manager::trace`], and not a sample of them.
+    /// Keeps every reclaim decision in [`Manager::trace`] from here on, instead of a sample.
     pub fn keep_every_decision(&mut self) {
         self.trace.keep_all();
     }
 
-    /// How many frames there are to look at: those of the pool, and those that it has not given back yet.
+    /// The number of frames: those of the pool, and those it has not given back yet.
     pub fn frames_known(&self) -> u32 {
         self.states.len() as u32
     }
 
-    /// Whether it is anonymous memory and not a file.
+    /// Whether `file` is anonymous memory.
     pub fn is_anonymous(&self, file: FileId) -> bool {
         self.is_region(file)
     }
 
-    /// What refaults of files and of regions cost at present, and which kind of page that favours.
+    /// The current refault costs of files and of regions, and which kind of page they favor.
     pub fn refault_costs(&self) -> crate::lru::RefaultCosts {
         self.lru.refault_costs()
     }
 
-    /// Who waits at `now`.
+    /// What waits at `now`.
     pub fn waiting(&self, now: Instant) -> Waiting {
         Waiting {
             held_back: (self.devices.iter())

@@ -1,9 +1,9 @@
-//! The policy as one state machine: the one place where two modules must agree.
+//! The policy as one state machine: the only place where modules must agree.
 //!
-//! A driver tells it what happened ([`Event`](crate::event::Event)), at what time, and lends it the world's frames
-//! ([`FrameTable`](crate::frame::FrameTable)); it answers with [`Effects`](crate::event::Effects). The same events, times
-//! and answers of the frames give the same effects. One step takes well under a microsecond for a single page and allocates nothing once its
-//! lists have grown to their size.
+//! A driver reports each [`Event`](crate::event::Event) with its time, and lends its frames
+//! ([`FrameTable`](crate::frame::FrameTable)). The manager answers with [`Effects`](crate::event::Effects). The same
+//! events, times and frame answers give the same effects. One step takes well under a microsecond for a single page,
+//! and allocates nothing once the lists have reached their size.
 //!
 //! ```
 //! use millpond_core::{event::*, io::Reason, manager::Manager, options::Options, units::*};
@@ -109,7 +109,7 @@ struct FileState {
     slots: Option<anonymous::Slots>,
 }
 
-/// How full the pool is and with what.
+/// How full the pool is, and of what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Occupancy {
@@ -121,21 +121,21 @@ pub struct Occupancy {
     pub active: PageCount,
     /// Pages on the inactive list.
     pub inactive: PageCount,
-    /// Pages that the device lacks.
+    /// Pages whose content the device lacks.
     pub dirty: PageCount,
     /// Pages being written.
     pub writing: PageCount,
-    /// Pages that the device has refused and not taken since: dirty, or being written once more.
+    /// Pages that the device refused and has not taken since: dirty, or being written again.
     pub failed: PageCount,
     /// Dirtiers that wait.
     pub dirtiers_blocked: u64,
     /// Bytes of writes in transit to all devices.
     pub in_transit_writes: Bytes,
-    /// Bytes of writes that may be in transit now to the busiest device.
+    /// Current limit on bytes of writes in transit to the busiest device.
     pub in_transit_limit: Bytes,
 }
 
-/// The state machine. `A` is the form of admission: that of the options, unless a driver brings its own.
+/// The state machine. `A` is the form of admission: the one from the options, unless a driver brings its own.
 #[derive(Clone, Debug)]
 pub struct Manager<A: Form = Configured> {
     // What was set, and what it comes to.
@@ -186,10 +186,10 @@ pub struct Manager<A: Form = Configured> {
 }
 
 impl Manager {
-    /// A manager of `frames` free frames, numbered from 0.
+    /// Creates a manager of `frames` free frames, numbered from 0.
     ///
     /// # Errors
-    /// [`OptionError`] if an option is out of its range or the pool is too small or too large.
+    /// [`OptionError`] if an option is out of range, or the pool is too small or too large.
     pub fn new(options: Options, frames: PageCount) -> Result<Manager, OptionError> {
         let form = Configured::new(options.admission);
         Manager::with_admission(options, frames, form)
@@ -197,7 +197,8 @@ impl Manager {
 }
 
 impl<A: Form> Manager<A> {
-    /// A manager whose writes a form of the driver's admits; what the options say of admission is told to it when they change.
+    /// Creates a manager whose writes are admitted by the driver's form. The form receives the admission options when
+    /// they change.
     ///
     /// # Errors
     /// As [`Manager::new`].
@@ -328,7 +329,8 @@ impl<A: Form> Manager<A> {
         (self.ios.start(io), frames)
     }
 
-    /// Pages in memory that are as the device has them, in use or not: what reclaim can have without waiting for a write.
+    /// Pages in memory that are identical to the device's copy, in use or not. Reclaim can take them without waiting
+    /// for a write.
     pub fn clean(&self) -> PageCount {
         self.clean
     }
@@ -338,12 +340,12 @@ impl<A: Form> Manager<A> {
         self.free.len()
     }
 
-    /// Pages that have to be written, those among them that can't be.
+    /// Dirty pages, including unwritable ones.
     pub fn dirty(&self) -> PageCount {
         self.flusher.dirty()
     }
 
-    /// Pages on their way to the device.
+    /// Pages being written.
     pub fn writing(&self) -> PageCount {
         self.writing
     }
@@ -358,12 +360,12 @@ impl<A: Form> Manager<A> {
         &self.options
     }
 
-    /// What they come to.
+    /// The values derived from them.
     pub fn derived(&self) -> &Derived {
         &self.derived
     }
 
-    /// The counters, with those of the lists.
+    /// The counters, including those of the lists.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -373,10 +375,10 @@ impl<A: Form> Manager<A> {
         self.lru.statistics()
     }
 
-    /// The frames of a transfer that has been issued and has not ended.
+    /// The frames of a transfer in progress.
     ///
     /// # Panics
-    /// If there is none of this name.
+    /// If no such transfer is in progress.
     pub fn frames_of(&self, io: IoId) -> &[FrameNo] {
         self.ios.frames(io)
     }
@@ -386,7 +388,7 @@ impl<A: Form> Manager<A> {
         self.states[frame.index()].phase
     }
 
-    /// Bytes that the manager holds: part of the budget.
+    /// Bytes used by the manager: part of the budget.
     pub fn metadata_bytes(&self) -> u64 {
         (self.states.capacity() * size_of::<FrameState>()) as u64
             + self.free.metadata_bytes()

@@ -1,4 +1,4 @@
-//! Reclaim: frames for those who need them, from the cold end, without writing.
+//! Reclaim: frees frames from the cold end, without writing.
 
 use super::step::StepContext;
 use super::{FRAMES_MIN, FREE, Manager};

@@ -1,4 +1,4 @@
-//! How pages leave and come back, by file and by kind: what the steps tell `reuse`.
+//! Reports to `reuse` how pages leave and come back, by file and by kind.
 
 use super::Manager;
 use crate::admission::Form;

@@ -1,6 +1,6 @@
 //! One step: an event comes in, effects go out.
 //!
-//! What holds for one step only is in its [`StepContext`] and gone with it; what [`Manager`] has, lasts.
+//! State that is valid for one step is in its [`StepContext`]; lasting state is in [`Manager`].
 
 use super::{Manager, TICK_WHILE_DIRTY, write};
 use crate::admission::Form;
@@ -37,11 +37,11 @@ impl StepContext<'_> {
 }
 
 impl<A: Form> Manager<A> {
-    /// Takes in what happened and says in `effects`, which it empties first, what is to be done.
+    /// Processes one event. Empties `effects`, then fills it with what the driver has to do.
     ///
     /// # Panics
-    /// If the event can't be: an end of a transfer that was not issued, a file that is not open. That is
-    /// a bug of the driver.
+    /// If the event is impossible: the end of a transfer that was not issued, or a file that is not open. That is a bug
+    /// in the driver.
     pub fn step<F: FrameTable>(
         &mut self,
         now: Instant,

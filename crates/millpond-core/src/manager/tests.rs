@@ -1,4 +1,4 @@
-//! The smallest example of each rule, in a world as simple as can be.
+//! The smallest example of each rule, in the simplest possible world.
 
 mod anonymous;
 mod devices;

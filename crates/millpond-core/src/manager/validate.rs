@@ -1,4 +1,4 @@
-//! Checks for tests and simulators: every counter derived anew, and nothing left where nothing should be.
+//! Checks for tests and simulators: recomputes every counter, and finds leftover state.
 
 use super::{FREE, Manager};
 use crate::admission::Form;
@@ -8,7 +8,7 @@ use crate::units::{Bytes, FrameNo, PageCount};
 use alloc::vec::Vec;
 
 impl<A: Form> Manager<A> {
-    /// Re-derives every counter and checks every structure.
+    /// Recomputes every counter and checks every structure.
     ///
     /// # Panics
     /// If one is wrong; the message says which.
@@ -64,7 +64,8 @@ impl<A: Form> Manager<A> {
         );
     }
 
-    /// For when no caller wants anything any more: nothing is dirty, nothing is on its way, and no queue keeps anything.
+    /// For when no caller waits for anything: checks that nothing is dirty or in transit, and that all queues are
+    /// empty.
     ///
     /// # Panics
     /// If something is left; the message says what.

@@ -1,12 +1,12 @@
-//! What waits at the head of the flusher's queue, why, and for how long; and the figures that explain it.
+//! What waits at the head of the flusher's queue, why, and for how long; and the counters that show it.
 //!
 //! ```text
 //!   job ──► admission: not now ──► held back, by the reason of the write ──► issued, or another is next
 //!   sync ─► pages in other hands, or before their log ──► blocked ──────────► they can be had
 //! ```
 //!
-//! Both are seen in [`Manager::pump`](super::Manager) only, which looks at the clock that it was given: what nothing
-//! waits for costs nothing.
+//! Both are observed only in [`Manager::pump`](super::Manager), at the time it was given. Writes that wait for nothing
+//! cost nothing.
 
 use super::Manager;
 use crate::admission::Form;

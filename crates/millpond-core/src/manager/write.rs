@@ -1,4 +1,4 @@
-//! Dirty pages: who made them, who waits for them, and their way to the device.
+//! Dirty pages: their dirtiers, the callers that wait for them, and their way to the device.
 
 use super::step::StepContext;
 use super::{Manager, TICK_WHEN_BUSY};

@@ -1,4 +1,4 @@
-//! Soft faults of who goes through pages one after the other: many pages with one.
+//! Fault-around for a thread that walks through pages in order: one soft fault maps many pages.
 //!
 //! ```text
 //!   touched            p   p+1  p+2     p+4             p+8                            p+16
@@ -6,18 +6,19 @@
 //!                      ▲   ▲   ▲       ▲               ▲  each proves that the one before was used to its end
 //! ```
 //!
-//! A page that was moved out of its region for its uses to be seen costs its next user a fault, which is most of what a walk
-//! through memory takes that is all there: 128 pages of 20 us. A second fault behind the last one is a walk, and each fault
-//! where the window before has ended doubles the window, up to [`WINDOW_MAX`]. Windows end at a multiple of their length, so
-//! that who works in records that lie so is brought nothing of the next record. All pages of a window count as used, as all
-//! of those before were; who stops in the middle of one has up to as many counted besides as it used.
+//! A page unmapped from its region to sample its uses costs its next user a fault. For a walk through memory that is
+//! all present, this is most of the time: 128 pages of 20 us. A second fault right after the last one is a walk, and
+//! each fault at the end of the previous window doubles the window, up to [`WINDOW_MAX`]. Windows end at a multiple of
+//! their length, so a thread working on aligned records gets nothing of the next record. All pages of a window count as
+//! used, like those before it. A thread that stops inside a window has at most as many pages wrongly counted as it
+//! really used.
 //!
-//! Where walks begin can't be foreseen, but whether a fault begins one can be learnt: with each walk that went on the first
-//! window doubles, up to [`START_MAX`], and with each fault that nothing followed it is halved. Records of 128 pages take 3
-//! faults then and not 8, and random touches bring back one page each.
+//! Where a walk will start can't be foreseen, but whether a fault starts one can be learned. Each walk that continued
+//! doubles the first window, up to [`START_MAX`]; each fault that nothing followed halves it. Records of 128 pages then
+//! take 3 faults instead of 8, and random touches map one page each.
 //!
-//! Linux maps what is around a fault of a file (`fault_around_bytes`, 64 KiB, aligned), used or not; anonymous pages stay
-//! mapped there, and their accessed bits cost nothing to see.
+//! Linux maps the surroundings of a file's fault (`fault_around_bytes`, 64 KiB, aligned), used or not. Anonymous pages
+//! stay mapped there, and reading their accessed bits costs nothing.
 
 use crate::units::PageIndex;
 

@@ -1,4 +1,4 @@
-//! How far those go who come to a new place, and reading so much at once.
+//! How far readers go from a new position, and reading that much at once.
 //!
 //! ```text
 //!   walks that were seen   4 ████████  100 ... 128 ...          how far each was proven to go
@@ -7,11 +7,12 @@
 //!                                                     ▲ half             ▲ last: their uses are the proof
 //! ```
 //!
-//! Work in records (Kim 2020's ebizzy copies chunks of 512 KiB) begins at a place that can't be foreseen and goes
-//! just so far. Windows that double learn that anew for each record, with a wait for each window, and read beyond its end.
-//! Here the first fault of a record reads it whole, and nothing behind it. A record that is used by less than half proves
-//! so: what is expected falls until nothing is read ahead of random faults. Linux has the like for a fault's neighbours
-//! (`swapin_nr_pages`, 4.14), from the uses of pages that were read around before, up to `page-cluster`.
+//! Work on records (Kim 2020's ebizzy copies chunks of 512 KiB) starts at an unpredictable position and has a
+//! predictable length. Doubling windows relearn the length for each record, wait once per window, and read beyond the
+//! end. Here the first fault of a record reads all of it, and nothing after it. A record of which less than half is
+//! used counts against the expectation, which falls until nothing is read ahead of random faults. Linux does something
+//! similar for a fault's neighbors (`swapin_nr_pages`, 4.14), from the uses of pages read around before, up to
+//! `page-cluster`.
 
 use super::ReadAhead;
 use crate::units::PageIndex;

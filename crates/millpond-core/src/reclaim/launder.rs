@@ -1,4 +1,4 @@
-//! The page at the cold end: take it, send it round, or tag it.
+//! The page at the cold end: take it, give it another lap, or tag it.
 //!
 //! ```text
 //!   clean                          take it
@@ -10,15 +10,15 @@
 //!   being read                     off the lists until it is there
 //! ```
 //!
-//! A tagged page goes to the active list, so that the scan doesn't meet it again and again while its write is on
-//! its way, and becomes the next victim when that ends (Linux 7.0). Without it a streaming writer made every
-//! allocation walk the whole list: 65 million pages were looked at to write 12 GiB.
+//! A tagged page goes to the active list, so that the scan doesn't meet it repeatedly while it is being written, and
+//! becomes the next victim when the write ends (Linux 7.0). Without this a streaming writer made every allocation walk
+//! the whole list: 65 million pages were scanned to write 12 GiB.
 //!
-//! A clean page costs nothing to take; a dirty one costs the device a write. So a dirty page gets one lap more to be used
-//! again, and after that it stays until its file's turn has come, by its age or by the limits on dirty pages: it
-//! is not written for reclaim's sake while there are clean pages to be had. Only in trouble is it flagged, and at the first
-//! meeting. (With the second meeting as a reason to write, a news server's disk was full of writes, where 2.5 readers
-//! waited under Dillon 2000's own rules and 39 under this: docs/experiments/dillon2000.md.)
+//! A clean page costs nothing to take; a dirty one costs the device a write. So a dirty page gets another lap to be
+//! used again. After that it stays until its file's turn comes, by age or by the limits on dirty pages. Reclaim does
+//! not have it written while clean pages are available. Only in trouble does it flag the page, at the first meeting.
+//! (When the second meeting triggered a write, a news server's disk was full of writes: 39 readers waited, against 2.5
+//! under Dillon 2000's own rules; docs/experiments/dillon2000.md.)
 
 use crate::mutation::{self, Mutation};
 use crate::page::Phase;

@@ -1,8 +1,8 @@
-//! How long a caller that needs a frame and gets none waits, and for what.
+//! How long a caller waits for a frame that it did not get, and for what.
 //!
-//! Event-driven with a bound: a write that ends, or a frame that is freed, wakes the waiter; the bound is only
-//! for what no event announces (a pin that is dropped). Linux 5.16 once slept for lack of progress while
-//! nothing was being written and stalled allocators for minutes: that wait is a few milliseconds here.
+//! The wait is event-driven with a bound. A completed write or a freed frame wakes the waiter. The bound covers only
+//! what no event reports, such as a dropped pin. Linux 5.16 slept for lack of progress while nothing was being written,
+//! and stalled allocators for minutes; that wait is a few milliseconds here.
 
 use crate::units::Nanos;
 

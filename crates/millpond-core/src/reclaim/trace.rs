@@ -1,9 +1,9 @@
-//! A trace of reclaim's decisions: what was met at the cold end, by whom, what was done and why.
+//! A trace of reclaim's decisions: the page at the cold end, which scan met it, what was done and why.
 //!
-//! Every decision is counted, by who scans, by kind of page and by outcome: one addition. Every 64th is kept as well, in a
-//! ring of the last 256 of those, with its time and page: sampled, because a scan decides millions of times a minute and
-//! neighbours fare alike. An addition a page and 6 KiB: cheap enough to be always there. The manager keeps one; so does
-//! the machine that runs the kernels of Gorman 2011.
+//! Every decision is counted by scanner, kind of page and outcome. Every 64th is also kept with its time and page, in a
+//! ring of the last 256. The trace is sampled because a scan makes millions of decisions a minute and neighboring pages
+//! fare alike. One addition a page and 6 KiB are cheap enough to be always on. The manager keeps one trace; so does the
+//! machine that runs the kernels of Gorman 2011.
 
 use crate::page::PageKind;
 use crate::units::{Instant, PageKey};

@@ -1,8 +1,8 @@
-//! Neighbouring dirty pages leave in one write.
+//! Neighboring dirty pages are written together.
 //!
-//! A write of 4 MiB costs a rotating disk 80 ms, one of 4 KiB 4 ms (Kara, on Gorman 2011): what is paid for is the
-//! way there. Clusters end at multiples of the largest write, so that the next one starts there and
-//! streams stay aligned whatever was written before.
+//! On a rotating disk a write of 4 MiB takes 80 ms, one of 4 KiB 4 ms (Kara, on Gorman 2011): most of the cost of a
+//! small write is positioning. Clusters end at multiples of the largest write. The next one starts there, so streams
+//! stay aligned whatever was written before.
 
 use crate::units::PageIndex;
 

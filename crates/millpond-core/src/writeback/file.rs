@@ -1,4 +1,4 @@
-//! What the flusher knows of one file: its dirty pages, its sequential writer, its requests for durability.
+//! What the flusher knows about one file: its dirty pages, its sequential writer, its syncs.
 
 use crate::dirty::index::PageSet;
 use crate::io::{IoError, IoId};

@@ -9,8 +9,8 @@
 //!   5  write-behind      runs that a sequential writer has filled (Dillon 2000)
 //! ```
 //!
-//! The flusher answers "what would be next" ([`Flusher::job`]); whether a write may be issued now is the
-//! admission's business, and which of the pages can be written is the manager's.
+//! The flusher answers which write would be next ([`Flusher::job`]). The admission decides whether a write may be
+//! issued now, and the manager finds out which of the pages can be written.
 
 mod failed;
 mod jobs;

@@ -1,10 +1,10 @@
-//! The write-cache backlog: what a device has answered and not yet written, because it has a volatile write cache.
+//! The write-cache backlog: bytes that a device with a volatile write cache has acknowledged but not yet written.
 //!
-//! What it decides: whether the device has a backlog at all, how many bytes it is, and how fast it is written. By what:
-//! bytes answered, and when reads of a readers' slice are served. In the literature: a leaky bucket.
+//! Decides whether the device has a backlog at all, how many bytes it is, and how fast it drains. The inputs are
+//! acknowledged bytes, and when reads of a readers' slice are served. Known as: a leaky bucket.
 //!
-//! A disk with such a cache answers a write in no time, and lets reads wait while it has too much of that. Nothing is in
-//! transit then that could be held back, so what was answered is followed:
+//! A disk with such a cache acknowledges writes immediately, and delays reads while the cache is too full. There is
+//! then no write in transit to hold back, so the controller tracks acknowledged bytes:
 //!
 //! ```text
 //!   detected  a readers' slice has lasted as long as the goal, with no write in transit, and none of them was served;
@@ -14,16 +14,15 @@
 //!             later than `bytes` says, the device has caught up, and when it was flushed in a slice
 //! ```
 //!
-//! A read that is served in time says only that the rate is not too high, or that the cache still has room. So it is raised by
-//! a 64th then, after each such slice where nothing is known, and after up to 64 of them where the last raises by an eighth
-//! have made a read late. A rate that has been raised to what the device answers hides nothing: then there is no backlog any
-//! more, until one is detected again. So a disk that stalled once, and was taken for one with a cache, has it for some
-//! seconds.
+//! A read served in time shows only that the assumed rate is not too high, or that the cache still has room. The rate
+//! is then raised by a 64th: after each such slice if nothing is known, or after up to 64 of them if the last raises by
+//! an eighth made a read late. A rate raised to the rate of acknowledgment means no backlog, until one is detected
+//! again. So a disk that stalled once and was mistaken for one with a cache is treated as such for some seconds.
 //!
-//! How full the cache is remains unknown; what matters is what has to be written before a read is served, and that is 0
-//! when one is. Only where a request costs a seek (a long goal) is it looked for: a flash disk that stalls for its own
-//! affairs has no backlog. Axboe 2016's v3 keeps such a device's queue short for a while after other I/O instead (its
-//! write-cache delay).
+//! How full the cache is remains unknown. What matters is how much must be written before a read is served, and that is
+//! 0 when one is served. A backlog is looked for only where a request costs a seek (a long goal): a flash disk that
+//! stalls for internal reasons has none. Axboe 2016's v3 instead keeps such a device's queue short for a while after
+//! other I/O (its write-cache delay).
 
 use crate::units::{Bytes, Instant, Nanos};
 

@@ -1,4 +1,4 @@
-//! A drive with a volatile write cache, by the millisecond's quarter.
+//! A drive with a volatile write cache, simulated in steps of a quarter of a millisecond.
 
 use super::super::Verdict;
 use super::tests::admission_of;

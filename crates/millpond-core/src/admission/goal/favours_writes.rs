@@ -1,11 +1,12 @@
-//! A detector: whether the device serves new writes before reads that wait.
+//! Detects whether the device serves new writes before waiting reads.
 //!
-//! What it decides: `TimeSlices` or `SideBySide`. By what: bytes that were written while a caller waited, and those of them
-//! that were issued after it began to wait. The device favours writes if half of what was written came in one go, between
-//! two reads served, that was as long as the limit in transit; it goes on being taken for one until less than a quarter did.
+//! Decides between `TimeSlices` and `SideBySide`. The inputs are the bytes written while a caller waited, and how many
+//! of them were issued after it began to wait. The device favors writes if half of the written bytes came in
+//! uninterrupted runs, between two served reads, as long as the limit in transit. The verdict stands until less than a
+//! quarter did.
 //!
-//! A rotating disk does: after a sequential write the next one is nearest, so for as long as there is one the reads are left
-//! where they are.
+//! A rotating disk favors writes: after a sequential write the next one is nearest, so reads wait as long as there is
+//! one.
 
 use crate::units::Bytes;
 

@@ -1,8 +1,8 @@
-//! The knee: the least in transit with which the device writes at its full rate. More of it makes reads wait for nothing.
+//! The knee: the least in transit at which the device writes at its full rate. More only makes reads wait.
 //!
-//! What it decides: the most that may be in transit of what the goal leaves. By what: the rate of writes in stretches with
-//! two limits in turn, of 10 to 500 ms each, and reads that are late with one of them. In the literature: the knee of the
-//! curve of throughput against load (Kleinrock; Chiu and Jain), found by a paired trial.
+//! Decides how much of what the goal allows may be in transit. The inputs are the write rates in stretches with two
+//! alternating limits, of 10 to 500 ms each, and reads that are late with one of them. Known as: the knee of the
+//! throughput-load curve (Kleinrock; Chiu and Jain), found by a paired trial.
 //!
 //! ```text
 //!   in transit   base  less  base  less  base  less ...      a trial: stretches in turn, of as long each
@@ -11,14 +11,15 @@
 //!   More ──► Half ──► Less ──► More ...     the next trial where one brought nothing; the same way again where it did
 //! ```
 //!
-//! The goal says how long reads may take. A device that works on many requests at a time writes as fast as it can with some
-//! amount in transit, and with more of it not faster: then every read waits for writes that need not be there yet. Where
-//! that amount is can't be told from latencies, so it is tried: half as much again, half, or three quarters, in turn with
-//! what is in transit now, until the rates differ or don't beyond doubt. Three quarters are taken when they cost less than
-//! two parts in a hundred, half when it costs less than four; more, up to what the goal leaves, when it gains two. In doubt
-//! it is more: a device on which nothing can be told has what the goal leaves, as if this were not here.
+//! The goal says how long reads may take. A device that works on many requests at a time reaches its full write rate
+//! with some amount in transit. With more it is no faster, and every read waits for writes that need not be there yet.
+//! Latencies don't reveal that amount, so it is tried: half as much again, half, or three quarters, alternating with
+//! the current limit until the rates clearly differ or clearly don't. Three quarters are adopted if they cost less than
+//! 2 %, half if it costs less than 4 %, more (up to what the goal allows) if it gains 2 %. In doubt the choice is more:
+//! a device on which nothing can be determined gets what the goal allows, as without this file.
 //!
-//! Only stretches count in which writes waited nearly all the time, since another rate is the writers', not the device's.
+//! Only stretches in which writes waited nearly all the time count, since otherwise the rate is that of the writers,
+//! not of the device.
 //!
 //! Cost: a few sums for each write, and while a trial runs, up to half of the time with the other limit.
 

@@ -1,4 +1,4 @@
-//! Devices whose rate depends on what is in transit, and what is left of it.
+//! Devices whose rate depends on what is in transit, and the limit that results.
 
 use super::knee::{Knee, Range};
 use crate::units::{Bytes, Instant, Nanos};

@@ -1,9 +1,9 @@
-//! The limit in transit beside readers: a congestion window in bytes, steered by the tail of read latencies.
+//! The limit in transit beside readers: a congestion window in bytes, controlled by the tail of read latencies.
 //!
-//! What it decides: how many bytes of writes may be in transit. By what: the 99th percentile of the reads since the limit or
-//! the pacing rate was changed last, each counting half with every second, looked at every 100 ms and 20 reads; whether a write
-//! was held back by the limit; the knee. In the literature: a delay-based congestion window, as Vegas has it; `blk-wbt` steers
-//! so by the minimum.
+//! Decides how many bytes of writes may be in transit. The inputs are the p99 of reads since the limit or the pacing
+//! rate last changed, with a half-life of one second, evaluated every 100 ms and 20 reads; whether the limit held back
+//! a write; and the knee. Known as: a delay-based congestion window, as in Vegas. `blk-wbt` uses the minimum in the
+//! same way.
 //!
 //! ```text
 //!   p99               0 ─────────── 3/4 ─────────── goal ──────────►
@@ -12,12 +12,12 @@
 //!                   and the knee lets it             by half at most up or down
 //! ```
 //!
-//! The histogram is emptied when what it tells of is changed, so no read is held against a limit that it did not meet. It
-//! grows while nothing is, so that of 500 reads a second, 50 in a window, the 99th percentile is kept all the same.
+//! The histogram is emptied when the limit or the pacing changes, so no read counts against a limit that it did not
+//! meet. It grows while nothing changes, so even at 500 reads a second, 50 in a window, the p99 is met.
 //!
-//! On a device with many channels a window also drives the knee's trials and the pacing. While one of them compares, the limit
-//! stands still; a goal that is missed ends the comparison. With time slices the limit does not follow windows, but what the
-//! device writes.
+//! On a device with many channels a window also drives the knee's trials and the pacing. While one of them compares,
+//! the limit is fixed; a missed goal ends the comparison. With time slices the limit follows the device's write rate
+//! instead of windows.
 
 use super::knee::Range;
 use super::pacing::{Reads, WindowEnd};

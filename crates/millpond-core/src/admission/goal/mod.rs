@@ -1,9 +1,9 @@
-//! Millpond's default form: writes fill what a goal for read latency leaves.
+//! Millpond's default form: writes use what a goal for read latency leaves.
 //!
-//! What it decides: how many bytes of writes may be in transit to a device, and when the next write goes. By what: how long reads
-//! take, what the device writes, why a write is made. In the literature: a congestion controller (Vegas, BBR) whose path
-//! is the device's queue and whose signal is the tail of read latencies; on devices that favour writes, a
-//! proportional-share scheduler (BFQ) beside it.
+//! Decides how many bytes of writes may be in transit to a device, and when the next write goes. The inputs are read
+//! latencies, the device's write rate, and the reasons of writes. Known as: a congestion controller (Vegas, BBR) whose
+//! path is the device's queue and whose signal is the tail of read latencies; on devices that favor writes, together
+//! with a proportional-share scheduler (BFQ).
 //!
 //! ```text
 //!   NoReader ── a read ──► SideBySide ◄── what is written while a read waits ──► TimeSlices
@@ -30,15 +30,15 @@
 //! | `write_rate` | what the device writes at its best | ends of writes | BBR's bottleneck rate |
 //!
 //! On a device with an arm, where a request costs a seek, at most two background writes are in transit beside a reader,
-//! however short they are: what one costs does not depend on its size alone.
+//! however short they are, because their cost does not depend on size alone.
 //!
-//! The goal in force is never below three times what reads take while no write is in transit: on a disk that is slow or
-//! noisy by itself, holding writes back further gains the readers nothing, and would starve the writers for it.
+//! The goal in force is never below three times what reads take while no write is in transit. On a disk that is slow or
+//! noisy in itself, holding writes back further would starve the writers without helping the readers.
 //!
-//! Where it comes from: Axboe 2016 limits background writes while others use the device, and Linux 4.10's `blk-wbt` steers
-//! that limit by the *minimum* read latency of a 100 ms window. A device whose cache answers now and then always looks
-//! healthy that way, so this takes a high percentile. Dillon 2000 counts bytes, not requests: what one write costs depends
-//! on its size.
+//! Origin: Axboe 2016 limits background writes while others use the device, and Linux 4.10's `blk-wbt` controls that
+//! limit by the *minimum* read latency of a 100 ms window. A device whose cache sometimes answers always looks healthy
+//! by that measure, so this form uses a high percentile. Dillon 2000 counts bytes, not requests, because the cost of a
+//! write depends on its size.
 
 mod backlog;
 #[cfg(test)]

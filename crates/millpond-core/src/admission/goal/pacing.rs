@@ -1,7 +1,7 @@
-//! Writes spaced out, where even the least in transit makes reads miss the goal, or where reads gain much by it.
+//! Spaces writes out where even the least in transit makes reads miss the goal, or where reads gain much by it.
 //!
-//! What it decides: when the next write may go. By what: at the end of each window whether reads kept the goal, what they
-//! took on average, and what was written. In the literature: BBR's pacing rate, a little below the bottleneck's.
+//! Decides when the next write may go. The inputs, at the end of each window, are whether reads kept the goal, their
+//! mean latency, and what was written. Known as: BBR's pacing rate, slightly below the bottleneck's.
 //!
 //! ```text
 //!                 two windows missed the goal in a row, with the least in transit
@@ -14,14 +14,14 @@
 //!           it has been raised beyond the full rate
 //! ```
 //!
-//! A flash disk takes writes into a burst buffer and empties it at the rate of its slow medium. Writers that go on as fast
-//! as they can keep it full, and then each write takes as long as the medium does, and so does each read behind it; a
-//! little below that rate there is always room, and a write is over in a third of the time. The modelled disk (150 MB/s)
-//! has a p99 of 904 us at full rate and of 319 us at 96 parts of a hundred of it.
+//! A flash disk takes writes into a burst buffer, which drains at the rate of its slow medium. Writers at full speed
+//! keep the buffer full. Then each write takes as long as the medium, and so does each read after it. Slightly below
+//! that rate there is always room, and a write completes in a third of the time. The modeled disk (150 MB/s) has a p99
+//! of 904 us at full rate and of 319 us at 96 % of it.
 //!
-//! Where a slower rate does not help, reads miss the goal for another reason, and writes go at full rate again. Where it
-//! does, the rate is raised a little now and then, rarely where that was too much the last time. A trial has windows at full
-//! rate and at 31 thirty-seconds of it in turn.
+//! If a slower rate does not help, reads miss the goal for another reason, and writes go at full rate again. If it
+//! helps, the rate is raised slightly from time to time, more rarely where the last raise was too much. A trial
+//! alternates windows at full rate and at 31/32 of it.
 
 use crate::admission::Verdict;
 use crate::units::{Bytes, Instant, Nanos};

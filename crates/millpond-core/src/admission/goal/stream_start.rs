@@ -1,11 +1,11 @@
 //! The first write of a stream is alone in the queue until the device must have chosen it.
 //!
-//! What it decides: when the second write of a stream may go. By what: the size of the first, what the device writes at its
-//! best, and since when no other write is in transit. Only on devices that favour writes.
+//! Decides when the second write of a stream may go. The inputs are the size of the first, the device's best write
+//! rate, and since when no other write is in transit. Applies only to devices that favor writes.
 //!
-//! A disk that rotates takes what comes by first. Given the first two writes of a stream at once it may well begin with the
-//! second, and after that with the fourth, whose beginning is as near: each pair then costs a revolution that a stream in
-//! order does not (7.6 ms of 24 for writes of 896 KiB, and that for as long as the stream lasts).
+//! A rotating disk serves what comes under the head first. Given the first two writes of a stream at once, it may start
+//! with the second, and continue with the fourth, whose start is as near. Each pair then costs a revolution that an
+//! in-order stream does not (7.6 ms of 24 for writes of 896 KiB), as long as the stream lasts.
 
 use super::Facts;
 use crate::admission::Verdict;

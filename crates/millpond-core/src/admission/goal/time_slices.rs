@@ -1,9 +1,8 @@
-//! Time slices: readers and writers have the device in turn, where it does not serve them side by side.
+//! Time slices: readers and writers alternate on a device that does not serve them side by side.
 //!
-//! What it decides: whose slice it is. By what: since when callers wait, what the device needs for the writes in transit
-//! and for a read, what a write cache has still to write (`backlog`), and the writers' share. In the literature: BFQ's time
-//! slices; what one slice was short of the next one has more (the deficit of DRR).
-//!
+//! Decides whose slice it is. The inputs are since when callers wait, what the device needs for the writes in transit
+//! and for a read, the write-cache backlog (`backlog`), and the writers' share. Known as: BFQ's time slices, with DRR's
+//! deficit: the next slice makes up for what the previous one lacked.
 //! ```text
 //!               a read has waited so long that, once the writes in transit and the next one are worked off and
 //!               the others that wait are served, it would end later than fifteen sixteenths of the goal
@@ -17,13 +16,14 @@
 //!                           while a device with a backlog serves none of them)
 //! ```
 //!
-//! A writers' slice lasts at least a third of the readers' before it, even where the goal is missed for it.
+//! A writers' slice lasts at least a third of the readers' slice before it, even if the goal is missed for that.
 //!
-//! How long the writers' slice is follows from the goal, how long the readers' is from the writers' share: a read right
-//! after another costs a rotating disk half of one between writes (5.4 against 11.5 ms of the actuator at 7200 rpm), so a
-//! long goal with several reads a slice gives both sides more than a short one with one read.
+//! The length of the writers' slice follows from the goal, that of the readers' slice from the writers' share. A read
+//! directly after another costs a rotating disk half as much as one between writes (5.4 against 11.5 ms of the actuator
+//! at 7200 rpm). So a long goal with several reads per slice gives both sides more than a short one with one read.
 //!
-//! On a device that does not favour writes a readers' slice is two reads long, and begins only once one has missed the goal.
+//! On a device that does not favor writes a readers' slice is two reads long, and begins only once a read has missed
+//! the goal.
 
 use super::backlog::Backlog;
 use super::favours_writes::Detector;

@@ -1,12 +1,12 @@
-//! What reads take while no write is in transit: below that no goal is of use.
+//! Read latency while no write is in transit: no goal below it is useful.
 //!
-//! What it decides: the unloaded p95; the goal in force is three times that at least. By what: the latencies of reads
-//! during which no write was in transit, 200 at a time. In the literature: Vegas' base round trip, BBR's `RTprop`.
+//! Decides the unloaded p95; the goal in force is at least three times that. The inputs are the latencies of reads
+//! during which no write was in transit, 200 at a time. Known as: Vegas's base round trip, BBR's `RTprop`.
 //!
-//! The p99 of 200 reads is what one or two of them took, and on a busy machine that is now and then three times what it is
-//! otherwise: a goal of 500 us became 960 us so, for seconds. So it is the 95th percentile, and the middle of the last three.
-//! They are forgotten at once, and not by halves: beside several readers they tell what these make each other wait, and a goal
-//! that has become longer for it must come back as soon as they have it easier.
+//! The p99 of 200 reads depends on one or two of them, and on a busy machine it is occasionally three times its usual
+//! value: a goal of 500 us became 960 us for seconds. So this uses the 95th percentile, and the median of the last
+//! three. Old values are dropped at once, not by halves: with several readers they include the time these make each
+//! other wait, and a goal raised for that must come down as soon as the wait is over.
 
 use crate::latencies::Latencies;
 use crate::units::{Instant, Nanos};

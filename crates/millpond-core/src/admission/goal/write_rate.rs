@@ -1,7 +1,7 @@
-//! What the device writes while it has something to write.
+//! The device's write rate while it has something to write.
 //!
-//! What it decides: the rate by which bytes and times are converted, as it is and the best of late. By what: the ends of
-//! writes. In the literature: BBR's bottleneck bandwidth, a maximum that fades.
+//! Decides the rate for converting between bytes and times: the current one, and the best recent one. The input is the
+//! ends of writes. Known as: BBR's bottleneck bandwidth, a maximum that fades.
 
 use crate::units::{Bytes, Instant, Nanos};
 

@@ -1,4 +1,4 @@
-//! The rules of replacement on plain vectors.
+//! The replacement rules on plain vectors.
 
 use super::*;
 use alloc::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Files' and regions' pages in one memory, by the numbers of the file's list.
+//! File and region pages in one memory.
 
 use super::*;
 use crate::page::PageKind;

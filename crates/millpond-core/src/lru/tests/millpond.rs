@@ -1,4 +1,4 @@
-//! Millpond's rule, by the numbers of its file's list.
+//! Millpond's rule; numbers refer to the list in its file.
 
 use super::*;
 

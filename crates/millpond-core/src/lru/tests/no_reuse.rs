@@ -1,4 +1,4 @@
-//! Pages of no-reuse files, by the numbers of the file's list.
+//! Pages of no-reuse files; numbers refer to the list in that file.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Sampling batches: side by side, and instead of others.
+//! Sampling batches: neighbors are put together, and take the place of other pages.
 
 use super::millpond::{options, pond_with_active_by, recent};
 use super::*;

@@ -6,17 +6,18 @@
 //!   slots     9    3  │ 4 5 6 ... 20 │ 7 7 1 ...              one read for each run of slots
 //! ```
 //!
-//! A region is read ahead of as a file is: a fault behind the fault before opens a stream, and windows double for as long
-//! as a reader comes to their marks, which are the proof that what was read is used. What was written out together is
-//! together in the swap file, so a window is one read, or a few. Kernels read around the slot instead (`page-cluster`,
-//! Linux 2.4) or around the page (`swap_vma_readahead`, 4.14), up to 32 pages at a time and one at a time: a 512 KiB chunk
-//! is 16 round trips there.
+//! A region is read ahead like a file: a fault right after the previous one opens a stream, and windows double as long
+//! as a reader reaches their marks, which proves that the pages read are used. Pages written together are adjacent in
+//! the swap file, so a window is one read or a few. Kernels read around the slot instead (`page-cluster`, Linux 2.4) or
+//! around the page (`swap_vma_readahead`, 4.14), up to 32 pages at a time (8 by default) and one window at a time: at the
+//! default a 512 KiB chunk takes 16 round trips.
 //!
-//! A record that was learnt (`readahead/walks.rs`) is wanted as its first page is: a thread that touches that reclaims for the
-//! others too, if the reclaimer is late. Other windows take what is free, and what is left of them is dropped.
+//! A learned record (`readahead/walks.rs`) is wanted as much as its first page: a thread that touches that page also
+//! reclaims for the others if the reclaimer is late. Other windows take free frames only; the rest of such a window is
+//! dropped.
 //!
-//! Random faults read nothing ahead. Windows are not as large as those of files: what is read too far was written by
-//! others before, to make room.
+//! Random faults read nothing ahead. Windows are smaller than those of files: pages read too far displace pages that
+//! first had to be written.
 
 use crate::admission::Form;
 use crate::event::Effect;

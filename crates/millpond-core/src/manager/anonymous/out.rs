@@ -7,8 +7,9 @@
 //!   slots    40 41 42 43   44 45   46            one write as long as slots follow one another
 //! ```
 //!
-//! Neighbours (`vm_pageout_cluster` of FreeBSD) are cleaned and stay until their own turn comes: records of several threads
-//! come to the cold end by turns, a few pages of each at a time, and would lie in as many places of the swap file.
+//! Neighbors (as in FreeBSD's `vm_pageout_cluster`) are cleaned, and stay until their own turn comes. Records of
+//! several threads reach the cold end interleaved, a few pages of each at a time, and would otherwise be scattered over
+//! the swap file.
 
 use super::BATCH;
 use crate::admission::{Form, Verdict};

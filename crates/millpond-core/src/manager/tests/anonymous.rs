@@ -1,4 +1,4 @@
-//! Pages of regions: granted, swapped out behind reclaim, read again, given up.
+//! Pages of regions: granted, swapped out after reclaim tagged them, read again, given up.
 
 use super::*;
 use crate::swap::SlotNo;

@@ -1,4 +1,4 @@
-//! What a device says of itself takes the place of the settings, which are for disks.
+//! Hints from a device replace the settings, which are meant for disks.
 
 use super::*;
 use crate::admission::DeviceHints;

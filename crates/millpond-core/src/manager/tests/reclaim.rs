@@ -1,4 +1,4 @@
-//! Memory that is taken back: from whom, who waits for it, and a pool that changes its size.
+//! Reclaim: its victims, the callers that wait for it, and a pool that changes size.
 
 use super::*;
 use crate::lru::{LinuxOptions, List, Replacement};

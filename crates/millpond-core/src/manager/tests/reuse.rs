@@ -1,4 +1,4 @@
-//! For which file memory is too small.
+//! Finds the file for which memory is too small.
 
 use super::*;
 use crate::page::PageKind;

@@ -1,4 +1,4 @@
-//! Pages whose write has failed: which of them are tried again, when, and how many at once.
+//! Pages whose write failed: which are retried, when, and how many at once.
 //!
 //! ```text
 //!   a write fails ── several pages ──► tried again at once, half as many together
@@ -10,10 +10,10 @@
 //!                                        they are given up
 //! ```
 //!
-//! So one bad page costs its neighbours nothing but a few writes, a device that takes nothing is asked one question
-//! every 30 s, and one that has room again gets everything within one more try. Linux drops such a page's content and
-//! says so once (`mapping_set_error`); FreeBSD keeps the page dirty and tries for ever. They are counted apart:
-//! no other file's writers pause for pages that were refused alone, and their file takes no more above a limit
+//! One bad page costs its neighbors only a few writes. A device that accepts nothing gets one request every 30 s. A
+//! device that has space again receives everything within one more retry. Linux drops the content of such a page and
+//! reports it once (`mapping_set_error`); FreeBSD keeps the page dirty and retries forever. These pages are counted
+//! separately: writers of other files do not pause for them, and their own file accepts no more writes above a limit
 //! ([`refuses`](crate::dirty::limits::refuses)).
 
 use super::super::RETRY_MAX;

@@ -1,4 +1,4 @@
-//! Which pages are next, by the five sources in their order.
+//! Which pages are next, from the five sources in order.
 
 use super::{Flusher, Job, OrderKey, Source};
 use crate::io::Reason;

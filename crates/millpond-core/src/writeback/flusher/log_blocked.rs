@@ -1,14 +1,14 @@
-//! Log-blocked pages: they may not be written before their log record is durable, and leave the index of what to write until
-//! the driver says that it is.
+//! Log-blocked pages: they may not be written before their log record is durable. They leave the index of pages to
+//! write until the driver releases them.
 //!
 //! ```text
 //!   dirty ── the flusher meets it, it may not be written ──► log-blocked ── Released ──► retry-ready: next
 //! ```
 //!
-//! So a page costs the flusher one look each time that it is released, however many wait beside it and for however long.
-//! A request for durability goes on waiting for the log-blocked pages that it found. What is released is written before
-//! anything that no caller has asked for, and without its neighbours: it was its turn when it was met, by its file's age or
-//! because too much was dirty, and theirs has not come.
+//! A page costs the flusher one visit per release, however many pages wait and for however long. A sync keeps waiting
+//! for the log-blocked pages that it found. Released pages are written before anything that no caller has asked for,
+//! and without their neighbors: the page's turn had come when it was met, by its file's age or because too much was
+//! dirty; its neighbors' turn has not.
 
 use super::super::file::FileWork;
 use super::Flusher;

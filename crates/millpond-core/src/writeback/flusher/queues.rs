@@ -1,5 +1,5 @@
-//! Files in the order in which their pages leave, for each device apart: what one of them does not take does not hold up what
-//! another would. So Linux has a flusher for each device (`bdi_writeback`).
+//! Files in the order in which their pages are written, per device, so that a device that accepts no writes does not
+//! delay another. Linux has a flusher for each device for the same reason (`bdi_writeback`).
 
 use super::OrderKey;
 use crate::units::FileId;

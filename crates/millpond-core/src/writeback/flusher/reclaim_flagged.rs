@@ -1,8 +1,8 @@
-//! Pages that reclaim wants to be clean: those that it met while clean ones were hard to come by.
+//! Reclaim-flagged pages: dirty pages that reclaim met while clean ones were scarce.
 //!
-//! They leave in their file's order, each with the dirty neighbours that one write takes, and nothing else of their file
-//! leaves with them (Dillon 2000: a page costs its way, its neighbours cost nothing; and what is written too early was
-//! written for nothing). Of several files each has its turn until it has no such pages left.
+//! They are written in file order, each with the dirty neighbors that fit one write, and nothing else of their file is
+//! written with them. (Dillon 2000: the cost of a page is getting there, and its neighbors are free; but a page written
+//! too early may be written for nothing.) Several files take turns until none has such pages left.
 
 use super::{Flusher, Job, Source};
 use crate::io::Reason;

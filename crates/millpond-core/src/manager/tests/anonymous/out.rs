@@ -1,4 +1,4 @@
-//! What is written to swap with what, and in which order pages leave.
+//! Which pages are written to swap together, and in which order pages leave.
 
 use super::*;
 use crate::lru::List;

@@ -1,4 +1,4 @@
-//! Pages whose write has failed: tried again alone, after a while, at a sync; counted apart.
+//! Pages whose write failed: retried alone, after a delay, at a sync; counted separately.
 
 use super::*;
 

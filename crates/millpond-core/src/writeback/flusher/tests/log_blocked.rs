@@ -1,4 +1,4 @@
-//! Pages that may not be written before the driver says so: who looks at them, who waits for them, when they leave.
+//! Log-blocked pages: when the flusher visits them, which syncs wait for them, when they are written.
 
 use super::*;
 
