@@ -1,4 +1,4 @@
-//! What every device promises, tried on one: for a [`Device`] of your own.
+//! Tests a [`Device`] of your own against what every device promises.
 //!
 //! ```
 //! use millpond::device::Threads;
@@ -8,12 +8,12 @@
 //!
 //! | promise | in short |
 //! |---|---|
-//! | bytes | what was written is read, at odd offsets and lengths, from memory in pieces, of a file that is direct, buffered or in memory |
-//! | length | a write makes the file longer, [`Device::set_len`] is seen by every transfer after it, a read ends with the file |
-//! | completions | each request is completed once, with its token, from whichever thread it was submitted |
-//! | waiting | [`Device::wake`] ends the present or the next [`Device::wait`]; a timeout ends it as well |
-//! | errors | they carry their errno, and only the transfer that failed has one |
-//! | the end | a device may be dropped at work; memory and files outlive that |
+//! | bytes | reads return what was written, at odd offsets and lengths, with memory in pieces, for direct, buffered and in-memory files |
+//! | length | a write extends the file, every later transfer sees [`Device::set_len`], a read ends with the file |
+//! | completions | each request completes once, with its token, whichever thread submitted it |
+//! | waiting | [`Device::wake`] ends the current or the next [`Device::wait`]; so does a timeout |
+//! | errors | they carry their errno, and only the failed transfer has one |
+//! | the end | a device may be dropped while busy; memory and files outlive that |
 
 #![allow(
     clippy::unwrap_used,
@@ -30,17 +30,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Long enough that only a lost wake-up takes it.
+/// So long that only a lost wake-up takes it.
 const FOREVER: Duration = Duration::from_secs(60);
 const PAGE: usize = 4096;
 
-/// Tries all that a device promises, each promise on another device that `device` makes, with files in the temporary
-/// folder. Takes less than a second where the device adds no time of its own.
+/// Tests every promise of a device, each on a new device from `device`, with files in the temporary folder. Takes less
+/// than a second if the device adds no time of its own.
 ///
 /// # Panics
-/// If a promise is broken: the first message is of what was expected, on a thread with the name of the promise; the last one
-/// names the device and the promise. A wake-up that is lost, or a request that is never completed, is noticed after a
-/// minute.
+/// If a promise is broken. The first message, on a thread named after the promise, says what was expected. The last one
+/// names the device and the promise. A lost wake-up, or a request that never completes, is reported after a minute.
 pub fn check<D: Device + 'static>(device: impl Fn() -> D) {
     for promise in PROMISES {
         let bench = Bench::new(Arc::new(device()));
@@ -53,7 +52,7 @@ pub fn check<D: Device + 'static>(device: impl Fn() -> D) {
 
 struct Promise {
     name: &'static str,
-    /// Panics if it does not.
+    /// Panics if the promise is broken.
     holds: fn(&Bench),
 }
 
@@ -97,7 +96,7 @@ impl Bench {
         Arc::new(DeviceFile::open(&self.folder.path().join("file"), Access::Create).unwrap())
     }
 
-    /// Submits the requests and waits for all of them; in order of token.
+    /// Submits the requests and waits for all of them. Returns the completions in token order.
     fn finish(&self, mut requests: Vec<Request>) -> Vec<Completion> {
         let count = requests.len();
         self.device.submit(&mut requests).unwrap();
@@ -122,7 +121,7 @@ impl Bench {
         done
     }
 
-    /// Both ways of doing one request.
+    /// Both ways of making one request.
     fn both(&self, request: impl Fn() -> Request) -> [io::Result<usize>; 2] {
         let here = self.device.transfer(&request());
         let submitted = self.finish(vec![request()]).remove(0);
@@ -449,7 +448,7 @@ fn file_in_memory_works_like_any(bench: &Bench) {
     assert!(content(&mut target) == written);
 }
 
-/// Drops the device in the middle: memory and files outlive whatever it was doing.
+/// Drops the device while it is busy: memory and files must outlive its work.
 fn device_may_be_dropped_at_work(bench: &Bench) {
     let file = bench.file();
     file.set_len(64 << 20).unwrap();

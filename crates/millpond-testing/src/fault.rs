@@ -1,7 +1,7 @@
-//! A device on which chosen transfers fail, stop short, come late or hang: for tests.
+//! A test device on which chosen transfers fail, stop short, come late or hang.
 //!
-//! Rules are asked in order; the first that matches decides. What is left to chance comes from a seed, so the same
-//! calls in the same order meet the same faults.
+//! Rules are checked in order, and the first match decides. Random choices come from a seed, so the same calls in the
+//! same order meet the same faults.
 
 use millpond::device::{Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request};
 use millpond::units::Ratio;
@@ -19,17 +19,18 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It fails with this errno and moves nothing.
+    /// The transfer fails with this errno and moves nothing.
     Fail(i32),
-    /// It stops after so many bytes: a read as if the file ended there, a write or a punch with `EIO`. A sync just fails.
+    /// The transfer stops after this many bytes: a read as if the file ended there, a write or a punch with `EIO`. A
+    /// sync just fails.
     Cut(usize),
-    /// It is done, and completed so much later.
+    /// The transfer is done, but completes this much later.
     Delay(Duration),
-    /// It is not even started until [`Faulty::release`].
+    /// The transfer does not start until [`Faulty::release`].
     Hold,
 }
 
-/// What a rule is about.
+/// The requests that a rule applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FaultTarget {
@@ -39,9 +40,9 @@ pub enum FaultTarget {
     Writes,
     /// Syncs, which have no offset.
     Syncs,
-    /// Changes of a file's length, of which the new one is the offset.
+    /// Changes of a file's length; the new length counts as the offset.
     Lengths,
-    /// Ranges that are made zeros.
+    /// Ranges that are zeroed (punches).
     Punches,
 }
 
@@ -54,22 +55,22 @@ pub enum FaultTarget {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct FaultRule {
-    /// What it is about.
+    /// The requests it applies to.
     pub target: FaultTarget,
-    /// Of this file only.
+    /// Only this file, if set.
     pub file: Option<FileIdentity>,
-    /// If the transfer touches any of these bytes.
+    /// Only transfers that touch any of these bytes.
     pub offsets: Range<u64>,
-    /// In so many of the cases.
+    /// The share of matching transfers that it affects.
     pub chance: Ratio,
-    /// At most so often.
+    /// The most times the fault happens.
     pub times: u64,
-    /// What happens.
+    /// The fault.
     pub fault: Fault,
 }
 
 impl FaultRule {
-    /// The fault happens to all of them.
+    /// A rule that always applies to `target`.
     pub fn always(target: FaultTarget, fault: Fault) -> FaultRule {
         FaultRule {
             target,
@@ -142,7 +143,7 @@ struct UnderWay {
     then: Then,
 }
 
-/// What happens to a transfer that the inner device has finished.
+/// What happens to a transfer that the inner device has completed.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Completed,
@@ -160,7 +161,7 @@ impl Then {
 }
 
 impl Faulty {
-    /// `inner`, without faults until rules are added.
+    /// Wraps `inner`. There are no faults until rules are added.
     pub fn new(inner: Arc<dyn Device>, seed: u64) -> Faulty {
         Faulty {
             name: format!("faulty {}", inner.name()),
@@ -183,33 +184,33 @@ impl Faulty {
         }
     }
 
-    /// Says from now on that what a failed sync has not made durable is kept for the next one.
+    /// From here on, reports that data which a failed sync did not make durable is kept for the next one.
     pub fn keep_unsynced(&self) {
         self.keeps_unsynced.store(true, Ordering::SeqCst);
     }
 
-    /// Adds a rule behind the others. It applies to what comes from now on.
+    /// Adds a rule after the others. It applies to later requests.
     pub fn add(&self, rule: FaultRule) {
         self.state.lock().rules.push(rule);
     }
 
-    /// Forgets all rules; what is held stays held.
+    /// Removes all rules. Held requests stay held.
     pub fn clear(&self) {
         self.state.lock().rules.clear();
     }
 
-    /// Faults that have happened.
+    /// The number of faults so far.
     pub fn faults(&self) -> u64 {
         self.state.lock().faults
     }
 
-    /// Transfers and syncs that are being held.
+    /// The number of held transfers and syncs.
     pub fn held(&self) -> usize {
         let state = self.state.lock();
         state.held.len() + state.held_calls
     }
 
-    /// Lets go of what is being held. What comes later is held again, if the rule is still there.
+    /// Releases everything held. Later requests are held again if the rule is still there.
     ///
     /// # Errors
     /// As [`Device::submit`].
@@ -223,7 +224,7 @@ impl Faulty {
         self.inner.submit(&mut held)
     }
 
-    /// What happens to a call that moves no bytes, before it is made.
+    /// Applies a fault to a call that moves no bytes, before the call is made.
     fn meet(&self, fault: Option<Fault>) -> io::Result<()> {
         match fault {
             None => {}
@@ -281,7 +282,7 @@ impl State {
         None
     }
 
-    /// Remembers the request under a name of our own.
+    /// Records the request under our own token.
     fn begin(&mut self, request: &mut Request, then: Then) {
         self.next_key += 1;
         self.under_way.insert(
@@ -308,7 +309,7 @@ impl State {
         }
     }
 
-    /// Moves what is over by `now` to `done`; when the next one is.
+    /// Moves what is complete by `now` to `done`. Returns when the next one will be.
     fn collect(&mut self, done: &mut Vec<Completion>, now: Instant) -> Option<Instant> {
         done.append(&mut self.over);
         done.extend(

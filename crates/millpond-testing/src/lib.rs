@@ -1,18 +1,19 @@
-//! Devices for tests of what stands on a cache: disks that fail, that lose power, that take as long as a disk takes.
+//! Test devices for software built on a cache: disks that fail, lose power, or take as long as a real disk.
 //!
-//! A storage engine has to be right when a write fails, when the machine stops between any two of them, and when one takes
-//! seconds. Give the cache one of these with [`Builder::device`](millpond::Builder::device); the engine itself stays as it
-//! is.
+//! A storage engine has to be right when a write fails, when the machine stops between any two writes, and when a write
+//! takes seconds. Give the cache one of these devices with [`Builder::device`](millpond::Builder::device); the engine
+//! itself does not change.
 //!
-//! | to see | take |
+//! | to test | use |
 //! |---|---|
-//! | what the engine does with an error of the disk, or a full one | [`Faulty`]: chosen reads, writes, syncs and changes of length fail, stop short, come late or hang |
-//! | what it finds after a loss of power | [`Crashing`]: of one run, every file that a crash at any moment could have left |
-//! | how it behaves on a disk that is not at hand | [`Modelled`]: the time that a rotating disk, an SSD or an NVMe drive would take |
-//! | what a reader of bytes from outside does with those that are nearly right | [`mutants::check`]: edited samples, in a process whose memory and time are bounded |
+//! | how the engine handles a disk error, or a full disk | [`Faulty`]: chosen reads, writes, syncs and changes of length fail, stop short, come late or hang |
+//! | what it finds after a loss of power | [`Crashing`]: from one run, every file that a crash at any moment could have left |
+//! | how it behaves on a disk you don't have | [`Modelled`]: the service times of a rotating disk, an SSD or an NVMe drive |
+//! | how a parser handles almost valid input | [`mutants::check`]: edited samples, in a process with bounded memory and time |
 //!
-//! The devices stand on one another and on any other [`Device`](millpond::device::Device). A device of your own is held
-//! against what every device promises by [`conformance::check`]. What an engine asked for while it ran is in a trace ([`PageCache::record`](millpond::PageCache::record)). `docs/TESTING.md` goes through all of it with an
+//! The devices can wrap each other and any other [`Device`](millpond::device::Device). [`conformance::check`] tests a
+//! device of your own against what every device promises. A trace records what an engine asked for while it ran
+//! ([`PageCache::record`](millpond::PageCache::record)). `docs/TESTING.md` walks through all of this with an
 //! append-only log, and finds two planted bugs in it.
 //!
 //! ```

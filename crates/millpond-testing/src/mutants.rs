@@ -1,14 +1,15 @@
-//! Bytes from outside that are nearly right, for whatever reads them.
+//! Almost valid input for any parser.
 //!
 //! ```text
-//!   a sample that is accepted ──► 1 to 8 edits: bits, bytes, numbers at their limits, words, parts twice, gone, of another
-//!                             ──► the reader, in a process of its own whose memory and processor time are bounded
+//!   an accepted sample ──► 1 to 8 edits: bits, bytes, numbers at their limits, words; parts repeated, cut, or taken
+//!                          from another sample
+//!                      ──► the parser, in its own process with bounded memory and processor time
 //! ```
 //!
-//! A reader must not panic, abort, go on for ever, or take memory because a number in its input says so. What it says of
-//! what it refuses, and that it writes what it accepts as it was, the caller checks. Each mutant is drawn from a seed; the
-//! first seeds are the samples themselves. [`check`] tries them for a second of processor time. `MILLPOND_MUTANTS=n` tries so
-//! many, from `MILLPOND_FIRST_SEED` on; `MILLPOND_SEED=n` tries one.
+//! A parser must not panic, abort, loop forever, or take memory because a number in its input says so. The caller
+//! checks the parser's errors, and that accepted input is written back unchanged. Each mutant is drawn from a seed; the
+//! first seeds are the samples themselves. [`check`] tries them for a second of processor time. `MILLPOND_MUTANTS=n`
+//! tries that many, starting at `MILLPOND_FIRST_SEED`; `MILLPOND_SEED=n` tries one.
 
 use millpond_sim::draw::Draw;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,18 +20,18 @@ use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-/// A reader's memory, beyond what the process had: far more than it needs for what it is given, and far less than what a
-/// length of 32 bits may ask for.
+/// A parser's memory beyond what the process had: far more than it needs for its input, and far less than a 32-bit
+/// length may ask for.
 const MEMORY_BYTES_MAX: u64 = 256 << 20;
-/// No mutant is longer.
+/// The longest mutant.
 const MUTANT_BYTES_MAX: usize = 64 << 10;
-/// Seconds of processor time for one mutant; it takes microseconds.
+/// Seconds of processor time for one mutant, which needs microseconds.
 const SECONDS_MAX: u64 = 20;
-/// Mutants that are tried at least, and for how long this goes on.
+/// The least number of mutants tried, and for how long trying continues.
 const MUTANTS_MIN: u64 = 500;
 const BUDGET: Duration = Duration::from_secs(1);
 
-/// In the process that tries them: the file in which it keeps what it is at, the seed and the mutant.
+/// In the process that tries the mutants: the file in which it stores the current seed and mutant.
 const AT: &str = "MILLPOND_MUTANTS_AT";
 
 const NUMBERS: [u64; 18] = [
@@ -73,7 +74,7 @@ const WORDS: [&str; 16] = [
     "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
 ];
 
-/// The mutant of this seed. `words` are the format's own.
+/// The mutant for this seed. `words` are the format's own.
 ///
 /// # Panics
 /// If there is no sample.
@@ -96,7 +97,7 @@ fn pick<'a, T>(draw: &mut Draw, from: &'a [T]) -> &'a T {
     &from[draw.below(from.len() as u64) as usize]
 }
 
-/// A part of `len` bytes: short as a rule, where it may be long.
+/// A part of `len` bytes: usually short, even if it may be long.
 fn part(draw: &mut Draw, len: usize) -> std::ops::Range<usize> {
     let start = draw.below(len as u64 + 1) as usize;
     let most = (len - start).min(1 << draw.below(11));
@@ -165,10 +166,11 @@ fn edit(bytes: &mut Vec<u8>, samples: &[Vec<u8>], words: &[&str], draw: &mut Dra
     }
 }
 
-/// Gives mutants of `samples` to `reads`, in a process of its own: the test `test`, by its whole path, is run again there.
+/// Gives mutants of `samples` to `reads` in a separate process, which runs the test `test` (its full path) again.
 ///
 /// # Panics
-/// If that panics, is killed, or takes more memory or time than any input is worth: with the mutant, and how to replay it.
+/// If `reads` panics, is killed, or takes more memory or time than any input justifies. The message has the mutant and
+/// how to replay it.
 pub fn check(test: &str, samples: &[Vec<u8>], words: &[&str], reads: impl Fn(&[u8])) {
     if let Some(at) = std::env::var_os(AT) {
         return try_all(&at, samples, words, reads);
@@ -229,7 +231,7 @@ fn try_all(at: &OsStr, samples: &[Vec<u8>], words: &[&str], reads: impl Fn(&[u8]
     }
 }
 
-/// No more than this, or the process is killed, or gets no memory.
+/// Sets a resource limit: beyond it the process is killed, or gets no memory.
 fn bound(resource: Resource, most: u64) {
     let limit = Rlimit {
         current: Some(most),
@@ -239,7 +241,7 @@ fn bound(resource: Resource, most: u64) {
     let _ = setrlimit(resource, limit);
 }
 
-/// Bytes of addresses that this process has.
+/// Bytes of address space that this process has.
 fn memory() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm

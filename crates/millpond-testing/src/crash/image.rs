@@ -1,85 +1,85 @@
-//! What a file may hold after a crash: the durable image, and any part of what came since.
+//! What a file may hold after a crash: the durable image, plus any part of what came later.
 //!
-//! - C1. What was completed when a sync was asked for, and that sync has succeeded: all of it is there.
-//! - C2. Of every other write, whether completed or in transit, any sectors are there and the others are not, whatever is
-//!   there of earlier or later ones. So writes are lost, kept, torn and reordered.
-//! - C3. A sector that is there is there whole, as the live file had it when the write was completed.
+//! - C1. Everything that had completed when a sync was requested is there, if that sync succeeded.
+//! - C2. Of every other write, completed or in transit, any subset of its sectors is there, whatever is there of
+//!   earlier or later writes. So writes can be lost, kept, torn and reordered.
+//! - C3. A sector is there completely or not at all, with the content of the live file when the write completed.
 //! - C4. Changes of the length, by a call or by a write beyond the end, survive in order: those up to some moment are
-//!   there and no later one, as a file system that logs its metadata has it. A write beyond the end may leave any
-//!   number of its sectors' length.
-//! - C5. What is behind the end is gone, and reads as zeros if the file is longer again: no old bytes come back.
+//!   there and no later one, as on a file system that logs its metadata. A write beyond the end may leave the length at
+//!   any number of its sectors.
+//! - C5. Bytes past the end are gone, and read as zeros if the file grows again: no old bytes come back.
 
 use super::Event;
 use std::ops::Range;
 
-/// What a crash does to what was not promised.
+/// What a crash does to data without a promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fate {
     /// All of it is lost.
     Lost,
-    /// All of it is there.
+    /// All of it survives.
     Kept,
-    /// Chance decides, from this seed: per write, per sector, and how far changes of the length have come.
+    /// A random choice from this seed: per write, per sector, and how many changes of the length survive.
     Drawn(u64),
 }
 
-/// What came about in an image: for tests that want to know that they have seen everything.
+/// What happened in an image, for tests that want to know that they have covered everything.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Survived {
-    /// Writes of which no promise was given, and which are there whole.
+    /// Unsynced writes that survive completely.
     pub kept: u64,
-    /// Writes of which nothing is there.
+    /// Writes that are lost completely.
     pub lost: u64,
-    /// Writes of which some sectors are there.
+    /// Writes of which some sectors survive.
     pub torn: u64,
-    /// Writes that are there, at least in part, while an earlier one is not.
+    /// Writes that survive, at least in part, while an earlier one does not.
     pub reordered: u64,
-    /// Writes, of those above, that were in transit.
+    /// Of the writes above, those that were in transit.
     pub in_transit: u64,
-    /// Changes of the length that are there.
+    /// Changes of the length that survive.
     pub lengths_kept: u64,
-    /// Changes of the length that are not.
+    /// Changes of the length that are lost.
     pub lengths_lost: u64,
-    /// Writes beyond the end that have left a part of their length.
+    /// Writes beyond the end that left the length at a part of theirs.
     pub lengths_torn: u64,
 }
 
-/// What an entry of the journal was.
+/// An entry of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Happened {
-    /// A write of these bytes of the file was begun. Its memory was read between the entry `since` and this one.
+    /// A write of these bytes began. Its memory was read between the entry `since` and this one.
     Begun {
-        /// Of the file.
+        /// The range in the file.
         bytes: Range<u64>,
-        /// How many entries there were before its memory was looked at.
+        /// The number of entries before its memory was read.
         since: usize,
     },
-    /// A write is over.
+    /// A write has ended.
     Done {
-        /// The entry with which it began.
+        /// The entry at which it began.
         begun: usize,
         /// Whether it failed.
         failed: bool,
-        /// Whether it has made the file longer.
+        /// Whether it extended the file.
         extended: bool,
     },
-    /// A call has made the file so long.
+    /// A call changed the length of the file.
     Length {
-        /// How long it was.
+        /// The old length.
         from: u64,
-        /// How long it is.
+        /// The new length.
         to: u64,
     },
-    /// What was completed when this was asked for is durable.
+    /// Everything that had completed when this sync was requested is durable.
     Synced {
-        /// How many entries there were then.
+        /// The number of entries at that time.
         asked: usize,
     },
 }
 
-/// A file at a crash, from before the first entry of the journal about it to after the last.
+/// A file at a crash that moves through the journal, from before its first entry to after the last.
 #[derive(Clone, Debug)]
 pub struct AfterCrash<'a> {
     sector: usize,
@@ -87,21 +87,21 @@ pub struct AfterCrash<'a> {
     next: usize,
     durable: Vec<u8>,
     live: Vec<u8>,
-    /// Completed and not durable, in order.
+    /// Completed but not durable, in order.
     pending: Vec<Pending>,
     in_transit: Vec<InTransit<'a>>,
 }
 
 #[derive(Clone, Debug)]
 struct Pending {
-    /// The entry with which it was completed.
+    /// The entry at which it completed.
     at: usize,
     change: Change,
 }
 
 #[derive(Clone, Debug)]
 enum Change {
-    /// Whole sectors from byte `start` on, and the length that the file got by it, if it got longer.
+    /// Whole sectors from byte `start` on, and the new length if the write extended the file.
     Write {
         start: usize,
         sectors: Vec<u8>,
@@ -130,27 +130,27 @@ impl<'a> AfterCrash<'a> {
         }
     }
 
-    /// Sectors have so many bytes.
+    /// The sector size in bytes.
     pub fn sector_bytes(&self) -> usize {
         self.sector
     }
 
-    /// Up to how many entries of the journal, all files', nothing else happens to this file.
+    /// The journal position, over all files, up to which nothing else happens to this file.
     pub fn until(&self) -> usize {
         self.events.get(self.next).map_or(usize::MAX, |&(at, _)| at)
     }
 
-    /// What the real file holds, if nothing is in transit.
+    /// The content of the real file, if nothing is in transit.
     pub fn live(&self) -> &[u8] {
         &self.live
     }
 
-    /// What is promised.
+    /// The promised content.
     pub fn durable(&self) -> &[u8] {
         &self.durable
     }
 
-    /// Lets the next thing happen. `None` after the last.
+    /// Moves past the next entry. `None` after the last.
     pub fn advance(&mut self) -> Option<Happened> {
         let &(at, event) = self.events.get(self.next)?;
         self.next += 1;
@@ -205,7 +205,7 @@ impl<'a> AfterCrash<'a> {
         })
     }
 
-    /// A write is completed; whether it has made the file longer.
+    /// A write completes. Returns whether it extended the file.
     fn complete(&mut self, at: usize, offset: u64, bytes: &[u8]) -> bool {
         let change = write(self.sector, &mut self.live, offset as usize, bytes);
         let extended = matches!(
@@ -219,7 +219,7 @@ impl<'a> AfterCrash<'a> {
         extended
     }
 
-    /// What the file holds if the crash is now.
+    /// What the file holds after a crash at this point.
     pub fn image(&self, fate: Fate) -> (Vec<u8>, Survived) {
         let lengths = self
             .pending
@@ -244,7 +244,7 @@ impl<'a> AfterCrash<'a> {
     }
 }
 
-/// Writes to `live`, and what of it can be found after a crash.
+/// Writes to `live`, and returns what can be found of it after a crash.
 fn write(sector: usize, live: &mut Vec<u8>, offset: usize, bytes: &[u8]) -> Change {
     let (end, before) = (offset + bytes.len(), live.len());
     let extended = (!bytes.is_empty() && end > before).then_some(end);
@@ -306,18 +306,18 @@ impl Change {
     }
 }
 
-/// What chance decides, in the order in which it is asked.
+/// The random choices, in the order in which they are made.
 struct Fates {
     fate: Fate,
     random: u64,
-    /// So many changes of the length survive.
+    /// The number of further changes of the length that survive.
     lengths_left: usize,
     any_lost: bool,
     survived: Survived,
 }
 
 impl Fates {
-    /// There are `lengths` changes of the length.
+    /// For `lengths` changes of the length.
     fn new(fate: Fate, lengths: usize) -> Fates {
         let mut fates = Fates {
             fate,
@@ -345,7 +345,7 @@ impl Fates {
         ((u128::from(z ^ (z >> 31)) * n as u128) >> 64) as usize
     }
 
-    /// A write in transit would make the file longer; if all lengths before have survived, this one may.
+    /// A write in transit would extend the file. If all earlier changes of the length survived, this one may.
     fn one_more_length(&mut self) {
         if self.survived.lengths_lost == 0 && matches!(self.fate, Fate::Drawn(_)) {
             self.lengths_left = self.below(2);
@@ -364,7 +364,7 @@ impl Fates {
         survives
     }
 
-    /// How long the file is after a write that made it longer, from `before` to `end`.
+    /// The length of the file after a write that extended it from `before` to `end`.
     fn extension(&mut self, before: usize, end: usize, sector: usize) -> usize {
         if !self.length() {
             return before;

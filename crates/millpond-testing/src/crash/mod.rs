@@ -1,4 +1,4 @@
-//! A device that remembers what a crash could leave behind: for tests.
+//! A test device that records what a crash could leave behind.
 //!
 //! ```text
 //!   write ──► its bytes are taken ──► journal: begun ──► inner device ──► journal: done ──► completion
@@ -9,13 +9,13 @@
 //! ```
 //!
 //! Transfers go to the inner device and the real file, which is the live image. What a crash leaves is derived from the
-//! journal afterwards, for every boundary between two of its entries and as often as wanted, so one run of a program
-//! is many crashes. The rules are at the top of `image.rs`.
+//! journal afterwards, for every boundary between two entries and as often as wanted, so one run of a program covers
+//! many crashes. The rules are at the top of `image.rs`.
 //!
-//! A write's bytes are taken when it is submitted, and these are what the inner device writes: a page that changes while
-//! it is being written has its old content on the device, as the worst of the allowed timings would have it.
+//! The bytes of a write are copied when it is submitted, and the inner device writes the copy. A page that changes
+//! while it is being written therefore has its old content on the device, the worst of the allowed timings.
 //!
-//! Costs three copies of each write and keeps all that was written in memory: for files of some MiB.
+//! Makes three copies of each write and keeps everything written in memory: suited to files of a few MiB.
 
 mod image;
 
@@ -31,7 +31,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device that keeps a journal of what was asked of it.
+/// A device that keeps a journal of all requests.
 ///
 /// ```
 /// use millpond_testing::{Crashing, Fate};
@@ -73,7 +73,7 @@ pub struct Crashing {
 #[derive(Default, Debug)]
 struct State {
     journal: Vec<Noted>,
-    /// What each file held when it was seen first.
+    /// What each file held when it was first seen.
     bases: BTreeMap<FileIdentity, Arc<[u8]>>,
     under_way: HashMap<u64, UnderWay>,
     next_key: u64,
@@ -107,20 +107,20 @@ enum Event {
         bytes: Arc<[u8]>,
         since: usize,
     },
-    /// The write that began with that entry is over, and the file is so long: if the write went further, a cut came after
-    /// it. If it failed, what the file holds there now.
+    /// The write that began at that entry has ended, and the file has this length. If the write went further, a
+    /// truncation came after it. If it failed: what the file holds there afterwards.
     Done {
         begun: usize,
         len: u64,
         failed: Option<Arc<[u8]>>,
     },
-    /// The file was made so long.
+    /// The file's length was set to this.
     Length(u64),
-    /// A sync that was asked for when there were so many entries has succeeded.
+    /// A sync requested when the journal had `asked` entries has succeeded.
     Synced { asked: usize },
 }
 
-/// What was asked of a [`Crashing`] device, in order. See [`Journal::file`].
+/// All requests to a [`Crashing`] device, in order. See [`Journal::file`].
 #[derive(Clone, Debug)]
 pub struct Journal {
     sector_bytes: usize,
@@ -134,7 +134,7 @@ impl Journal {
         self.bases.keys().copied()
     }
 
-    /// The file before the first entry about it. `None` if there is none.
+    /// The file before its first entry. `None` if it has none.
     pub fn file(&self, file: FileIdentity) -> Option<AfterCrash<'_>> {
         let base = self.bases.get(&file)?;
         let own = self.entries.iter().enumerate();
@@ -145,10 +145,11 @@ impl Journal {
 }
 
 impl Crashing {
-    /// `inner`, whose disk writes whole sectors of `sector_bytes`: what of a longer write survives a crash is cut there.
+    /// Wraps `inner` as a disk that writes whole sectors of `sector_bytes`. A longer write that survives in part is cut
+    /// at a sector boundary.
     ///
     /// # Panics
-    /// If `sector_bytes` is no power of two from 512 to 65536.
+    /// If `sector_bytes` is not a power of two from 512 to 65536.
     pub fn new(inner: Arc<dyn Device>, sector_bytes: usize) -> Crashing {
         assert!(
             sector_bytes.is_power_of_two() && (512..=65_536).contains(&sector_bytes),
@@ -162,12 +163,12 @@ impl Crashing {
         }
     }
 
-    /// How many entries the journal has. Read before and after a call it says between which crashes the call was.
+    /// The number of journal entries. Read before and after a call, it tells which crashes the call lies between.
     pub fn position(&self) -> usize {
         self.state.lock().journal.len()
     }
 
-    /// The journal up to now.
+    /// The journal so far.
     pub fn journal(&self) -> Journal {
         let state = self.state.lock();
         Journal {
@@ -177,7 +178,7 @@ impl Crashing {
         }
     }
 
-    /// Remembers the request under a name of our own. The bytes of a write are taken, and it writes these from now on.
+    /// Records the request under our own token. The bytes of a write are copied, and the write uses the copy.
     fn begin(&self, request: &Request) -> io::Result<Request> {
         let mut segments = request.segments.clone();
         let mut taken = None;
@@ -213,7 +214,7 @@ impl Crashing {
         })
     }
 
-    /// A request of ours is over. Gives the caller's token.
+    /// One of our requests has ended. Returns the caller's token.
     fn end(&self, key: u64, result: &io::Result<usize>) -> Option<u64> {
         let UnderWay { token, write } = self.state.lock().under_way.remove(&key)?;
         if let Some(write) = write {
@@ -232,7 +233,7 @@ impl Crashing {
 }
 
 impl State {
-    /// Takes what the file holds before the first use of it for durable.
+    /// Takes what the file holds before its first use as durable.
     fn see(&mut self, file: &DeviceFile) -> io::Result<()> {
         if let Entry::Vacant(base) = self.bases.entry(file.identity()) {
             let len = usize::try_from(file.len()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -254,8 +255,8 @@ fn move_here(request: &Request) -> io::Result<usize> {
     Threads::new("for a copy").transfer(request)
 }
 
-/// The bytes as they are now, and a request's memory that has them. By way of the kernel, for another thread may be
-/// changing them.
+/// Copies the bytes, and returns them with the memory for a request that has them. The copy goes through the kernel,
+/// because another thread may be changing the bytes.
 fn take(segments: &Segments) -> io::Result<(Arc<[u8]>, Segments)> {
     let len = segments.bytes();
     let memory = Arc::new(DeviceFile::memory("taken", 0)?);
@@ -275,7 +276,7 @@ fn take(segments: &Segments) -> io::Result<(Arc<[u8]>, Segments)> {
     Ok((bytes, Segments::of(buffer, 0, len)))
 }
 
-/// What the file holds, as far as it goes.
+/// The content of the file in this range, as far as the file goes.
 fn content(file: &Arc<DeviceFile>, offset: u64, len: usize) -> io::Result<Arc<[u8]>> {
     let mut buffer = Buffer::new(len.max(1));
     let read = move_here(&Request {

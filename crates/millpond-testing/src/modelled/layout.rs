@@ -1,22 +1,21 @@
-//! Where files lie on a modelled disk.
+//! Where files are on a modeled disk.
 //!
 //! ```text
 //!   disk   │ a, 1 GiB when first touched │ b │ c │ d   │ b grew │ d grew │ e ...
 //!            1024 units of 1 MiB           10  10  4     10       64
 //! ```
 //!
-//! A file gets room for its whole length when it is first touched, behind all others, so that files that are written one
-//! after another lie one after another, whatever their size: as a file system on an empty disk lays them out. A file that
-//! grows goes on where it ends if nothing lies there yet. Otherwise it gets as much room again as it has, up to 64 MiB:
-//! about what xfs gives a file ahead of its writes, so that files that grow beside one another are not in pieces of a
-//! mebibyte each.
+//! A file gets space for its whole length when it is first touched, after all others. So files written in sequence lie
+//! in sequence, whatever their size, as on an empty file system. A file that grows continues where it ends if that
+//! space is free. Otherwise it gets as much space again as it has, up to 64 MiB. That is about what xfs preallocates,
+//! so files that grow concurrently are not scattered in pieces of 1 MiB.
 
 use millpond::device::FileIdentity;
 use std::collections::{BTreeMap, HashMap};
 
-/// Room is given in units of so many bytes.
+/// The unit of space in bytes.
 const UNIT_BYTES: u64 = 1 << 20;
-/// What a file that grows gets at most at a time, in units: half of what ext4 puts in a row (a block group of 128 MiB).
+/// The most a growing file gets at once, in units: half of what ext4 puts in a row (a block group of 128 MiB).
 const GROWTH_MAX: u64 = 64;
 
 #[derive(Default, Debug)]
@@ -25,18 +24,18 @@ pub(super) struct Layout {
     units_used: u64,
 }
 
-/// Runs of a file's units, by the number of their first: its place on the disk, and how many they are.
+/// Runs of a file's units, keyed by the first unit: position on the disk, and length.
 #[derive(Default, Debug)]
 struct Placed(BTreeMap<u64, (u64, u64)>);
 
 impl Placed {
-    /// The place of a unit.
+    /// The position of a unit.
     fn find(&self, unit: u64) -> Option<u64> {
         let (from, (place, count)) = self.0.range(..=unit).next_back()?;
         (unit - from < *count).then_some(place + (unit - from))
     }
 
-    /// Gives the unit a place, behind all that is used.
+    /// Gives the unit a position, after all that is used.
     fn grow(&mut self, unit: u64, used: &mut u64) -> u64 {
         if let Some((from, (place, count))) = self.0.range_mut(..=unit).next_back()
             && from + *count == unit
@@ -57,8 +56,8 @@ impl Placed {
 }
 
 impl Layout {
-    /// Calls `part` with place and length of each piece in a row of the file's bytes from `offset`. `file_len`
-    /// is asked when the file is touched first.
+    /// Calls `part` with the position and length of each contiguous piece of the file's bytes from `offset` on.
+    /// `file_len` is called when the file is first touched.
     pub(super) fn locate(
         &mut self,
         file: FileIdentity,

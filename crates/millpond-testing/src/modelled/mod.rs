@@ -1,4 +1,4 @@
-//! The service time of a modelled disk around any device.
+//! Adds the service time of a modeled disk to any device.
 //!
 //! ```text
 //!   transfer ┐                       ┌── inner device: moves the bytes
@@ -6,8 +6,8 @@
 //!                                    └── service thread: waits for the time
 //! ```
 //!
-//! So a laptop's flash can show what a disk does, with real data, threads and memory. Whichever way a transfer
-//! comes, it passes the one queue of the modelled disk. How punctual that is: [`ModelService`].
+//! A laptop's flash can thus behave like another disk, with real data, threads and memory. Every transfer goes through
+//! the one queue of the modeled disk. For its timing accuracy see [`ModelService`].
 
 mod layout;
 mod service;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant as Clock};
 
-/// A device that takes the time of a modelled disk.
+/// A device with the service time of a modeled disk.
 #[derive(Debug)]
 pub struct Modelled {
     inner: Arc<dyn Device>,
@@ -46,13 +46,13 @@ struct State {
     layout: Layout,
     under_way: HashMap<u64, UnderWay>,
     next_key: u64,
-    /// Over, for the reaper.
+    /// Completed, for the reaper.
     over: Vec<Completion>,
 }
 
 #[derive(Debug)]
 struct UnderWay {
-    /// Of the pieces that the modelled disk was given.
+    /// Pieces given to the modeled disk and not finished.
     pieces_left: u32,
     owner: Owner,
 }
@@ -61,7 +61,7 @@ struct UnderWay {
 enum Owner {
     /// A thread that waits for it.
     Thread(Thread),
-    /// The reaper. The inner device may have finished already.
+    /// The reaper. The inner device may already have finished.
     Reaper {
         token: u64,
         result: Option<io::Result<usize>>,
@@ -69,10 +69,11 @@ enum Owner {
 }
 
 impl Modelled {
-    /// `inner` with the service time of `model`. Files get their places on the modelled disk as they are touched.
+    /// Wraps `inner` with the service time of `model`. Files get their positions on the modeled disk when first
+    /// touched.
     ///
     /// # Errors
-    /// If no thread can be made.
+    /// If no thread can be created.
     pub fn new(inner: Arc<dyn Device>, model: Model) -> io::Result<Modelled> {
         let name = format!("modelled {} over {}", model.name(), inner.name());
         let shared = Arc::new(Shared {
@@ -90,27 +91,27 @@ impl Modelled {
         })
     }
 
-    /// What the modelled disk did since it was made or [`reset_statistics`](Modelled::reset_statistics).
+    /// What the modeled disk did since it was created or [`reset_statistics`](Modelled::reset_statistics).
     pub fn statistics(&self) -> ModelStatistics {
         self.service.statistics().0
     }
 
-    /// How late it answered in the same time.
+    /// How late its answers were over the same time.
     pub fn lateness(&self) -> Lateness {
         self.service.statistics().1
     }
 
-    /// Starts counting anew.
+    /// Resets the statistics.
     pub fn reset_statistics(&self) {
         self.service.reset_statistics();
     }
 
-    /// What a long idle time does; see [`Model::rest`].
+    /// Has the effect of a long idle time; see [`Model::rest`].
     pub fn rest(&self) {
         self.service.rest();
     }
 
-    /// Waits until the modelled disk is done with `key`, which belongs to this thread.
+    /// Waits until the modeled disk is done with `key`, which belongs to this thread.
     fn wait_for(&self, key: u64) {
         loop {
             {
@@ -130,7 +131,7 @@ impl Modelled {
 }
 
 impl State {
-    /// Notes the request and appends its pieces, which are for the modelled disk.
+    /// Records the request and appends its pieces for the modeled disk.
     fn begin(&mut self, request: &Request, owner: Owner, pieces: &mut Vec<ModelRequest>) -> u64 {
         let (key, before) = (self.insert(owner), pieces.len());
         let write = request.op == Op::Write;
@@ -173,7 +174,7 @@ impl State {
         self.next_key
     }
 
-    /// The modelled disk has finished a piece. The thread that is to be unparked, and whether the reaper has something.
+    /// The modeled disk has finished a piece. Returns the thread to unpark, and whether the reaper has work.
     fn finish_piece(&mut self, key: u64) -> (Option<Thread>, bool) {
         // Not there: the inner device refused it after it was given to the modelled one.
         let Some(under_way) = self.under_way.get_mut(&key) else {
@@ -221,7 +222,7 @@ impl State {
 }
 
 impl Shared {
-    /// The modelled disk has finished a piece, or a flush, of `key`.
+    /// The modeled disk has finished a piece, or a flush, of `key`.
     fn finish_piece(&self, key: u64) {
         let (thread, reaper_has_something) = self.state.lock().finish_piece(key);
         if let Some(thread) = thread {

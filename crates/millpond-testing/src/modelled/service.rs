@@ -1,13 +1,13 @@
-//! A modelled disk in real time: answers come when the disk would have given them.
+//! A modeled disk in real time: answers come when the disk would have given them.
 //!
 //! ```text
 //!   submit, flush ──► model ──► due at T ──► service thread: sleeps until T - 25 us, spins until T ──► answer(id)
 //! ```
 //!
-//! What the model answers at once (a write into a volatile cache, a flush of nothing) is answered on the thread that
-//! asked. A late answer does not move what comes after it: the next command begins when the one before it was
-//! done by the model's time. How late answers were is counted; where that is much (50 us for a flash disk), the
-//! processors were busy with something else and the latencies mean little.
+//! What the model answers immediately (a write into a volatile cache, a flush of nothing) is answered on the calling
+//! thread. A late answer does not delay later ones: the next command starts when the previous one was done in the
+//! model's time. Lateness is counted. If it is large (50 us for a flash disk), the processors were busy with something
+//! else and the latencies mean little.
 
 use millpond::device::DeviceFacts;
 use millpond::internal::be_punctual;
@@ -21,30 +21,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant as Clock};
 
-/// How long before an answer is due the service thread wakes up: what a timer is late by at worst on an idle
-/// processor, with some to spare.
+/// How long before a due answer the service thread wakes up: the worst delay of a timer on an idle processor, with some
+/// margin.
 const SPIN: Duration = Duration::from_micros(25);
 
-/// How late answers came after the time that the model gave.
+/// How long after the model's time answers came.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Lateness {
-    /// Answers that were given.
+    /// Number of answers.
     pub answers: u64,
-    /// Their mean.
+    /// Mean lateness.
     pub mean: Nanos,
-    /// The worst.
+    /// Worst lateness.
     pub max: Nanos,
 }
 
-/// A [`Model`] with a thread of its own that gives its answers in time. Dropping it ends the thread; what is under
-/// way then is never answered.
+/// A [`Model`] with a thread that gives its answers on time. Dropping it ends the thread; requests in progress are then
+/// never answered.
 pub struct ModelService {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Gets the id of each request and flush once, with no lock held.
+/// Receives the id of each request and flush once, with no lock held.
 type Answer = Box<dyn Fn(u64) + Send + Sync>;
 
 struct Shared {
@@ -52,13 +52,13 @@ struct Shared {
     answer: Answer,
     late: Late,
     state: Mutex<State>,
-    /// The service thread has to be up earlier than it thought.
+    /// The service thread has to wake earlier than planned.
     changed: Condvar,
 }
 
 struct State {
     model: Model,
-    /// When the service thread will be up by itself.
+    /// When the service thread will wake on its own.
     up_at: Option<Instant>,
     ending: bool,
 }
@@ -78,11 +78,11 @@ impl fmt::Debug for ModelService {
 }
 
 impl ModelService {
-    /// Starts the disk. `answer` gets the id of what is done, on the service thread or on the thread that asked, with
-    /// no lock held; what it does delays the answers after it.
+    /// Starts the disk. `answer` receives the id of each finished request, on the service thread or the calling thread,
+    /// with no lock held. Time spent in it delays later answers.
     ///
     /// # Errors
-    /// If no thread can be made.
+    /// If no thread can be created.
     pub fn new(model: Model, answer: impl Fn(u64) + Send + Sync + 'static) -> io::Result<ModelService> {
         let shared = Arc::new(Shared {
             epoch: Clock::now(),
@@ -105,7 +105,7 @@ impl ModelService {
         })
     }
 
-    /// Requests arrive, all at this moment and in this order.
+    /// Submits requests, all at this moment and in this order.
     ///
     /// # Panics
     /// If one of them has no bytes.
@@ -117,13 +117,13 @@ impl ModelService {
         });
     }
 
-    /// A flush arrives at this moment; see [`Model::flush`].
+    /// Submits a flush at this moment; see [`Model::flush`].
     pub fn flush(&self, id: u64) {
         self.shared.tell(|model, now| model.flush(now, id));
     }
 
-    /// What the disk did since it was made or [`reset_statistics`](ModelService::reset_statistics), and how late its
-    /// answers were in the same time.
+    /// What the disk did since it was created or [`reset_statistics`](ModelService::reset_statistics), and how late its
+    /// answers were over the same time.
     pub fn statistics(&self) -> (ModelStatistics, Lateness) {
         let late = &self.shared.late;
         let [answers, sum_ns, max_ns] =
@@ -137,7 +137,7 @@ impl ModelService {
         (state.model.statistics(self.shared.now()), lateness)
     }
 
-    /// Starts counting anew.
+    /// Resets the statistics.
     pub fn reset_statistics(&self) {
         self.shared.tell(|model, now| model.reset_statistics(now));
         let late = &self.shared.late;
@@ -146,12 +146,12 @@ impl ModelService {
         }
     }
 
-    /// What a long idle time does; see [`Model::rest`].
+    /// Has the effect of a long idle time; see [`Model::rest`].
     pub fn rest(&self) {
         self.shared.tell(|model, now| model.rest(now));
     }
 
-    /// What a driver may know of such a disk.
+    /// What a driver may know about such a disk.
     pub fn facts(&self) -> DeviceFacts {
         let ModelFacts {
             queue_depth,
@@ -183,8 +183,8 @@ impl Shared {
         Instant(self.epoch.elapsed().as_nanos() as u64)
     }
 
-    /// Does something to the model, gives the answers that are due, and sees to it that the service thread is up
-    /// in time.
+    /// Applies `what` to the model, gives the answers that are due, and makes sure that the service thread wakes in
+    /// time.
     fn tell(&self, what: impl FnOnce(&mut Model, Instant)) {
         let mut done: Vec<ModelCompletion> = Vec::new();
         let mut state = self.state.lock();

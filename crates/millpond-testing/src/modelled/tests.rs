@@ -1,4 +1,4 @@
-//! Times by the model, bytes by the device below.
+//! Times from the model, bytes from the device below.
 
 use super::*;
 use millpond::device::{Access, Buffer, Segments, Threads};

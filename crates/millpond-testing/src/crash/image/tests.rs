@@ -1,4 +1,4 @@
-//! Which bytes each crash may leave.
+//! Which bytes each kind of crash may leave.
 
 use super::super::Crashing;
 use super::*;
