@@ -1,4 +1,4 @@
-//! What can go wrong, for callers that must do something about it.
+//! The error type of all calls.
 
 mod source;
 pub(crate) mod told;
@@ -17,198 +17,204 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A call that did not do what was asked. Says what was wrong, with the value, and what to do: in Rust's words, and in
-/// those of others with [`Error::told`].
+/// A failed call. The message names the problem, the offending value and the remedy. `Display` names the remedy in
+/// terms of the Rust API; [`Error::told`] does so for other interfaces.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An option is out of its range. Nothing was changed. Choose a value from the range.
+    /// An option is out of range. Nothing was changed. Choose a value within the range.
     #[error("{0}")]
     Option(#[from] OptionError),
 
-    /// A setting that is given by name can't be set so. Nothing was changed. The message says what is allowed.
+    /// A setting given by name is unknown or its value is invalid. Nothing was changed. The message says what is
+    /// allowed.
     #[error("{0}")]
     Setting(#[from] SettingError),
 
-    /// The control socket can't be there. The message says why: another cache listens there, the folder is not ours.
+    /// The control socket can't be opened. The message gives the reason: another cache listens there, or the folder
+    /// belongs to another user.
     #[error("can't open the control socket {path}: {source}; {SOCKET}", path = .path.display())]
     Control {
-        /// Where.
+        /// The socket's path.
         path: PathBuf,
-        /// The system's answer, or what is in the way.
+        /// The system's error, or the obstacle.
         source: io::Error,
     },
 
-    /// Calls can't be recorded into this file, or not any more. The message says why: it is there already, the disk is full,
-    /// another recording is under way. What was written of a trace can be read.
+    /// Recording calls into this file failed. The message gives the reason: the file already exists, the disk is full,
+    /// another recording is in progress. The part of a trace that was written can be read.
     #[error("can't record into {path}: {source}", path = .path.display())]
     Trace {
         /// The trace.
         path: PathBuf,
-        /// The system's answer, or what is in the way.
+        /// The system's error, or the obstacle.
         source: io::Error,
     },
 
-    /// The figures for Prometheus can't be served there: the address is in use, or not of this host.
+    /// The metrics can't be served at this address: it is in use, or does not belong to this host.
     #[error("can't serve metrics at {address}: {source}; give another address or port")]
     Metrics {
-        /// Where.
+        /// The address.
         address: std::net::SocketAddr,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// The budget is too small for a pool of the least size and the buffers for input and output.
+    /// The budget is too small for the smallest pool of frames and the I/O buffers.
     #[error(
         "a budget of {} is too small: at least {} are needed with pages of {}",
         Size(*.given), Size::enough(*.min), Size(*.page_size)
     )]
     BudgetTooSmall {
-        /// What was asked for, in bytes.
+        /// The requested size, in bytes.
         given: u64,
-        /// The least that works, in bytes.
+        /// The smallest budget that works, in bytes.
         min: u64,
         /// The page size, in bytes.
         page_size: u64,
     },
 
-    /// The budget is above what a control group allows this process, so that the kernel would kill it sooner or later.
-    /// Ask for less, raise the limit, or say [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
+    /// The budget is above a control group's limit for this process, so the kernel would eventually kill it. Use a
+    /// smaller budget, raise the limit, or allow it with
+    /// [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
     #[error(
         "a budget of {} is above the memory limit of {limit}: raise {}, {LESS_MEMORY}",
         Size(*.given), .limit.file.display()
     )]
     MemoryLimit {
-        /// What was asked for, in bytes.
+        /// The requested size, in bytes.
         given: u64,
-        /// What it is above.
+        /// The limit.
         limit: MemoryLimit,
     },
 
-    /// The budget is more than the machine has, so that the kernel would kill a process before it is full. Ask for less, or
-    /// say [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
+    /// The budget is more than the machine's memory, so the kernel would kill a process before it is full. Use a
+    /// smaller budget, or allow it with [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
     #[error(
         "a budget of {} is more than this machine's {}: {LESS_MEMORY}",
         apart(*.given, *.machine), apart(*.machine, *.given)
     )]
     MemoryOfMachine {
-        /// What was asked for, in bytes.
+        /// The requested size, in bytes.
         given: u64,
-        /// All memory that the machine has, in bytes.
+        /// The machine's memory, in bytes.
         machine: u64,
     },
 
-    /// The budget was allowed to be beyond a limit, and not even its tables have room, which are there from the beginning on.
-    /// Ask for less.
+    /// The budget was allowed to exceed a limit, but even its tables, which are allocated at the start, do not fit. Use
+    /// a smaller budget.
     #[error(
         "a budget of {} has tables of {}, and {} are free: ask for less",
         Size(*.given), Size(*.tables), Size(*.free)
     )]
     MemoryForTables {
-        /// What was asked for, in bytes.
+        /// The requested size, in bytes.
         given: u64,
-        /// What is known of its frames, in bytes.
+        /// The size of the tables for its frames, in bytes.
         tables: u64,
-        /// What the machine or a control group has left, in bytes.
+        /// The memory that the machine or a control group has left, in bytes.
         free: u64,
     },
 
-    /// The file can't be opened. The message says why: it does not exist, may not be read, is a directory.
+    /// The file can't be opened. The message gives the reason: it does not exist, may not be read, is a directory.
     #[error("can't open {path}: {source}")]
     Open {
         /// The path as given.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// The swap file can't be used. The message says why: it is in use, holds something else, has no room.
+    /// The swap file can't be used. The message gives the reason: it is in use, contains other data, or has no space.
     #[error("can't use {path} for swap: {source}")]
     Swap {
         /// The path as given.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         source: io::Error,
     },
 
-    /// A region was asked of a cache without a swap file.
+    /// A region was requested from a cache without a swap file.
     #[error("regions need a swap file: {SWAP}")]
     NoSwap,
 
-    /// All regions of a cache together must fit into its swap file, so that it can never be full.
+    /// The region does not fit: all regions of a cache together must fit into its swap space, so that swap can never
+    /// fill up.
     #[error(
         "a region of {} is out of range: {} of {} of swap are left for regions; allowed is 1 to {left} bytes; {MORE_SWAP}",
         Size(*.given), Size(*.left), Size(*.swap)
     )]
     SwapTooSmall {
-        /// What was asked for, in bytes.
+        /// The requested size, in bytes.
         given: u64,
-        /// What no region has yet, in bytes.
+        /// The swap space that no region uses, in bytes.
         left: u64,
-        /// All of it, in bytes.
+        /// The total swap space, in bytes.
         swap: u64,
     },
 
-    /// A range of bytes is not within the region.
+    /// The byte range does not lie within the region.
     #[error("bytes {start} to {end} of a region are out of range: it has {len}")]
     RegionRange {
         /// The first byte.
         start: u64,
-        /// The byte behind the last one.
+        /// The byte after the last one.
         end: u64,
         /// The region's length.
         len: u64,
     },
 
-    /// The offset, or the length there, is beyond what a file can have or what this one has.
+    /// The offset, length or page lies beyond the maximum of any file, or beyond the end of this one.
     #[error("{what} {given} of {path} is out of range: {}", allowed(.max))]
     OutOfRange {
         /// The file.
         path: PathBuf,
-        /// What was out of range: `offset`, `page`, `length`.
+        /// What is out of range, such as `offset`, `page` or `length`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         given: u64,
-        /// The largest possible; `None` if none is, because the file is empty.
+        /// The largest allowed value; `None` if no value is allowed because the file is empty.
         max: Option<u64>,
     },
 
-    /// [`File::read_exact_at`](crate::File::read_exact_at) was asked for more than the file has. The buffer is undefined.
+    /// [`File::read_exact_at`](crate::File::read_exact_at) reached the end of the file before it had filled the buffer,
+    /// whose contents are undefined.
     #[error("{path} ends at byte {len}: it has not all of the {wanted} bytes from {offset} on", path = .path.display())]
     EndOfFile {
         /// The file.
         path: PathBuf,
-        /// The first byte that was asked for.
+        /// The first byte requested.
         offset: u64,
-        /// How many bytes were asked for.
+        /// The number of bytes requested.
         wanted: u64,
-        /// The file's length when it was met.
+        /// The file's length at the time.
         len: u64,
     },
 
-    /// The file can't become so long, or this process may not write so far of it. The message says why. Nothing was changed.
+    /// The file can't have this length, or this process may not write that far into it. The message gives the reason.
+    /// Nothing was changed.
     #[error("{path} can't have {given} bytes: {limit}", path = .path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
-        /// The length that it would have got, or the end of what was to be written, in bytes.
+        /// The requested length, or the end of the bytes to write, in bytes.
         given: u64,
-        /// What keeps it from that.
+        /// The limit.
         limit: LengthLimit,
     },
 
-    /// A block device can't change its length, and nothing can be written behind its end. Nothing was changed.
+    /// A block device can't change its length, and nothing can be written past its end. Nothing was changed.
     #[error("{path} is a block device of {len} bytes: it can't become {given} bytes long")]
     FixedLength {
         /// The device.
         path: PathBuf,
         /// Its length in bytes.
         len: u64,
-        /// The length that it would have got, in bytes.
+        /// The requested length, in bytes.
         given: u64,
     },
 
-    /// The file was opened for reading only, or the mapping made for that. Open it for writing, and map it so.
+    /// The file or mapping is read-only. Open the file for writing, and map it as writable.
     #[error("{path} is open or mapped for reading only: {WRITABLE}")]
     ReadOnly {
         /// The file.
@@ -220,26 +226,27 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Where, in bytes.
+        /// The offset, in bytes.
         offset: u64,
-        /// The device's answer.
+        /// The device's error.
         source: io::Error,
     },
 
-    /// The device could not write. What it lacks stays in memory, dirty and readable, and is tried again; every
-    /// sync of the file fails until it is written, and when it is too much so do writes. Free space or mend the device,
-    /// then sync again; or give it up with [`File::discard_unwritten`](crate::File::discard_unwritten).
+    /// The device could not write. The unwritten pages stay in memory, dirty and readable, and the cache retries them.
+    /// Every sync of the file fails until they are written, and writes fail too once there are too many. Free space or
+    /// repair the device and sync again, or discard the changes with
+    /// [`File::discard_unwritten`](crate::File::discard_unwritten).
     #[error("can't write {path}: {source}; its changes are kept in memory")]
     Write {
         /// The file.
         path: PathBuf,
-        /// The device's answer.
+        /// The device's error.
         source: io::Error,
     },
 
-    /// Bytes that were written through [`File::write_promised`](crate::File::write_promised) can't be written, and pages
-    /// that can't be written leave no room for them in memory: they are lost, and the file is there as it was without them.
-    /// Free space or mend the device, then write them again.
+    /// Bytes passed to [`File::write_promised`](crate::File::write_promised) can't be written, and unwritable pages
+    /// leave no room for them in memory. They are lost, and the file is as it was without them. Free space or repair
+    /// the device, then write them again.
     #[error(
         "bytes {start} to {end} of {path} could not be kept in memory and are lost: {source}", path = .path.display()
     )]
@@ -248,13 +255,13 @@ pub enum Error {
         path: PathBuf,
         /// The first byte.
         start: u64,
-        /// The byte behind the last one.
+        /// The byte after the last one.
         end: u64,
-        /// The device's answer.
+        /// The device's error.
         source: io::Error,
     },
 
-    /// A page that was read is not as it was written, says the check that the file was opened with. The page is not in
+    /// The file's check rejected a page that was read: its content differs from what was written. The page is not in
     /// memory; a later read asks the device again. Restore the page from elsewhere.
     #[error("page {page} of {path} is not as it was written: {what}", path = .path.display())]
     Check {
@@ -262,52 +269,54 @@ pub enum Error {
         path: PathBuf,
         /// The number of the page.
         page: u64,
-        /// What the check said.
+        /// The check's message.
         what: String,
     },
 
-    /// The log that pages of the file wait for can't be made durable, so they can't be written. They stay in memory,
-    /// dirty and readable, and every sync of the file asks the log again. Mend the log, then sync.
+    /// The log that pages of the file depend on can't be made durable, so they can't be written. They stay in memory,
+    /// dirty and readable, and every sync of the file asks the log again. Repair the log, then sync.
     #[error("can't write {path}, whose pages wait for their log: {source}; its changes are kept in memory", path = .path.display())]
     Log {
         /// The file.
         path: PathBuf,
-        /// What the log's callback said.
+        /// The error from the log's callback.
         source: io::Error,
     },
 
-    /// A page was given an order, but its file has no log. Open it with one.
+    /// A page was given an order, but its file has no log. Open the file with one.
     #[error("{path} was opened without a log: {LOG}", path = .path.display())]
     NoLog {
         /// The file.
         path: PathBuf,
     },
 
-    /// The device could not make durable what it had taken. Unless it keeps that, it is unknown what it holds: the error
-    /// is latched until the file is closed and opened again, as a later success would mean nothing.
+    /// The device could not make durable the writes that it had accepted. Unless it keeps them, its content is unknown.
+    /// The error is then latched until the file is closed and opened again, because a later success would prove
+    /// nothing.
     #[error("can't make {path} durable: {source}; {}", after_sync(*.is_kept, errno_of(.source)))]
     Sync {
         /// The file.
         path: PathBuf,
-        /// The device's answer.
+        /// The device's error.
         source: io::Error,
-        /// Whether the device keeps it ([`Device::keeps_unsynced`](crate::device::Device::keeps_unsynced)): sync again.
+        /// Whether the device keeps the writes ([`Device::keeps_unsynced`](crate::device::Device::keeps_unsynced)). If
+        /// so, sync again.
         is_kept: bool,
     },
 
-    /// No frame can be had, or no more pages may be dirtied, though the cache waited: too many pages are held by guards
-    /// at a time. Drop guards or raise the budget, or the option `alloc_timeout`.
+    /// The cache waited, but no frame became free or no more pages could be dirtied, because guards hold too many
+    /// pages. Drop guards, or raise the budget or the option `alloc_timeout`.
     #[error("no frame of {frames} became free in {:.3} s: {MORE_FRAMES}", waited.as_secs_f64())]
     NoFrames {
-        /// Frames of the pool.
+        /// The number of frames in the pool.
         frames: u64,
-        /// How long it waited.
+        /// The time the call waited.
         waited: Duration,
     },
 
-    /// The call would wait for a guard that its own thread has, for ever. Nothing was done. Drop the guard first, or copy what
-    /// is needed of it. A guard is the thread's that made it, until another thread looks at its bytes; an owned one may
-    /// be elsewhere before that, so the call waits two seconds for it first.
+    /// The call would wait forever for a guard that its own thread holds. Nothing was done. Drop the guard first, or
+    /// copy what you need from it. A guard belongs to the thread that created it until another thread accesses its
+    /// bytes. An owned guard may have moved to another thread before that, so the call first waits two seconds for it.
     #[error("page {page} of {path} is in a guard of the calling thread, which would wait for itself: {LET_GO}", path = .path.display())]
     OwnGuard {
         /// The file.
@@ -316,40 +325,42 @@ pub enum Error {
         page: u64,
     },
 
-    /// A thread of the cache has died, or something inside is not as it must be. Nothing of the cache can be trusted; what
-    /// was synced is on the device. Drop the cache, open the files again, report the message.
+    /// A thread of the cache has died, or an internal invariant is violated. Nothing in the cache can be trusted;
+    /// synced data is on the device. Drop the cache, open the files again, and report the message.
     #[error("the cache is unusable: {why}")]
     Poisoned {
-        /// What happened.
+        /// The cause.
         why: String,
     },
 
-    /// This process is a forked child of the one that has the cache, and has neither its threads nor its memory.
+    /// This process is a forked child of the one that owns the cache, and has neither the cache's threads nor its
+    /// memory.
     #[error(
         "the cache is the parent's: a forked child has neither its threads nor its memory; make a cache here, or start \
          processes anew instead of forking them"
     )]
     Forked,
 
-    /// The tokio runtime has not made the call, since it is ending. Nothing was done.
+    /// The tokio runtime is shutting down and did not run the call. Nothing was done.
     #[cfg(feature = "tokio")]
     #[error("the runtime has not made the call: {source}; make it before the runtime ends")]
     Runtime {
-        /// What the runtime says.
+        /// The runtime's error.
         source: io::Error,
     },
 
-    /// The cache's thread or its device can't be set up. The message says what the system refused.
+    /// A resource of the cache can't be set up: a thread, the device, memory, a region or a mapping. The message says
+    /// what the system refused.
     #[error("can't set up the cache: {what}: {source}")]
     Setup {
-        /// What was tried.
+        /// What the cache tried to set up.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What this crate's calls return.
+/// The result type of this crate's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl From<MemoryRefusal> for Error {
@@ -363,7 +374,8 @@ impl From<MemoryRefusal> for Error {
 }
 
 impl Error {
-    /// The system's error number, where there is one: what a system call would have said that was refused for the same.
+    /// Returns the system's error number if there is one, otherwise the number with which a system call fails in the
+    /// same situation.
     pub fn errno(&self) -> i32 {
         match self {
             // A file can't be so long, as of a file system with such a limit.

@@ -1,7 +1,7 @@
-//! A page cache and memory manager that lives in your process instead of in the kernel.
+//! A page cache and memory manager that runs in your process instead of in the kernel.
 //!
-//! Reads stay calm while writers hammer the disk; the working set stays when scans go by; memory stays in one budget;
-//! nothing is lost silently.
+//! Read latency stays low while writers saturate the disk. Scans do not evict the working set. One budget bounds all
+//! memory. Every lost write is reported.
 //!
 //! ```
 //! use millpond::{OpenOptions, PageCache};
@@ -20,35 +20,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where to look:
+//! Where to start:
 //!
-//! | for | see |
+//! | topic | items |
 //! |---|---|
-//! | files: reading, writing, pages lent without a copy | [`PageCache`], [`File`], [`PageRef`], [`PageMut`] |
-//! | pages that keep their file open, for other threads, `Bytes`, iterators | [`OwnedPageRef`], [`OwnedPageMut`] |
-//! | a file with a position: Read, BufRead, Write, Seek | [`FileCursor`] |
-//! | memory larger than memory, with a swap file | [`Region`] |
-//! | a file at real pointers, within the budget | [`File::map`], [`Mapping`] |
-//! | pages that wait for a log, checksums | [`LogOrder`], [`PageCheck`] |
-//! | what can be chosen, and changed while it runs | [`Builder`], [`options`]; by name [`settings`], changes in [`history`] |
-//! | what it does | [`stats`], [`contents`], [`device`]; what one call waited for: [`explain`](mod@explain) |
-//! | from outside: `millpond stat`, `top`, `set`, `record` | [`control`], [`trace`], [`Builder::metrics`] |
-//! | tests of what stands on it: disks that fail, lose power, are slow | the crate `millpond-testing` |
-//! | what this host does not allow | [`host`] |
+//! | files: reading, writing, zero-copy page guards | [`PageCache`], [`File`], [`PageRef`], [`PageMut`] |
+//! | guards that keep their file open, for other threads, `Bytes`, iterators | [`OwnedPageRef`], [`OwnedPageMut`] |
+//! | a file with a position: `Read`, `BufRead`, `Write`, `Seek` | [`FileCursor`] |
+//! | anonymous memory larger than RAM, with a swap file | [`Region`] |
+//! | a file mapped into the address space, within the budget | [`File::map`], [`Mapping`] |
+//! | write-ahead logging, page checksums | [`LogOrder`], [`PageCheck`] |
+//! | configuration, also at run time | [`Builder`], [`options`]; by name [`settings`], changes in [`history`] |
+//! | monitoring | [`stats`], [`contents`], [`device`]; what one call waited for: [`explain`](mod@explain) |
+//! | monitoring and tuning from outside: `millpond stat`, `top`, `set`, `record` | [`control`], [`trace`], [`Builder::metrics`] |
+//! | tests with failing or slow disks and power loss | the crate `millpond-testing` |
+//! | restrictions of the host | [`host`] |
 //!
 //! # Features
 //!
-//! | feature | default | what |
+//! | feature | default | description |
 //! |---|---|---|
-//! | `control` | yes | the control socket ([`Builder::control`]), which `millpond stat`, `top`, `set` and `record` use; has `trace` |
-//! | `trace` | by `control` | recording every call into a file ([`PageCache::record`]), and reading such files |
-//! | `tokio` | no | files for tasks: `AsyncFile` |
-//! | `metrics` | no | figures for Prometheus over HTTP ([`Builder::metrics`]) |
+//! | `control` | yes | the control socket ([`Builder::control`]) for `millpond stat`, `top`, `set` and `record`; enables `trace` |
+//! | `trace` | by `control` | recording calls into a file ([`PageCache::record`]) and reading such files |
+//! | `tokio` | no | files for async tasks: `AsyncFile` |
+//! | `metrics` | no | Prometheus metrics over HTTP ([`Builder::metrics`]) |
 //!
-//! None of them costs anything while it is not used; leaving them out saves building them, and what they depend on.
+//! A feature costs nothing at run time until it is used. Disabling it saves build time and its dependencies.
 //!
-//! The policy (which page leaves, when dirty pages are written, which threads wait) is the crate
-//! `millpond-core`, a pure state machine; this crate drives it with real memory, threads and devices.
+//! The crate `millpond-core` implements the policy: which page is evicted, when dirty pages are written, which threads
+//! wait. It is a pure state machine; this crate drives it with real memory, threads and devices.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

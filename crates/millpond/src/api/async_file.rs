@@ -1,17 +1,17 @@
-//! Files for tasks of tokio: what is in memory is had at once, and what has to wait does so on a thread of the runtime's
-//! blocking pool.
+//! Files for tokio tasks. Work on pages in memory completes on the task's thread; calls that must wait run on the
+//! runtime's blocking pool.
 //!
 //! ```text
 //!   read, page ── in memory? ── yes ──► copied, lent: on the task's thread, no other is asked
-//!                    └── no ──► one of 64 places ──► blocking pool: the device is read, the page is pinned ──► the task
+//!                    └── no ──► one of 64 slots ───► blocking pool: the device is read, the page is pinned ──► the task
 //!   write ── small, inside the file, its pages in memory, no pause due? ── yes ──► the same
-//!                    └── no ──► one of 32 places ──► blocking pool: as any thread that writes, pauses among it
-//!   sync, close ──► one of 32 places ──► blocking pool
+//!                    └── no ──► one of 32 slots ───► blocking pool: as any thread that writes, pauses among it
+//!   sync, close ──► one of 32 slots ───► blocking pool
 //! ```
 //!
-//! Places are the cache's, whatever files and tasks there are, and of each kind for itself: writers that pause hold up no
-//! reader. A task that waits for a place has no thread and no memory of the cache; one that has a place needs no more memory
-//! than a thread that makes the same call, out of the same budget.
+//! The slots belong to the cache, across all its files and tasks. Each kind has its own, so writers that pause do not
+//! delay readers. A task that waits for a slot occupies no thread and none of the cache's memory. A task with a
+//! slot needs no more memory than a thread that makes the same call, from the same budget.
 
 use super::file::{CloseError, File};
 use super::guard::{OwnedPageMut, OwnedPageRef};
@@ -24,28 +24,30 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::{coop, spawn_blocking};
 
-/// What a task copies on its own thread before it hands a write on: some 10 µs.
+/// The largest write that a task copies on its own thread, about 10 µs of work.
 const WRITE_AT_ONCE_MAX: usize = 64 << 10;
 
-/// A file in a cache, for tasks of tokio: a handle as [`File`], of which it is one more.
+/// A file in a cache for tokio tasks. It is one more handle of the [`File`] it wraps.
 ///
-/// What is in memory and can be had at once is, on the task's own thread and without an allocation; what has to wait,
-/// for the device, a guard or room, does so on the runtime's blocking pool: at most 64 reads, 32 writes and 32 syncs of a
-/// cache at a time. The pool must have a thread for each of these (tokio's default of 512 has, for four caches): calls that
-/// wait for a guard keep theirs. So keep no guard of a page across the `await` of another call of the same cache: calls that
-/// wait for that page may have all places, and the call would wait for them. A task that finds everything in memory yields now and then, as tokio's own
-/// operations do. `docs/ASYNC.md` says what that costs, and what a blocking call costs beside it.
+/// A call whose pages are in memory and available completes on the task's own thread and without an allocation. A call
+/// that must wait for the device, a guard or memory runs on the runtime's blocking pool: at most 64 reads, 32 writes
+/// and 32 syncs of a cache at a time. The pool must have a thread for each of them; tokio's default of 512 suffices for
+/// four caches. A call that waits for a guard occupies its thread meanwhile.
 ///
-/// Every call may be dropped before it is done. Of a read or a page nothing is left, except that the page may
-/// be in memory. A write is then like one that failed: not begun, or in memory in part, from its start on; or
-/// it is on its way and is done all the same, as a sync is. No caller hears how that ends, but no error is
-/// lost: the next sync says what could not be written.
+/// Don't hold a page guard across the `await` of another call of the same cache. Calls that wait for that page may
+/// occupy all slots, and the other call would then wait for them forever. A task that finds everything in memory yields
+/// regularly, as tokio's own operations do. `docs/ASYNC.md` states the costs, and compares them with blocking calls.
 ///
-/// Dropping the last handle of a file waits for the device. In a runtime, the last handle of an `AsyncFile`
-/// does so on the blocking pool, and no caller hears how it ended; [`AsyncFile::close`] returns it.
+/// Every call may be dropped before it completes. A dropped read or page request leaves nothing behind, except that the
+/// page may be in memory. A dropped write resembles a failed one: it has not begun, or a prefix of it is in memory, or
+/// it is running and still completes; so does a sync. The result of a dropped call is not returned, but no error is
+/// lost: the next sync reports what could not be written.
+///
+/// Dropping the last handle of a file waits for the device. In a runtime, dropping the last handle of an `AsyncFile`
+/// does that on the blocking pool and discards the result; [`AsyncFile::close`] returns it.
 ///
 /// # Panics
-/// A call that has to wait panics outside of a tokio runtime.
+/// A call that must wait panics outside a tokio runtime.
 ///
 /// ```
 /// use millpond::{AsyncFile, OpenOptions, PageCache};
@@ -74,22 +76,22 @@ impl From<File> for AsyncFile {
 }
 
 impl AsyncFile {
-    /// One that tasks may use. Opening a file is short but for the first in a cache; where that matters open it on the
-    /// blocking pool.
+    /// Wraps a file for use by tasks. Opening a file is fast, except the first in a cache; where that matters, open it
+    /// on the blocking pool.
     pub fn new(file: File) -> AsyncFile {
         file.in_tasks();
         AsyncFile { file }
     }
 
-    /// The file, for calls that wait for nothing ([`File::len`], [`File::try_page`], [`File::prefetch`]).
+    /// Returns the file, for calls that don't wait ([`File::len`], [`File::try_page`], [`File::prefetch`]).
     pub fn get_ref(&self) -> &File {
         &self.file
     }
 
-    /// Any other call, on the blocking pool, in a place for writes.
+    /// Runs any other call on the blocking pool, in one of the slots for writes.
     ///
     /// # Errors
-    /// The call's; [`Error::Runtime`].
+    /// Those of the call; [`Error::Runtime`].
     pub async fn blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&File) -> Result<T> + Send + 'static,
@@ -97,7 +99,7 @@ impl AsyncFile {
         self.wait(&self.places().writes, call).await
     }
 
-    /// As [`File::read_at`]. If it is dropped before it is done, any part of `buf` may have been read.
+    /// As [`File::read_at`]. If it is dropped before it completes, any part of `buf` may have been overwritten.
     ///
     /// # Errors
     /// As [`File::read_at`]; [`Error::Runtime`].
@@ -137,7 +139,7 @@ impl AsyncFile {
         Ok(done)
     }
 
-    /// As [`File::read_exact_at`]. If it is dropped before it is done, any part of `buf` may have been read.
+    /// As [`File::read_exact_at`]. If it is dropped before it completes, any part of `buf` may have been overwritten.
     ///
     /// # Errors
     /// As [`File::read_exact_at`]; [`Error::Runtime`].
@@ -146,7 +148,7 @@ impl AsyncFile {
         self.file.check_all(read, buf.len(), offset)
     }
 
-    /// As [`File::page_owned`]. If it is dropped before it is done, the page may be read all the same.
+    /// As [`File::page_owned`]. If it is dropped before it completes, the page may still be read.
     ///
     /// # Errors
     /// As [`File::page`]; [`Error::Runtime`].
@@ -159,9 +161,9 @@ impl AsyncFile {
         self.wait(&self.places().reads, read).await
     }
 
-    /// As [`File::page_mut_owned`]. A thread that wants the page waits as long as the guard is there, and so
-    /// does a sync of the file: change it and drop it, before the task waits for anything else. If this is
-    /// dropped before it is done, nothing is changed; the page may be written once more as it was.
+    /// As [`File::page_mut_owned`]. While the guard lives, threads that want the page wait, and so does a sync of the
+    /// file: change the page and drop the guard before the task awaits anything else. If this call is dropped before it
+    /// completes, it changes nothing; the page may be written once more unchanged.
     ///
     /// # Errors
     /// As [`File::page_mut`]; [`Error::Runtime`].
@@ -174,11 +176,11 @@ impl AsyncFile {
         self.wait(&self.places().writes, lock).await
     }
 
-    /// As [`File::write_at`], of a buffer that it keeps until it is done: a `Vec<u8>`, `bytes::Bytes` or `&'static str`, or
-    /// an `Arc<[u8]>` that the caller has as well. Up to 64 KiB inside the file, in pages that are in memory, are written at
-    /// once; others may see the first pages of such a write before the rest has its turn.
+    /// As [`File::write_at`], with a buffer that the call owns until it completes: a `Vec<u8>`, `bytes::Bytes`,
+    /// `&'static str`, or an `Arc<[u8]>` shared with the caller. Writes of up to 64 KiB inside the file, to pages in
+    /// memory, complete at once; other callers may see the first pages of such a write before the rest.
     ///
-    /// If it is dropped before it is done, none of it may be written, a part from its start on, or all.
+    /// If it is dropped before it completes, none of the buffer, a prefix, or all of it is written.
     ///
     /// # Errors
     /// As [`File::write_at`]; [`Error::Runtime`].
@@ -193,8 +195,8 @@ impl AsyncFile {
         self.wait(&self.places().writes, write).await
     }
 
-    /// As [`File::append`], of a buffer as in [`AsyncFile::write_at`], always on the blocking pool. If it is dropped before it
-    /// is done, it is done all the same, or not begun.
+    /// As [`File::append`], with a buffer as in [`AsyncFile::write_at`], always on the blocking pool. If it is dropped
+    /// before it completes, it either still completes or has not begun.
     ///
     /// # Errors
     /// As [`File::append`]; [`Error::Runtime`].
@@ -202,8 +204,8 @@ impl AsyncFile {
         self.blocking(move |file| file.append(buf.as_ref())).await
     }
 
-    /// As [`File::sync_data`], always on the blocking pool. If it is dropped before it is done, nothing is known to be durable;
-    /// what it would have said of what can't be written, the next one says.
+    /// As [`File::sync_data`], always on the blocking pool. If it is dropped before it completes, nothing is known to
+    /// be durable. The next sync reports the errors that this one would have reported.
     ///
     /// # Errors
     /// As [`File::sync_data`]; [`Error::Runtime`].
@@ -211,7 +213,7 @@ impl AsyncFile {
         self.wait(&self.places().syncs, File::sync_data).await
     }
 
-    /// As [`File::sync_all`], and as [`AsyncFile::sync_data`].
+    /// As [`File::sync_all`] and [`AsyncFile::sync_data`].
     ///
     /// # Errors
     /// As [`File::sync_all`]; [`Error::Runtime`].
@@ -219,8 +221,8 @@ impl AsyncFile {
         self.wait(&self.places().syncs, File::sync_all).await
     }
 
-    /// As [`File::close`], on the blocking pool, where the handle is dropped as well. If it is dropped before it is done, the
-    /// handle is dropped, and perhaps synced before.
+    /// As [`File::close`], on the blocking pool, which also drops the handle. If the call is dropped before it
+    /// completes, the handle is dropped too, possibly after a sync.
     ///
     /// # Errors
     /// As [`File::close`], with the handle; [`Error::Runtime`].
@@ -247,7 +249,7 @@ impl AsyncFile {
         &self.file.cache.places
     }
 
-    /// Makes a call on the blocking pool when there is one of the `places`.
+    /// Runs a call on the blocking pool once one of the `places` is available.
     async fn wait<T: Send + 'static>(
         &self,
         places: &Arc<Semaphore>,
@@ -262,7 +264,7 @@ impl AsyncFile {
         on_pool(call).await?
     }
 
-    /// Writes what can be written without waiting, from the start of `buf` on: how many bytes.
+    /// Writes the longest prefix of `buf` that can be written without waiting. Returns the number of bytes written.
     fn write_at_once(&self, buf: &[u8], offset: u64) -> Result<usize> {
         let size = self.file.page_size();
         let is_inside = |end| end <= self.file.len();
@@ -305,7 +307,7 @@ async fn on_pool<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -
     }
 }
 
-/// Copies from a page, as much as there is room for and the page has. A region is touched while no page is held
+/// Copies from a page as much as fits and the page has. Touches a region only while no page is held
 /// (`memory/buffers.rs`).
 fn copy(guard: impl AsRef<[u8]>, from: usize, to: &mut [u8], is_apart: bool) -> usize {
     let bytes = guard.as_ref().get(from..).unwrap_or_default();

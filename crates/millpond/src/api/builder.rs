@@ -1,5 +1,4 @@
-//! What a cache is made of: the budget, the options, the device, and the hooks that are told what
-//! is missing.
+//! Configures and builds a cache: budget, options, device, and the hooks for notices and warnings.
 
 use super::cache::PageCache;
 use super::handle::Handle;
@@ -36,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes a [`PageCache`].
+/// Builds a [`PageCache`].
 ///
 /// ```
 /// use millpond::PageCache;
@@ -77,51 +76,57 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The budget in bytes, for frames, metadata and what input and output need together. Default 64 MiB.
+    /// Sets the budget in bytes. It covers frames, metadata and I/O buffers together. Default: 64 MiB.
     pub fn memory(mut self, bytes: u64) -> Builder {
         self.memory = bytes;
         self.memory_auto = None;
         self
     }
 
-    /// A budget that follows the host, between `min` and `max` bytes: lowered at once when the machine or a control group
-    /// above this process has little free, or programs there wait for memory; raised while there is more and the cache is full.
-    /// It begins with `min`, and grows as it is filled. The same as `set("memory", "auto:256M..4G")`; [`PageCache::memory`]
-    /// says what it is now. Costs a thread, which looks once a second.
+    /// Lets the budget follow the host, between `min` and `max` bytes. The cache shrinks the budget at once when the
+    /// machine or a control group above this process runs short of free memory, or when programs there stall on memory.
+    /// It raises the budget while memory is free and the cache is full. The budget starts at `min` and grows as the
+    /// cache fills.
+    ///
+    /// This is the same as `set("memory", "auto:256M..4G")`. [`PageCache::memory`] returns the budget in force. Costs a
+    /// thread that checks every 50 ms to 1 s, depending on how much memory is free, and when the kernel signals memory
+    /// pressure.
     pub fn memory_auto(mut self, min: u64, max: u64) -> Builder {
         let (min, max) = (Bytes(min), Bytes(max));
         self.memory_auto = Some(MemoryRange { min, max });
         self
     }
 
-    /// The size of a page in bytes: a power of two from 4 KiB (the default) to 64 KiB.
+    /// Sets the page size in bytes: a power of two from 4 KiB (the default) to 64 KiB.
     pub fn page_size(mut self, bytes: u64) -> Builder {
         self.page_size = bytes;
         self
     }
 
-    /// All options at once, the goal for read latency among them: it is not calibrated then. The page size is that of
-    /// [`Builder::page_size`].
+    /// Sets all options at once, including the read latency goal, and so disables calibration. The page size still
+    /// comes from [`Builder::page_size`].
     pub fn options(mut self, options: Options) -> Builder {
         self.options = Some(Ok(options));
         self.calibrate = false;
         self
     }
 
-    /// A named set of options: `millpond` (the default), `linux-5`, `dillon-2000`.
+    /// Selects a named set of options: `millpond` (the default), `linux-5` or `dillon-2000`.
     pub fn preset(mut self, name: &str) -> Builder {
         self.options = Some(Preset::from_name(name).map(Preset::options));
         self
     }
 
-    /// How many files keep their pages in memory after their last handle was dropped: opened again, they are found there, unless
-    /// the file has changed since. Replacement takes these pages as it takes any others. A closed file has no descriptor, and costs
-    /// about a kilobyte beside the budget; of more than `count` the one closed first goes. Default 0: a closed file leaves memory.
+    /// Sets how many closed files keep their pages in memory after their last handle is dropped. When such a file is
+    /// opened again unchanged, its pages are still cached. Replacement treats these pages like any others. A closed
+    /// file holds no descriptor and costs about 1 KiB outside the budget. Beyond `count` files, the cache discards the
+    /// one closed first. Default: 0, so a closed file's pages leave memory.
     ///
-    /// A file keeps them if all of it was written, it has a name, and its options are the default ones (no log order, check or
-    /// stable pages). It is the same if path, inode, birth time, length, modification and change time are; where the kernel
-    /// gives two changes the same time (before Linux 6.13, on other file systems than ext4, xfs, btrfs and tmpfs), a file that
-    /// was changed in the last 20 ms before it was closed leaves memory.
+    /// A closed file keeps its pages if all of them were written, the file has a name, and its options are the defaults
+    /// (no log order, check or stable pages). It counts as unchanged if its path, inode, birth time, length,
+    /// modification time and change time all match. Some kernels and file systems can give two changes the same
+    /// timestamp: Linux before 6.13, and file systems other than ext4, xfs, btrfs and tmpfs. There, a file that was
+    /// changed less than 20 ms before it was closed does not keep its pages.
     ///
     /// ```
     /// # use millpond::{OpenOptions, PageCache};
@@ -140,78 +145,83 @@ impl Builder {
         self
     }
 
-    /// What 99 of 100 reads that miss should not exceed while writers are at work, 50 us to 10 s. Default: sixteen
-    /// times what the device needs for a read when nothing else is asked of it, measured when the first file with
-    /// content is opened, between 2 and 60 ms. Only for options with a goal.
+    /// Sets the target p99 latency of cache misses while writers are active: 50 us to 10 s. The default is sixteen
+    /// times the device's read latency without other load, at least 2 ms and at most 60 ms on a rotational device or 8
+    /// ms on others. The cache measures it when it opens the first file of 1 MiB or more. Applies only to options with
+    /// a goal.
     pub fn read_latency_goal(mut self, goal: Duration) -> Builder {
         self.goal = Some(goal);
         self
     }
 
-    /// Whether the read latency goal is derived from the device when the first file with content is opened, and again when
-    /// that was busy then and is idle later, by reads of files that are open. The default, unless [`Builder::read_latency_goal`] or [`Builder::options`] gave one.
+    /// Sets whether the cache derives the read latency goal from the device. It measures when it opens the first file
+    /// of 1 MiB or more. If the device was busy then, it measures again, with reads of open files, once the device is
+    /// idle. Enabled by default unless [`Builder::read_latency_goal`] or [`Builder::options`] sets a goal.
     pub fn calibrate(mut self, calibrate: bool) -> Builder {
         self.calibrate = calibrate;
         self
     }
 
-    /// What the device is like, as an earlier cache found it ([`PageCache::calibration`]): nothing is measured then, and
-    /// the read latency goal follows from this unless [`Builder::read_latency_goal`] gave it.
+    /// Supplies the device's calibration from an earlier cache ([`PageCache::calibration`]), so that nothing is
+    /// measured. The read latency goal follows from it unless [`Builder::read_latency_goal`] sets one.
     pub fn calibration(mut self, calibration: Calibration) -> Builder {
         self.calibration = Some(calibration);
         self
     }
 
-    /// Whether all frames get their memory when the cache is made (the default) rather than one huge page after the
-    /// other at first use, in the path of some read. Takes about 0.1 s for 512 MiB, and 1.4 s in a virtual machine
-    /// whose host gives it memory by and by. Not done for a budget beyond a limit ([`Builder::memory_beyond_limit`]).
+    /// Sets whether all frames get their memory when the cache is built (the default). Otherwise each huge page is
+    /// allocated at first use, in the path of some read. Populating takes about 0.1 s for 512 MiB, and 1.4 s in a
+    /// virtual machine whose host allocates its memory lazily. Skipped for a budget beyond a limit
+    /// ([`Builder::memory_beyond_limit`]).
     pub fn populate(mut self, populate: bool) -> Builder {
         self.populate = populate;
         self
     }
 
-    /// What does the transfers, instead of the best that the system allows: a modelled disk, one that fails.
+    /// Sets the device that performs the transfers, for example a simulated or a failing disk. The default is
+    /// [`device::best`].
     pub fn device(mut self, device: Arc<dyn Device>) -> Builder {
         self.device = Some(device);
         self
     }
 
-    /// A recorder that gets to see all that the state machine is told and answers, from its first
-    /// step on.
+    /// Sets a recorder that receives every event and answer of the state machine, starting with the first step.
     #[doc(hidden)]
     pub fn recorder(mut self, recorder: impl Recorder + 'static) -> Builder {
         self.recorder = Some(Box::new(recorder));
         self
     }
 
-    /// Whether a budget above the memory limit of a control group, or above what the machine has, is taken, the former with
-    /// a notice. Default: no, as the kernel kills processes that reach it. Its tables have to fit in any case, a 65th of it.
+    /// Allows a budget above a control group's memory limit, with a notice, or above the machine's memory. Default: no,
+    /// because the kernel kills processes that reach it. The cache's tables, a 65th of the budget, must fit in either
+    /// case.
     pub fn memory_beyond_limit(mut self, allowed: bool) -> Builder {
         self.memory_beyond_limit = allowed;
         self
     }
 
-    /// The hook that is told what the cache has to do without, on the thread whose call found it; each once
-    /// a cache. Default: [`host::to_stderr`](crate::host::to_stderr), a line on stderr, each once a
-    /// process.
+    /// Sets the hook for notices about what the cache must do without. It runs on the thread whose call found the
+    /// restriction, once per notice and cache. Default: [`host::to_stderr`](crate::host::to_stderr), which prints a
+    /// line on standard error, once per notice and process.
     pub fn on_notice(mut self, hook: impl Fn(&Notice) + Send + Sync + 'static) -> Builder {
         self.notice_hook = Hook::new(hook);
         self
     }
 
-    /// The hook for what a user should know although no call fails, such as a device that has not answered for
-    /// `hung_io_timeout` (10 s). Default: a line on standard error. [`Stats::warnings`](crate::Stats::warnings) counts them.
+    /// Sets the hook for conditions a user should know about although no call fails, for example a device that has not
+    /// answered for `hung_io_timeout` (10 s). Default: a line on standard error.
+    /// [`Stats::warnings`](crate::Stats::warnings) counts the warnings.
     ///
-    /// A thread of its own calls the hook, one warning at a time; the thread that needs the cache does so itself only if no
-    /// thread can be started. Note the warning and return. If the hook panics, the cache is poisoned. The drop of the cache's
-    /// last handle and file waits for a hook that is running; none is called afterwards.
+    /// A dedicated thread calls the hook, one warning at a time. If no thread can be started, the thread that raised
+    /// the warning calls it. The hook should note the warning and return. If it panics, the cache is poisoned. Dropping
+    /// the cache's last handle and file waits for a running hook; no hook is called afterwards.
     pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Builder {
         self.warning_hook = Hook::new(hook);
         self
     }
 
-    /// Whether the cache can be looked into and retuned by `millpond stat`, `inspect` and `set` of the same user, through a
-    /// socket among the user's run-time files ([`control`](crate::control) says where). Default: no. Costs a thread, which
+    /// Lets `millpond stat`, `inspect` and `set`, run by the same user, inspect and tune the cache through a socket
+    /// among the user's run-time files ([`control`](crate::control) gives its path). Default: no. Costs a thread, which
     /// sleeps.
     #[cfg(feature = "control")]
     pub fn control(mut self, wanted: bool) -> Builder {
@@ -219,55 +229,55 @@ impl Builder {
         self
     }
 
-    /// The same, with a socket of this name, for `--cache PATH`. What a cache that is gone has left there is replaced.
+    /// As [`Builder::control`], with the socket at `path`, for `--cache PATH`. A stale socket that an earlier cache
+    /// left there is replaced.
     #[cfg(feature = "control")]
     pub fn control_at(mut self, path: impl Into<PathBuf>) -> Builder {
         self.control = Some(Place::At(path.into()));
         self
     }
 
-    /// What the cache is called where several are listed: `millpond caches` and `top` show it, and `--cache`
-    /// takes it. A mount is called by the directory where it is mounted. Default: nothing. A metric has it
-    /// too, for all readers of the metrics.
+    /// Names the cache. `millpond caches` and `top` show the name, `--cache` accepts it, and the metrics carry it for
+    /// all their readers to see. A mount is named after its mount point. Default: none.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into());
         self
     }
 
-    /// Serves figures for Prometheus at `http://ADDRESS/metrics`, in its text format. Default: no. There is
-    /// no password: give a loopback address such as `127.0.0.1:9464`, or one that is reached only by users
-    /// that may know how much the cache does; no name of a file is told. Port 0 is one that is free:
-    /// [`PageCache::metrics_address`]. Costs a thread, which sleeps, and at most 32 connections.
+    /// Serves metrics for Prometheus at `http://ADDRESS/metrics`, in its text format. Default: no. There is no
+    /// password, so use a loopback address such as `127.0.0.1:9464`, or one that only users who may see the cache's
+    /// activity can reach. The metrics contain no file names. Port 0 picks a free port, which
+    /// [`PageCache::metrics_address`] returns. Costs a thread, which sleeps, and at most 32 connections.
     #[cfg(feature = "metrics")]
     pub fn metrics(mut self, address: SocketAddr) -> Builder {
         self.metrics = Some(address);
         self
     }
 
-    /// Where pages of regions go when there is no room for them in memory: without it there can be no regions
-    /// ([`PageCache::region`]). Frames are in small pages then, and all of them get their memory when the
-    /// cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer.
+    /// Adds a swap file, to which pages of regions are evicted. Regions ([`PageCache::region`]) require one. With swap,
+    /// frames use small pages, and all of them get their memory when the cache is built. Requires pages of 4 KiB and
+    /// userfaultfd of Linux 6.8 or newer.
     pub fn swap(mut self, swap: SwapFile) -> Builder {
         self.swap.push(swap);
         self
     }
 
-    /// Whether files can be mapped ([`File::map`](crate::File::map)), as they can with [`Builder::swap`]. Default: no. Frames
-    /// are in small pages then, so hits on a large set of files take twice as long, and all of them get their memory when
-    /// the cache is made. Needs pages of 4 KiB, and userfaultfd of Linux 6.8 or newer. Costs a thread, which sleeps, and while
-    /// threads touch what is not there up to seven more.
+    /// Enables mapping files ([`File::map`](crate::File::map)); [`Builder::swap`] enables it too. Default: no. Frames
+    /// then use small pages, so hits on a large set of files take twice as long, and all frames get their memory when
+    /// the cache is built. Requires pages of 4 KiB and userfaultfd of Linux 6.8 or newer. Costs a thread, which sleeps,
+    /// and up to seven more while threads touch pages that are not mapped in.
     pub fn mappings(mut self, wanted: bool) -> Builder {
         self.mappings = wanted;
         self
     }
 
-    /// Makes the cache and starts its thread.
+    /// Builds the cache and starts its thread.
     ///
     /// # Errors
-    /// [`Error::Control`] if its control socket can't be there, [`Error::Metrics`] if its metrics can't;
+    /// [`Error::Control`] if the control socket can't be opened; [`Error::Metrics`] if the metrics can't be served;
     /// [`Error::Option`], [`Error::BudgetTooSmall`], [`Error::MemoryLimit`], [`Error::MemoryOfMachine`] or
-    /// [`Error::MemoryForTables`], with what is possible, before any memory is taken;
-    /// [`Error::Setup`] if the system gives no memory or thread, or no userfaultfd; [`Error::Swap`].
+    /// [`Error::MemoryForTables`], each with what is allowed, before any memory is taken; [`Error::Setup`] if the
+    /// system refuses memory, a thread or userfaultfd; [`Error::Swap`] if the swap file can't be used.
     pub fn build(self) -> Result<PageCache> {
         // Whether frames exchange pages with regions or mappings.
         let exchanges = self.mappings || !self.swap.is_empty();
@@ -446,7 +456,7 @@ impl Builder {
 }
 
 impl PageCache {
-    /// A builder with the defaults: 64 MiB, pages of 4 KiB, Millpond's own options.
+    /// Returns a builder with the defaults: 64 MiB, pages of 4 KiB, Millpond's own options.
     pub fn builder() -> Builder {
         Builder::default()
     }

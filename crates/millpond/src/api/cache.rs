@@ -1,4 +1,4 @@
-//! The cache as users have it.
+//! The public cache handle.
 
 mod budget;
 mod inspect;
@@ -49,10 +49,11 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// Makes everything durable that was written to any file of the cache.
+    /// Makes all earlier writes to all files of the cache durable.
     ///
     /// # Errors
-    /// The first error, as of [`File::sync_data`]; all files are tried.
+    /// The first error, as for [`File::sync_data`]; all files are tried. [`Error::OwnGuard`](crate::Error::OwnGuard) if
+    /// the calling thread holds a [`PageMut`](crate::PageMut); no file is synced then.
     pub fn sync_all(&self) -> Result<()> {
         let engine = &self.handle.engine;
         engine.call_flags.check()?;
@@ -82,54 +83,56 @@ impl PageCache {
         results.into_iter().collect()
     }
 
-    /// The bytes of a page, of all files of the cache: what [`Builder::page_size`](crate::Builder::page_size) said, else 4096.
+    /// Returns the page size in bytes, for all files of the cache: what
+    /// [`Builder::page_size`](crate::Builder::page_size) set, or 4096.
     pub fn page_size(&self) -> u64 {
         self.handle.engine.page_size.bytes()
     }
 
-    /// The options in force.
+    /// Returns the options in force.
     pub fn options(&self) -> Options {
         self.handle.options()
     }
 
-    /// Takes other options, at once and for everything that is in memory; the page size stays as it is.
+    /// Replaces the options, at once and for everything in memory. The page size stays the same.
     ///
     /// # Errors
-    /// [`Error::Option`](crate::Error::Option) if one is out of its range; then nothing changes.
+    /// [`Error::Option`](crate::Error::Option) if an option is out of range; nothing changes then.
     pub fn set_options(&self, options: Options) -> Result<()> {
         self.handle.set_options(options)
     }
 
-    /// Changes the budget. More memory can be used at once; less is given back as pages can be evicted, which needs
+    /// Changes the budget. More memory is available at once. Memory is given back as pages are evicted, which requires
     /// no writing but may have to wait for writes and guards.
     ///
     /// # Errors
-    /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall), [`Error::MemoryLimit`](crate::Error::MemoryLimit), [`Error::Option`](crate::Error::Option) if it is more than the machine has,
-    /// [`Error::Setup`](crate::Error::Setup) if the system gives no memory; then nothing changes.
+    /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall); [`Error::MemoryLimit`](crate::Error::MemoryLimit);
+    /// [`Error::Option`](crate::Error::Option) if it is more than the machine has;
+    /// [`Error::Setup`](crate::Error::Setup) if the system provides no memory. Nothing changes then.
     pub fn set_memory(&self, bytes: u64) -> Result<()> {
         self.handle.set_memory(bytes)
     }
 
-    /// What the cache has done and how full it is. Takes the core's lock for a moment, and may allocate: as no other call, it is
-    /// not for a signal handler, which may have interrupted the thread that has the lock.
+    /// Returns counters of the cache's work and its occupancy. Takes the core's lock briefly, and may allocate. Like
+    /// every other call, it must not be made from a signal handler: the interrupted thread may hold the lock.
     pub fn stats(&self) -> Stats {
         self.handle.engine.stats()
     }
 
-    /// What is in memory: pages by state, and the `count` files that are first in `order`. Looks at the frames, 2^20 at
-    /// most, 1024 at a time under the core's lock; [`contents`](crate::contents) says how exact it is.
+    /// Returns what is in memory: pages by state, and the first `count` files in `order`. Scans at most 2^20 frames,
+    /// 1024 at a time under the core's lock. [`contents`](crate::contents) explains the accuracy.
     pub fn contents(&self, count: usize, order: Order) -> Contents {
         self.handle.engine.contents(count, order, contents::FRAMES_MAX)
     }
 
-    /// What each device has done that has files of the cache, in the order in which they were met. As cheap as
-    /// [`PageCache::stats`], without the core's lock.
+    /// Returns figures of each device that holds files of the cache, in the order in which the cache first used them.
+    /// As cheap as [`PageCache::stats`], and takes no core lock.
     pub fn devices(&self) -> Vec<DeviceFigures> {
         self.handle.engine.device_figures()
     }
 
-    /// Whether this is the device that the cache was built with, or one below that ([`Device::below`](device::Device::below)):
-    /// the very same, not one like it.
+    /// Returns whether `device` is the device that the cache was built with, or one that it wraps
+    /// ([`Device::below`](device::Device::below)). Compares identity, not type.
     pub fn has_device(&self, device: &dyn device::Device) -> bool {
         let mut at = self.handle.engine.device.below();
         while let Some(one) = at {
@@ -141,33 +144,34 @@ impl PageCache {
         false
     }
 
-    /// The figures of stores that the device of the cache stands on. Costs what the device says of it
-    /// ([`Device::stores`](crate::device::Device::stores)).
+    /// Returns the figures of the stores beneath the cache's device. Costs as much as the device's
+    /// [`Device::stores`](crate::device::Device::stores).
     pub fn stores(&self) -> Vec<StoreFigures> {
         self.handle.engine.device.stores()
     }
 
-    /// Where the control socket is, if [`Builder::control`](crate::Builder::control) or
-    /// [`Builder::control_at`](crate::Builder::control_at) asked for one.
+    /// Returns the path of the control socket, if [`Builder::control`](crate::Builder::control) or
+    /// [`Builder::control_at`](crate::Builder::control_at) requested one.
     #[cfg(feature = "control")]
     pub fn control_path(&self) -> Option<&Path> {
         self.handle.control.as_ref().map(Control::path)
     }
 
-    /// Where metrics are served, if [`Builder::metrics`](crate::Builder::metrics) asked for it.
+    /// Returns the address at which metrics are served, if [`Builder::metrics`](crate::Builder::metrics) requested it.
     #[cfg(feature = "metrics")]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.handle.metrics.as_ref().map(http::Server::address)
     }
 
-    /// What reclaim has met at the cold end of memory and what it did there: all decisions counted, the last samples
-    /// kept. A copy of 6 KiB, made under the core's lock.
+    /// Returns what reclaim found at the cold end of memory and what it did there: counts of all decisions, and the
+    /// most recent samples. Copies 6 KiB under the core's lock.
     #[doc(hidden)]
     pub fn reclaim_trace(&self) -> Trace {
         self.handle.engine.core().manager.trace().clone()
     }
 
-    /// What the device of the first file with content is like, once that was measured or if it was given.
+    /// Returns the calibration of the device that holds the first file of 1 MiB or more, once it has been measured or
+    /// supplied.
     pub fn calibration(&self) -> Option<Calibration> {
         match self.handle.calibrating.lock().setting {
             Calibrating::Done(calibration) => Some(calibration),
@@ -175,13 +179,13 @@ impl PageCache {
         }
     }
 
-    /// Where the goal for read latency comes from, if the form of admission has one.
+    /// Returns where the read latency goal comes from, if the form of admission has one.
     pub fn goal_source(&self) -> Option<GoalSource> {
         self.handle.goal_source()
     }
 
-    /// What the cache has to do without on this host, in the order in which it was found. One of a kind is kept, of
-    /// those about files one for each file system.
+    /// Returns what the cache must do without on this host, in the order of discovery: one notice per kind, or per file
+    /// system for kinds that concern files.
     pub fn notices(&self) -> Vec<Notice> {
         self.handle.notices.list()
     }

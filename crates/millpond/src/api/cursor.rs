@@ -6,15 +6,15 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::io::{self, BufRead, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 
-/// A file in a cache as `std::io` knows files: [`Read`], [`BufRead`], [`Write`] and [`Seek`] at a position that goes along.
+/// A file in a cache with a position that advances: it implements [`Read`], [`BufRead`], [`Write`] and [`Seek`].
 ///
-/// It has no buffer, since the cache is one: as [`BufRead`] it lends the page itself, without a copy, and what is written is
-/// in the cache at once, for all handles, so that [`flush`](Write::flush) has nothing to do. Durable it is after
+/// It has no buffer, because the cache is one. As [`BufRead`] it lends the page itself without a copy. Writes go to the
+/// cache at once and are visible to all handles, so [`flush`](Write::flush) does nothing. They are durable after
 /// [`File::sync_data`].
 ///
-/// Over a `File`, a clone of one, a `&File` or an `Arc<File>`: each cursor has a position of its own. Between
-/// [`fill_buf`](BufRead::fill_buf) and [`consume`](BufRead::consume), which `lines`, `read_until` and their
-/// like call in pairs, it holds a guard of the page; a thread that wants to change that page waits meanwhile.
+/// It wraps a `File`, a clone of one, a `&File` or an `Arc<File>`; each cursor has its own position. Between
+/// [`fill_buf`](BufRead::fill_buf) and [`consume`](BufRead::consume), which `lines`, `read_until` and similar methods
+/// call in pairs, the cursor holds a guard of the page; a thread that wants to change that page waits meanwhile.
 ///
 /// ```
 /// use millpond::FileCursor;
@@ -35,28 +35,28 @@ pub struct FileCursor<F: Borrow<File> = File> {
 }
 
 impl<F: Borrow<File>> FileCursor<F> {
-    /// At the beginning of the file.
+    /// Creates a cursor at the beginning of the file.
     pub fn new(file: F) -> FileCursor<F> {
         let (position, page) = (0, None);
         FileCursor { file, position, page }
     }
 
-    /// What it is a cursor of.
+    /// Returns the wrapped file.
     pub fn get_ref(&self) -> &F {
         &self.file
     }
 
-    /// What it was a cursor of.
+    /// Drops the cursor and returns the wrapped file.
     pub fn into_inner(self) -> F {
         self.file
     }
 
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next byte is that at `position`, which may be behind the end of the file.
+    /// Sets the offset of the next byte, which may lie past the end of the file.
     pub fn set_position(&mut self, position: u64) {
         self.page = None;
         self.position = position;
@@ -66,7 +66,7 @@ impl<F: Borrow<File>> FileCursor<F> {
         self.file.borrow()
     }
 
-    /// It was read or written up to here, while no page is held.
+    /// Advances the position by `bytes`. No page is held.
     fn moved(&mut self, bytes: usize) -> usize {
         self.position += bytes as u64;
         bytes
@@ -103,7 +103,7 @@ impl<F: Borrow<File>> Read for FileCursor<F> {
 }
 
 impl<F: Borrow<File>> BufRead for FileCursor<F> {
-    /// The rest of the page at the position, in the cache itself.
+    /// Returns the rest of the page at the position, in the cache itself.
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let position = self.position;
         let size = self.file().page_size();
@@ -148,7 +148,7 @@ impl<F: Borrow<File>> Write for FileCursor<F> {
         Ok(self.moved(bufs.iter().map(|buf| buf.len()).sum()))
     }
 
-    /// Nothing: what is written is in the cache. It is no [`File::sync_data`].
+    /// Does nothing, because writes go to the cache at once. It is not a [`File::sync_data`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

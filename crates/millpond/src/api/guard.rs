@@ -13,14 +13,13 @@ use millpond_core::units::{PageIndex, PageKey};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A page, pinned for reading: its bytes stay where they are and no thread changes them while this
-/// lives.
+/// A page pinned for reading. Its bytes do not move and no thread changes them while the guard lives.
 ///
-/// Dereferences to the page's bytes up to the end of the file as it was when the page was pinned. Many
-/// threads may read a page at a time; a thread that wants to change it waits for them all, so keep it short. A call of the same
-/// thread that would wait for it is an [`Error::OwnGuard`](crate::Error::OwnGuard): [`File::page_mut`](crate::File::page_mut) of
-/// the page, a write to it, an append if it is the last. Pinning and dropping take about 20 ns together when the page is in
-/// memory, allocate nothing and take no lock.
+/// Dereferences to the page's bytes, up to the end of the file at the time of pinning. Any number of threads may read a
+/// page concurrently. A thread that wants to change the page waits for all of them, so keep guards short-lived. A call
+/// of the same thread that would wait for the guard fails with [`Error::OwnGuard`](crate::Error::OwnGuard):
+/// [`File::page_mut`](crate::File::page_mut) of the page, a write to it, an append if it is the last page. Pinning and
+/// dropping together take about 20 ns for a page in memory, allocate nothing and take no lock.
 #[must_use = "dropping a guard unpins its page"]
 pub struct PageRef<'a> {
     // In this order: no thread is noted for a page that is not pinned any more.
@@ -59,10 +58,10 @@ impl fmt::Debug for PageRef<'_> {
     }
 }
 
-/// A page, locked for changing it: no other thread sees it while this lives.
+/// A page locked for writing. No other thread sees it while the guard lives.
 ///
-/// Dereferences mutably to the page's bytes up to the end of the file. The page is dirty from the moment it is locked; it
-/// is not written to its file before the guard is dropped, and a sync waits for that.
+/// Dereferences mutably to the page's bytes, up to the end of the file. The page is dirty as soon as it is locked. It
+/// is not written to its file until the guard is dropped, and a sync waits for that.
 #[must_use = "dropping a guard unlocks its page"]
 pub struct PageMut<'a> {
     own: OwnGuard,
@@ -93,12 +92,12 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// The page's bytes depend on record `n` of the file's log: they do not go to the file before the log is durable up
-    /// to it. Call it after the record was given its number and before the guard is dropped. A page keeps the largest
-    /// number that it was given since it was last written. It is a map look-up under a lock of the file.
+    /// Declares that the page's bytes depend on record `n` of the file's log: the page is not written to the file until
+    /// the log is durable up to `n`. Call it after the record has its number and before the guard is dropped. A page
+    /// keeps the largest number set since it was last written. Costs a map lookup under a lock of the file.
     ///
-    /// A page that is changed without a new order keeps what it had. A page whose order rises all the time, always ahead
-    /// of what is durable, is held still for one advance of the log when it has to be written.
+    /// A page that is changed without a new order keeps its current order. If a page's order keeps rising ahead of the
+    /// durable log, writeback blocks changes of the page for one advance of the log.
     ///
     /// # Errors
     /// [`Error::NoLog`] if the file was opened without [`OpenOptions::log`](crate::OpenOptions::log).

@@ -1,5 +1,5 @@
-//! What keeps a cache alive, its files, and how it ends: with its last handle and its last file. In a forked child it does
-//! not.
+//! The shared owner of a cache and its files. The cache ends with its last handle and its last file, but never in a
+//! forked child.
 
 use super::parked::ParkedFiles;
 #[cfg(feature = "tokio")]
@@ -23,12 +23,12 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What keeps a cache alive: its handles and its files. Its control socket does not.
+/// The state that keeps a cache alive. Handles and files share it; the control socket does not.
 pub(crate) struct Handle {
     cache: Arc<Cache>,
     pub(super) files: Mutex<Files>,
     pub(super) closed: Condvar,
-    /// How many closed files keep their pages.
+    /// The number of closed files that keep their pages.
     pub(super) closed_files_max: usize,
     #[cfg(feature = "tokio")]
     pub(crate) places: Places,
@@ -50,10 +50,10 @@ pub(super) struct Files {
     pub(super) open: HashMap<FileIdentity, (Arc<FileInner>, usize)>,
     pub(super) free_ids: Vec<u32>,
     pub(super) next_id: u32,
-    /// What could not be written when the last handle of a file was dropped.
+    /// Data that could not be written when the last handle of a file was dropped.
     pub(super) lost: Vec<Error>,
     pub(super) parked: ParkedFiles,
-    /// Pages of all regions.
+    /// Pages of all regions together.
     pub(super) region_pages: u64,
 }
 
@@ -73,7 +73,7 @@ impl Handle {
         }
     }
 
-    /// Opens a control socket, which is there until the cache is dropped.
+    /// Opens a control socket that lives until the cache is dropped.
     ///
     /// # Errors
     /// [`Error::Control`].
@@ -103,7 +103,8 @@ impl Handle {
         Ok(())
     }
 
-    /// A handle of the file was dropped: after the last one its dirty pages are written and all are forgotten.
+    /// Called when a handle of the file was dropped. After the last one, writes its dirty pages and forgets all of
+    /// them.
     pub(crate) fn file_dropped(&self, inner: &Arc<FileInner>) {
         let identity = inner.device().identity();
         {
@@ -149,11 +150,12 @@ impl Handle {
         drop(closing);
     }
 
-    /// Writes what can be written, and forgets the file: its number may be another's then. Or its version, if it is to be
-    /// parked. `lost`: why something could not be written.
+    /// Writes what can be written, then forgets the file, whose number may be reused. If the file is to be parked,
+    /// returns its version instead. Adds to `lost` the reasons why something could not be written.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], or [`Error::OwnGuard`] if the calling thread has forgotten a guard: the file was not forgotten.
+    /// [`Error::Poisoned`], or [`Error::OwnGuard`] if the calling thread has leaked a guard. The file is then not
+    /// forgotten.
     fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<Option<Version>> {
         let engine = &self.engine;
         engine.call_flags.check()?;

@@ -1,5 +1,5 @@
-//! What Millpond's own program, mount and laboratory take from this crate and others should not: it may change or go
-//! with any version.
+//! Internals for Millpond's own program, mount and laboratory. Other crates must not use them: they may change or
+//! disappear in any version.
 
 pub use crate::api::quantity;
 pub use crate::error::told::Surface;
@@ -25,15 +25,15 @@ use crate::memory::{AT_FIRST, PAGE_BYTES};
 use millpond_core::units::{Bytes, PageSize};
 use std::ops::Range;
 
-/// What a budget has to have beside the least that a cache needs, for a mapping of the bytes `range` of a file: more of it is
-/// taken as more is touched, up to a part of the budget.
+/// Returns the budget that a mapping of the bytes `range` of a file needs in addition to a cache's minimum. The mapping
+/// takes more as more is touched, up to a share of the budget.
 pub fn mapping_budget(range: Range<u64>, page_size: u64) -> u64 {
     let pages = range.start / page_size..range.end.div_ceil(page_size);
     let all = Covered::default().with(&pages).bytes();
     all.min(AT_FIRST * BLOCK_BYTES)
 }
 
-/// Whether a cache with mappings can have this budget.
+/// Checks that a cache with mappings can have this budget.
 ///
 /// # Errors
 /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall).
@@ -41,13 +41,13 @@ pub fn check_mapped_budget(memory: u64, page_size: PageSize) -> Result<()> {
     budget::frames(Bytes(memory), page_size, Reserved::with_regions(page_size)).map(drop)
 }
 
-/// The same for a region of `bytes`.
+/// Returns the budget that a region of `bytes` needs in addition to a cache's minimum.
 pub fn region_budget(bytes: u64, page_size: u64) -> u64 {
     bytes.div_ceil(page_size) * PAGE_BYTES
 }
 
-/// The budget in force, without a lock: for a thread that others wait for, while the one that changes the budget may wait for
-/// the device.
+/// Returns the budget in force without taking a lock, for a thread that others wait for. The thread that changes the
+/// budget may hold locks while it waits for the device.
 pub fn memory_bytes(cache: &crate::PageCache) -> u64 {
     cache
         .handle
@@ -55,13 +55,13 @@ pub fn memory_bytes(cache: &crate::PageCache) -> u64 {
         .load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// At most so many bytes of the file's pages are not on the device. Cheap: the core's lock, once.
+/// Returns an upper bound on the file's bytes that are not on the device. Cheap: takes the core's lock once.
 pub fn unwritten_bytes(file: &crate::File) -> u64 {
     file.unwritten_bytes()
 }
 
-/// The same file as on a file system that refuses direct I/O, with pages dropped by flag (where the kernel can) or by
-/// advice.
+/// Returns the file as if its file system refused direct I/O. Pages are dropped from the kernel's cache by flag (where
+/// the kernel can) or by advice.
 pub fn without_direct(file: DeviceFile, by_flag: bool) -> DeviceFile {
     file.without_direct(by_flag)
 }
@@ -72,18 +72,18 @@ pub mod http {
     pub use crate::observe::http::{Answer, Asked, Server};
 }
 
-/// How long the core lock is held, and waited for.
+/// How long the core lock is held and waited for.
 #[cfg(feature = "lock-times")]
 pub mod lock_times {
     use crate::PageCache;
     pub use crate::engine::driver::Hold;
 
-    /// Notes the next `count` times that the cache's lock is held, and forgets those before.
+    /// Records the next `count` holds of the cache's lock, and discards earlier records.
     pub fn note(cache: &PageCache, count: usize) {
         cache.handle.engine.note_holds(count);
     }
 
-    /// Those that were noted; notes no more.
+    /// Returns the recorded holds, and stops recording.
     pub fn take(cache: &PageCache) -> Vec<Hold> {
         cache.handle.engine.take_holds()
     }

@@ -1,4 +1,4 @@
-//! Files at addresses, as users have them.
+//! File mappings: the public API.
 
 mod close_error;
 
@@ -24,32 +24,34 @@ use std::ops::{Bound, Deref, Range, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// How a part of a mapping will be used.
+/// The expected use of a part of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MapAdvice {
-    /// In order, at unpredictable places, or not known: as [`File::advise`], for all of the file.
+    /// The access pattern, as for [`File::advise`]; applies to the whole file.
     As(Advice),
-    /// Soon: what is not in memory is read in the background, as far as there is room.
+    /// Needed soon: missing pages are read in the background, as far as memory allows.
     WillNeed,
-    /// Not soon: the mapping gives it back. What the cache has of it stays as long as others of its pages are worth less.
+    /// Not needed soon: the pages leave the mapping. They stay in the cache until replacement evicts them.
     DontNeed,
 }
 
-/// A part of a file at addresses that stay: as with `mmap`, but what of it is in memory is within the cache's budget, beside
-/// the pages that other calls use, and leaves by the cache's rules.
+/// A part of a file at stable addresses, as with `mmap`. Its resident pages count against the cache's budget, beside
+/// the pages that other calls use, and the cache's replacement policy evicts them.
 ///
-/// It shows what the cache has: a [`File::write_at`], [`File::punch`] or [`File::set_len`] that has returned is seen at once. So
-/// does the file what is stored in the mapping, if it is [writable](MapOptions::writable): a [`File::read_at`] gives it, and the
-/// cache writes it in the background. It keeps its file open. Made by [`File::map`].
+/// A mapping is coherent with the cache. It shows a [`File::write_at`], [`File::punch`] or [`File::set_len`] as soon as
+/// the call has returned. If it is [writable](MapOptions::writable), a [`File::read_at`] returns stores to it at once,
+/// and the cache writes them in the background. A mapping keeps its file open. [`File::map`] creates it.
 ///
-/// A thread that makes a page dirty by a store waits there while too much is dirty, as a [`File::write_at`] does, and while more
-/// of the file can't be written than the option `dirty.failed` allows. A store has no error: [`Mapping::sync`] has.
+/// A store that dirties a page blocks while too much memory is dirty, as a [`File::write_at`] does, and while more of
+/// the file is unwritable than the option `dirty.failed` allows. A store cannot return an error; [`Mapping::sync`]
+/// does.
 ///
-/// A page that can't be read is `SIGBUS` for the thread that touches it, after a [`Warning`](crate::Warning) that says why; the
-/// next touch asks the device again. So is a page behind the end of the file, as with `mmap`. [`Mapping::try_read`] gives an
-/// error instead. A forked child does not have the memory. A thread that holds a [`PageMut`](crate::PageMut) of a page and
-/// touches it here waits for itself, as does one that stores to a page of which it holds a [`PageRef`](crate::PageRef).
+/// Touching a page that can't be read raises `SIGBUS` in the thread, after a [`Warning`](crate::Warning) that gives the
+/// reason; the next touch asks the device again. Touching a page past the end of the file raises `SIGBUS` too, as with
+/// `mmap`. [`Mapping::try_read`] returns an error instead. A forked child does not have the memory. A thread deadlocks
+/// with itself if it touches a page here while it holds a [`PageMut`](crate::PageMut) of that page, or stores to a page
+/// while it holds a [`PageRef`](crate::PageRef) of it.
 ///
 /// ```
 /// # use millpond::{MapOptions, OpenOptions, PageCache};
@@ -66,7 +68,7 @@ pub enum MapAdvice {
 /// ```
 pub struct Mapping {
     bytes: MappedBytes,
-    /// Where it begins in the file.
+    /// The offset in the file at which it begins.
     start: u64,
     is_writable: bool,
     mapped: Arc<MappedFile>,
@@ -75,19 +77,20 @@ pub struct Mapping {
 }
 
 impl File {
-    /// Maps the bytes `range` of the file: they are at addresses that stay as long as the [`Mapping`]. It may begin
-    /// and end anywhere, behind the end of the file too: what is there can be touched when the file has become longer.
-    /// All mappings of a file show it at the same addresses.
+    /// Maps the bytes `range` of the file, at addresses that stay valid as long as the [`Mapping`]. The range may begin
+    /// and end at any byte, even past the end of the file; that part becomes accessible when the file grows. All
+    /// mappings of a file share the same addresses.
     ///
-    /// Costs address space, and 4 KiB of the budget for each 4 MiB of the file that are touched, up to a quarter of its pages,
-    /// until the file's last mapping is dropped. What is touched beyond makes what was touched first leave the mapping.
+    /// Costs address space, and 4 KiB of the budget for each 4 MiB of the file that is touched, for at most a quarter
+    /// of the cache's pages, until the file's last mapping is dropped. Touching more evicts from the mapping what was
+    /// touched first.
     ///
     /// # Errors
-    /// [`Error::Setup`] if the cache was made without [`Builder::mappings`](crate::Builder::mappings), if the process may not
-    /// have so many addresses, if the file is mapped with other options, or if the kernel can't write-protect pages, which a
-    /// writable mapping needs; [`Error::ReadOnly`] if it is to be writable and the handle is not;
-    /// [`Error::OutOfRange`] if there are no bytes in the range, or it ends behind [`MapOptions::room`] of the mapping that is
-    /// there already; [`Error::BudgetTooSmall`]; [`Error::Poisoned`].
+    /// [`Error::Setup`] if the cache was built without [`Builder::mappings`](crate::Builder::mappings), if the process
+    /// may not reserve that many addresses, if the file is already mapped with other options, or if the kernel can't
+    /// write-protect pages, which a writable mapping requires; [`Error::ReadOnly`] if the mapping is to be writable and
+    /// the handle is not; [`Error::OutOfRange`] if the range is empty, or ends past the [`MapOptions::room`] of an
+    /// existing mapping; [`Error::BudgetTooSmall`]; [`Error::Poisoned`].
     pub fn map(&self, range: impl RangeBounds<u64>, options: &MapOptions) -> Result<Mapping> {
         let engine = &self.cache.engine;
         engine.call_flags.check()?;
@@ -124,7 +127,7 @@ impl File {
         })
     }
 
-    /// A mapping is to have these pages: what is known of the first that are touched takes some of the budget at once.
+    /// Takes budget for the page states of a new mapping of these pages: as much as the first touched pages need.
     fn cover(&self, mapped: &MappedFile, pages: &Range<u64>) -> Result<()> {
         let mut covered = mapped.covered.lock();
         let with = covered.with(pages);
@@ -134,7 +137,8 @@ impl File {
         Ok(())
     }
 
-    /// What it had of the budget is the pool's again: that can fail only for want of memory, and then the pool stays as it is.
+    /// Returns the mapping's share of the budget to the pool. That can fail only for lack of memory; the pool then
+    /// stays as it is.
     fn uncover(&self, mapped: &MappedFile) {
         let bytes = mapped.states.limit() * BLOCK_BYTES;
         let _ = self.cache.set_aside_for_regions(-(bytes as i64));
@@ -194,7 +198,7 @@ impl File {
         Ok(mapped)
     }
 
-    /// A mapping of the file could not be made after all. If it is the first, it is forgotten.
+    /// Cleans up after a mapping that could not be created, if it was the file's first.
     fn give_up_map(&self, mapped: &Arc<MappedFile>) {
         if self.cache.engine.mapped_of(&self.inner).is_none() {
             in_thread::remove_mapped(mapped);
@@ -215,19 +219,19 @@ impl File {
 }
 
 impl Mapping {
-    /// The file.
+    /// Returns the mapped file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Lends the bytes `range`, counted from the begin of the mapping, to `read`. They are brought into memory and pinned
-    /// first, so no thread changes them meanwhile and the file is not made shorter below them; writers of these pages wait.
-    /// At most a quarter of the cache's memory at a time. Where other threads have lent so much that there are no frames left,
-    /// it waits with none in its hands until it is its turn.
+    /// Lends the bytes `range`, counted from the start of the mapping, to `read`. The pages are loaded and pinned
+    /// first: no thread changes them meanwhile, the file is not truncated below them, and writers of these pages wait.
+    /// Lends at most a quarter of the cache's memory at a time. When other threads have pinned so much that no frames
+    /// are left, the call waits for its turn without holding any pins.
     ///
     /// # Errors
-    /// As [`File::read_at`]; [`Error::OutOfRange`] behind the end of the mapping or of the file, or if there are too many
-    /// bytes.
+    /// As [`File::read_at`]; [`Error::OutOfRange`] past the end of the mapping or of the file, or if the range is too
+    /// long.
     pub fn try_read<R>(&self, range: impl RangeBounds<usize>, read: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let part = self.part(range)?;
         if part.is_empty() {
@@ -257,8 +261,9 @@ impl Mapping {
         Ok(pinned::lend(whole, part, &pins, read))
     }
 
-    /// Copies bytes from `offset` on, counted from the begin of the mapping, into `buf`: how many, less only at the end of the
-    /// mapping or of the file. Safe while others write, as it is [`File::read_at`].
+    /// Copies bytes from `offset` on, counted from the start of the mapping, into `buf`. Returns the number of bytes
+    /// copied, which is smaller than the buffer only at the end of the mapping or of the file. Safe while others write,
+    /// because it is a [`File::read_at`].
     ///
     /// # Errors
     /// As [`File::read_at`].
@@ -268,12 +273,13 @@ impl Mapping {
             .read_at(&mut buf[..most], self.start.saturating_add(offset as u64))
     }
 
-    /// Writes all of `bytes` at `offset`, counted from the begin of the mapping. Safe while others read and write, as it is
-    /// [`File::write_at`]. Dirty limits, pauses and errors are those, too.
+    /// Writes all of `bytes` at `offset`, counted from the start of the mapping. Safe while others read and write,
+    /// because it is a [`File::write_at`], with the same dirty limits, pauses and errors.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] of a mapping that is not writable; [`Error::OutOfRange`] behind the end of the mapping or of the
-    /// file, and nothing is written then, or what is before its new end if it is cut meanwhile; as [`File::write_at`].
+    /// [`Error::ReadOnly`] if the mapping is not writable; [`Error::OutOfRange`] past the end of the mapping or of the
+    /// file. Nothing is written then, except that a truncation during the call may leave the bytes before the new end
+    /// written. Otherwise as [`File::write_at`].
     pub fn copy_from(&self, bytes: &[u8], offset: usize) -> Result<()> {
         self.check_writable()?;
         let end = offset.saturating_add(bytes.len());
@@ -281,23 +287,23 @@ impl Mapping {
         self.file.write_inside(bytes, self.start + offset as u64)
     }
 
-    /// Makes the bytes `range` durable, as they were stored by any thread and changed by any call before: all of the file with
-    /// them. What is stored meanwhile may be part of it.
+    /// Makes the bytes `range` durable with all earlier stores by any thread and changes by any call, and the rest of
+    /// the file with them. Concurrent stores may or may not be included.
     ///
     /// # Errors
-    /// As [`File::sync_data`]: what could not be written stays in memory, and the next sync says so again until it is written.
-    /// [`Error::Write`] with `EBUSY` if pages can't be written because a device has been writing into them for as long as a call
-    /// waits at most (the option `alloc_timeout`); [`Error::OutOfRange`] behind the end of the mapping.
+    /// As [`File::sync_data`]: unwritten changes stay in memory, and every sync returns the error until they are
+    /// written. [`Error::Write`] with `EBUSY` if a device has been writing into some pages for the longest time that a
+    /// call waits (the option `alloc_timeout`); [`Error::OutOfRange`] past the end of the mapping.
     pub fn sync(&self, range: impl RangeBounds<usize>) -> Result<()> {
         self.part(range)?;
         self.file.sync_data()
     }
 
-    /// Makes what was stored in it durable and drops the mapping, saying whether that went well; dropping it alone can't say. One
-    /// for reading only is dropped and nothing else.
+    /// Makes all stores durable and drops the mapping, reporting errors, which a plain drop cannot. A read-only mapping
+    /// is just dropped.
     ///
     /// # Errors
-    /// As [`Mapping::sync`], with the mapping: what could not be written is still there.
+    /// As [`Mapping::sync`], together with the mapping. Unwritten changes are still in memory.
     pub fn close(self) -> std::result::Result<(), MapCloseError> {
         let synced = if self.is_writable { self.sync(..) } else { Ok(()) };
         synced.map_err(|error| MapCloseError {
@@ -306,26 +312,26 @@ impl Mapping {
         })
     }
 
-    /// Whether it was made [writable](MapOptions::writable).
+    /// Returns whether the mapping is [writable](MapOptions::writable).
     pub fn is_writable(&self) -> bool {
         self.is_writable
     }
 
-    /// Where it begins, to write there: what is stored is the file's at once. A store behind the end of the file is `SIGBUS`, or
-    /// of no effect in its last page.
+    /// Returns the start of the mapping, for writing. A store changes the file at once. A store past the end of the
+    /// file raises `SIGBUS`, or has no effect if it hits the file's last page.
     ///
     /// # Panics
-    /// If the mapping is not writable.
+    /// Panics if the mapping is not writable.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         assert!(self.is_writable, "{self:?} was made without MapOptions::writable");
         self.bytes.start_mut()
     }
 
-    /// The mapping as words that any threads may read and store at any time, as many as fit: a view of memory that others change
-    /// needs no promise if each access is atomic.
+    /// Returns the mapping as atomic words, as many as fit, which any thread may load and store at any time. Because
+    /// every access is atomic, this is sound while others change the memory.
     ///
     /// # Panics
-    /// If the mapping is not writable, or does not begin at a multiple of 8.
+    /// Panics if the mapping is not writable, or does not begin at a multiple of 8.
     ///
     /// ```
     /// # use millpond::{MapOptions, OpenOptions, PageCache};
@@ -356,23 +362,24 @@ impl Mapping {
         Err(Error::ReadOnly { path })
     }
 
-    /// Whether the whole page that holds byte `offset` of the mapping is in memory at this moment, so that a touch of it reads
-    /// nothing.
+    /// Returns whether the page that holds byte `offset` of the mapping is in memory, so that touching it reads
+    /// nothing. The answer may be out of date by the time it returns.
     pub fn is_resident(&self, offset: usize) -> bool {
         offset < self.len() && self.file.is_resident(self.start + offset as u64)
     }
 
-    /// Starts to read what of `range` is not in memory, and does not wait for it, as [`File::prefetch`].
+    /// Starts reading the pages of `range` that are not in memory, and returns without waiting, as [`File::prefetch`]
+    /// does.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] behind the end of the mapping, [`Error::Poisoned`].
+    /// [`Error::OutOfRange`] past the end of the mapping; [`Error::Poisoned`].
     pub fn prefetch(&self, range: impl RangeBounds<usize>) -> Result<()> {
         let part = self.part(range)?;
         self.file
             .prefetch(self.start + part.start as u64, part.len() as u64)
     }
 
-    /// Says how the bytes `range` will be used.
+    /// Sets the expected use of the bytes `range`.
     ///
     /// # Errors
     /// As [`Mapping::prefetch`].
@@ -414,7 +421,7 @@ impl Mapping {
     }
 }
 
-/// Where it begins, and where behind its last byte it ends.
+/// Returns the start, and the end after the last byte.
 fn bounds(range: impl RangeBounds<u64>, len: u64) -> Range<u64> {
     let start = match range.start_bound() {
         Bound::Included(&at) => at,

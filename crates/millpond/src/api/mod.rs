@@ -1,4 +1,4 @@
-//! What users have in hand: the cache and its builder, files and their pages, options. It is public at the crate's root.
+//! The public API: the cache and its builder, files and their pages, options. The crate root re-exports it.
 
 #[cfg(feature = "tokio")]
 pub(crate) mod async_file;

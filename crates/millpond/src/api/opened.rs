@@ -1,4 +1,4 @@
-//! What a handle and its clones keep open, until the last of them is dropped.
+//! The state that a handle and its clones share until the last of them is dropped.
 
 use super::handle::Handle;
 use crate::device::DeviceFile;
@@ -10,14 +10,14 @@ use crate::sys::threads;
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
-/// A file that was opened, for as long as it is in use: one of the handles that the cache counts.
+/// An open file while it is in use: one of the handles that the cache counts.
 pub(crate) struct Opened {
     pub(crate) inner: Arc<FileInner>,
     pub(crate) cache: Arc<Handle>,
-    /// Tasks have it: a runtime's own thread does not wait for its end.
+    /// Async tasks use it: a runtime's own thread does not wait for it to close.
     #[cfg(feature = "tokio")]
     pub(crate) in_tasks: std::sync::atomic::AtomicBool,
-    /// The one whose descriptor was lent. The file may have another by now, which was opened for writing as well.
+    /// The device file whose descriptor was lent. The file may have been reopened since, for writing.
     pub(super) lent: OnceLock<Arc<DeviceFile>>,
 }
 
@@ -70,11 +70,11 @@ impl Drop for Opened {
 
 #[cfg(feature = "tokio")]
 thread_local! {
-    /// It makes a call on the blocking pool.
+    /// Whether this thread runs a call on the blocking pool.
     pub(super) static MAY_WAIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the last owner of a file leaves to be done, which waits for the device: done when this is dropped.
+/// Closing a file after its last owner, which waits for the device; happens when this is dropped.
 #[cfg(feature = "tokio")]
 struct Closing {
     cache: Arc<Handle>,
@@ -88,7 +88,8 @@ impl Drop for Closing {
     }
 }
 
-/// The last handle or guard of a file that tasks had is dropped: on a thread of a runtime that is left to its blocking pool.
+/// Closes a file of async tasks after its last handle or guard. On a runtime's thread, that is left to the blocking
+/// pool.
 #[cfg(feature = "tokio")]
 fn file_dropped(cache: Arc<Handle>, inner: Arc<FileInner>) {
     let closing = Closing { cache, inner };

@@ -1,10 +1,9 @@
-//! The parts of [`Options`]: everything that can be chosen about a cache.
+//! The parts of [`Options`]: everything that can be configured about a cache.
 //!
-//! A program needs none of it to begin: [`Builder`](crate::Builder) has the budget, the page size and the
-//! goal for read latency, and the defaults are what was measured to be best. What is here is for users that
-//! know what they change, and for programs that let their users choose. Take the defaults, or a [`Preset`],
-//! and change some; a cache checks all of them and names the first that can't be ([`OptionError`]). Fields
-//! and forms may be added: fill what you don't name from `Default`.
+//! Most programs need none of this: [`Builder`](crate::Builder) sets the budget, the page size and the read latency
+//! goal, and the defaults measured best. These options are for tuning, and for programs that let their users tune.
+//! Start from the defaults or a [`Preset`] and change some. The cache checks all of them and reports the first invalid
+//! one ([`OptionError`]). New fields and variants may be added: fill the fields you don't name from `Default`.
 //!
 //! ```
 //! use millpond::options::{AdmissionOptions, BytesOptions, DirtyLimit};
@@ -27,7 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The same by name, as people type them: [`settings`](crate::settings).
+//! The same options by name, in text form: [`settings`](crate::settings).
 
 pub use millpond_core::admission::AdmissionOptions;
 pub use millpond_core::admission::bytes::BytesOptions;

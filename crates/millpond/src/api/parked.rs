@@ -1,4 +1,5 @@
-//! Closed files whose pages stay in memory: they cost no descriptor, and replacement takes their pages as any others.
+//! Closed files whose pages stay in memory. They hold no descriptor, and replacement evicts their pages like any
+//! others.
 //!
 //! ```text
 //!   last handle dropped ─► written ─► clean, and provably the device's? ─ no ─► its pages are discarded
@@ -9,7 +10,7 @@
 //!                                                                      └─ too many: the one parked first ─► discarded
 //! ```
 //!
-//! A parked file has no handle, so nothing reads or writes it; read-ahead that comes late finds an empty file.
+//! A parked file has no handle, so nothing reads or writes it; late read-ahead finds an empty file.
 
 use super::handle::Handle;
 use crate::device::{DeviceFile, FileIdentity, Version};
@@ -23,14 +24,14 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// A file of which only pages in memory are left.
+/// A closed file whose pages are still in memory.
 pub(super) struct ParkedFile {
     pub(super) inner: Arc<FileInner>,
     identity: FileIdentity,
     version: Version,
 }
 
-/// All of them, with the one that was parked first at the front.
+/// All parked files, the one parked first at the front.
 #[derive(Default)]
 pub(super) struct ParkedFiles {
     files: HashMap<FileIdentity, ParkedFile>,
@@ -39,7 +40,7 @@ pub(super) struct ParkedFiles {
 }
 
 impl ParkedFiles {
-    /// Adds one. Those that are too many, beyond `max`.
+    /// Adds a file. Returns the files beyond `max`.
     fn add(&mut self, parked: ParkedFile, max: usize) -> Vec<ParkedFile> {
         self.order.push_back((parked.identity, parked.inner.id));
         let mut gone: Vec<_> = self.files.insert(parked.identity, parked).into_iter().collect();
@@ -64,14 +65,14 @@ impl ParkedFiles {
         self.files.remove(&identity)
     }
 
-    /// The file that `device` is, if it was parked.
+    /// Removes and returns the parked file that `device` is, if there is one.
     pub(super) fn take(&mut self, device: &DeviceFile) -> Option<ParkedFile> {
         self.files.remove(&device.identity())
     }
 }
 
 impl ParkedFile {
-    /// Whether its pages are what `device` has, opened as `path`.
+    /// Returns whether its pages match the content of `device`, opened as `path`.
     pub(super) fn is(&self, device: &DeviceFile, path: &Path) -> bool {
         self.inner.path == path
             && device
@@ -80,7 +81,7 @@ impl ParkedFile {
     }
 }
 
-/// A parked file that has changed since, to be forgotten.
+/// A parked file that has changed since, and must be forgotten.
 pub(super) struct Stale<'a> {
     handle: &'a Handle,
     pub(super) file: Option<ParkedFile>,
@@ -101,7 +102,8 @@ impl Drop for Stale<'_> {
 }
 
 impl Handle {
-    /// The last handle of the file is dropped, and all is written: the version that its pages are of, if they may stay.
+    /// After the last handle has been dropped and everything is written: returns the version of the file that its pages
+    /// hold, if they may stay.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
@@ -127,7 +129,7 @@ impl Handle {
         }
     }
 
-    /// The file, which nobody uses, has no descriptor from now on.
+    /// Parks the unused file, and closes its descriptor.
     pub(super) fn park(&self, inner: &Arc<FileInner>, version: Version) {
         let device = inner.device();
         device.unlock();
@@ -146,7 +148,7 @@ impl Handle {
         gone.into_iter().for_each(|parked| self.forget_parked(&parked));
     }
 
-    /// Takes what is left of a parked file out of memory.
+    /// Removes the pages of a parked file from memory.
     pub(super) fn forget_parked(&self, parked: &ParkedFile) {
         let (engine, inner) = (&self.engine, &parked.inner);
         let pages = 0..inner.len().div_ceil(engine.page_size.bytes());
@@ -157,7 +159,7 @@ impl Handle {
         }
     }
 
-    /// The core and the engine know the file, which has no pages in memory, no longer.
+    /// Removes the file, which has no pages in memory, from the core and the engine.
     pub(super) fn forget(&self, inner: &FileInner, identity: FileIdentity) {
         self.engine.tell(Event::Closed { file: inner.id });
         self.engine.device_left(identity.device);
@@ -165,7 +167,7 @@ impl Handle {
     }
 }
 
-/// What parked files have in place of their own: an empty one in memory, of which the process has one.
+/// The placeholder device of parked files: one empty file in memory for the whole process.
 fn no_file() -> Option<Arc<DeviceFile>> {
     static NONE: OnceLock<Option<Arc<DeviceFile>>> = OnceLock::new();
     NONE.get_or_init(|| DeviceFile::memory("closed", 0).ok().map(Arc::new))

@@ -1,19 +1,19 @@
-//! Sizes, spans of time and numbers, as people type and read them: for the program and its laboratory.
+//! Parsing and formatting sizes, durations and numbers for people: used by the program and its laboratory.
 //!
-//! Typed sizes and times are those of settings (`settings/value.rs`), with bounds and a sentence for what is wrong. Printed
-//! numbers have three significant digits: the spread between runs is wider than that.
+//! Sizes and times are parsed as in settings (`settings/value.rs`), with bounds and a full sentence for errors. Numbers
+//! are printed with three significant digits, because the spread between runs exceeds that precision.
 
 use crate::settings::Value;
 use crate::settings::value::{bytes, nanoseconds};
 use millpond_core::units::{Bytes, Nanos};
 
-/// Sizes end here, at 8192T: beyond 2^53 a float no longer counts single bytes.
+/// The largest size, 8192T: beyond 2^53 a float can't represent every byte count.
 const SIZE_MAX: Bytes = Bytes(1 << 53);
 
-/// Times end here: a day is longer than any experiment, and far from where nanoseconds overflow.
+/// The longest time: a day is longer than any experiment, and far from where nanoseconds overflow.
 const TIME_MAX: Nanos = Nanos::from_secs(86_400);
 
-/// Reads a size such as `512M`, `1.5G`, `64KiB`, `100MB`.
+/// Parses a size such as `512M`, `1.5G`, `64KiB` or `100MB`.
 ///
 /// # Errors
 /// A sentence that names the text and what is allowed.
@@ -27,7 +27,7 @@ pub fn parse_size(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// Reads a span of time such as `40ms`, `2s`, `500us`, `1.5s`.
+/// Parses a duration such as `40ms`, `2s`, `500us` or `1.5s`.
 ///
 /// # Errors
 /// A sentence that names the text and what is allowed.
@@ -41,7 +41,7 @@ pub fn parse_time(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// Three significant digits, never in exponent form: `0.0123`, `1.23`, `123`, `12345`.
+/// Formats a number with three significant digits, never in exponent form: `0.0123`, `1.23`, `123`, `12345`.
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude == 0.0 {
@@ -55,7 +55,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.*}", digits.clamp(0, 9) as usize)
 }
 
-/// A time that is known in microseconds, in the unit that fits: `41 us`, `9.63 ms`, `1.20 s`.
+/// Formats a time given in microseconds in the unit that fits: `41.0 us`, `9.63 ms`, `1.20 s`.
 pub fn micros(us: f64) -> String {
     match us {
         _ if us >= 999_500.0 => format!("{} s", number(us / 1e6)),
@@ -64,7 +64,7 @@ pub fn micros(us: f64) -> String {
     }
 }
 
-/// The same without digits that say nothing, for the ticks of an axis: `50 ms`, `0.5 s`.
+/// Formats a time without trailing zeros, for the ticks of an axis: `50 ms`, `0.5 s`.
 pub fn micros_tick(us: f64) -> String {
     match us {
         _ if us >= 999_500.0 => format!("{} s", number_tick(us / 1e6)),
@@ -73,7 +73,7 @@ pub fn micros_tick(us: f64) -> String {
     }
 }
 
-/// A number without digits that say nothing, for the ticks of an axis: `0.5`, `200`.
+/// Formats a number without trailing zeros, for the ticks of an axis: `0.5`, `200`.
 pub fn number_tick(value: f64) -> String {
     let text = number(value);
     if !text.contains('.') {
@@ -82,12 +82,12 @@ pub fn number_tick(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A span of seconds: `0.41 s`, `89.4 s`.
+/// Formats a duration in seconds: `0.410 s`, `89.4 s`.
 pub fn seconds(s: f64) -> String {
     format!("{} s", number(s))
 }
 
-/// A size in the largest binary unit that keeps it at 1 or more, with three digits: `1.50 GiB`, `512 MiB`.
+/// Formats a size in the largest binary unit in which it is at least 1, with three digits: `1.50 GiB`, `512 MiB`.
 pub fn size(bytes: Bytes) -> String {
     let n = bytes.0 as f64;
     match bytes.0 {
@@ -99,7 +99,7 @@ pub fn size(bytes: Bytes) -> String {
     }
 }
 
-/// A size as it would be typed again, such as `512M`; in bytes, without a unit, where none divides it.
+/// Formats a size for typing it again, such as `512M`; in bytes, without a unit, if no unit divides it.
 pub fn size_typed(bytes: Bytes) -> String {
     let typed = Value::Size(bytes).to_string();
     typed.strip_suffix('B').unwrap_or(&typed).to_owned()

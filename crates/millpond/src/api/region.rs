@@ -1,4 +1,4 @@
-//! Anonymous memory as users have it.
+//! Anonymous memory: the public API.
 
 use super::handle::Handle;
 use crate::engine::in_thread;
@@ -12,24 +12,24 @@ use millpond_core::units::{Bytes, FileId};
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
-/// How a part of a region will be used.
+/// The expected use of a part of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RegionAdvice {
-    /// Soon: what is in the swap file is read in the background, as far as there is memory.
+    /// Needed soon: pages in the swap file are read in the background, as far as memory allows.
     WillNeed,
-    /// Its content may be given up: each page reads as it was or, if its memory was needed meanwhile, as zeros, until it is
-    /// touched the next time; from then on it is kept. Costs no write if the memory is needed. As `MADV_FREE`, but a read
-    /// keeps a page as well.
+    /// The content may be discarded. Until its next touch, a page is either unchanged or, if its memory was needed
+    /// meanwhile, zero; from then on its content is kept. Discarding costs no write. Like `MADV_FREE`, except that a
+    /// read also keeps the page.
     Free,
-    /// Its content is of no use any more: it reads as zeros from now on, and takes neither memory nor swap.
+    /// The content is not needed: it reads as zeros from now on, and occupies neither memory nor swap.
     DontNeed,
 }
 
-/// Anonymous memory of a cache: zeros at first, of any size, at addresses that never change. What of it is in memory is
-/// within the cache's budget, beside the pages of files; the rest is in the swap file.
+/// Anonymous memory of a cache: initially zero, of any size, at addresses that never change. Its resident pages count
+/// against the cache's budget, beside the pages of files; the rest is in the swap file.
 ///
-/// It is memory like any other: slices of it can be lent to threads, sorted, given to system calls.
+/// It is ordinary memory: slices of it can be lent to threads, sorted, and passed to system calls.
 ///
 /// ```no_run
 /// use millpond::{PageCache, SwapFile};
@@ -80,49 +80,50 @@ impl Region {
         Ok(Region { bytes, inner, cache })
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.bytes().len()
     }
 
-    /// Whether that is zero. It never is.
+    /// Returns whether the length is zero, which it never is.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of it. A thread that touches a page that is not in memory waits until it is; if its slot of the
-    /// swap file can't be read, the page is lost, the cache's hook for warnings is told, and a thread that
-    /// touches it gets `SIGBUS` (a system call `EFAULT`), as with a file that is mapped and can't be read.
+    /// Returns the whole region. A thread that touches a page that is not in memory waits until it is loaded. If its
+    /// slot in the swap file can't be read, the page is lost: the cache's warning hook is called, and a thread that
+    /// touches the page gets `SIGBUS` (a system call `EFAULT`), as with an unreadable page of a mapped file.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.bytes()
     }
 
-    /// All of it, to change. As [`Region::as_slice`].
+    /// Returns the whole region for writing, as [`Region::as_slice`] does for reading.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.bytes.bytes_mut()
     }
 
-    /// As many `T` as fit, to read: any type that any bytes are a value of.
+    /// Returns as many `T` as fit, for reading. `T` is any type for which every bit pattern is valid.
     pub fn as_slice_of<T: AnyBitPattern>(&self) -> &[T] {
         let bytes = self.as_slice();
         // It begins at a multiple of the page's size, so only the end can be odd.
         bytemuck::cast_slice(&bytes[..whole::<T>(bytes.len())])
     }
 
-    /// As many `T` as fit, to change: any type that any bytes are a value of, and that has no padding.
+    /// Returns as many `T` as fit, for writing. `T` is any type for which every bit pattern is valid and that has no
+    /// padding.
     pub fn as_mut_slice_of<T: Pod>(&mut self) -> &mut [T] {
         let bytes = self.as_mut_slice();
         let len = whole::<T>(bytes.len());
         bytemuck::cast_slice_mut(&mut bytes[..len])
     }
 
-    /// Where it begins, for programs that share it between threads by rules of their own.
+    /// Returns the start of the region, for programs that share it between threads under their own synchronization.
     pub fn as_ptr(&self) -> *mut u8 {
         self.bytes.start().as_ptr()
     }
 
-    /// Says how the bytes `range` will be used. Pages that it has only a part of are left alone by
-    /// [`RegionAdvice::DontNeed`] and [`RegionAdvice::Free`].
+    /// Sets the expected use of the bytes `range`. [`RegionAdvice::DontNeed`] and [`RegionAdvice::Free`] leave pages
+    /// alone that the range covers only in part.
     ///
     /// # Errors
     /// [`Error::RegionRange`], [`Error::Poisoned`].
@@ -168,7 +169,7 @@ impl Region {
     }
 }
 
-/// The largest multiple of a `T`'s size up to `len`.
+/// Returns the largest multiple of `T`'s size up to `len`.
 fn whole<T>(len: usize) -> usize {
     match size_of::<T>() {
         0 => 0,

@@ -1,16 +1,16 @@
-//! How many calls for tasks of tokio may wait at a time (`async_file.rs`).
+//! Limits on the calls of tokio tasks that may wait concurrently (`async_file.rs`).
 
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Reads that wait at a time: what a fast device is busy with. The runtime has 512 threads for this at most, if it was not
-/// told otherwise.
+/// Concurrent waiting reads: as many as keep a fast device busy. By default the runtime has at most 512 threads for
+/// blocking calls.
 const READS_MAX: usize = 64;
 
-/// Writes that wait at a time, and syncs: more of them make no device faster.
+/// Concurrent waiting writes, and syncs: more of them make no device faster.
 const WRITES_MAX: usize = 32;
 
-/// How many calls of each kind may wait at a time.
+/// The slots for waiting calls, by kind.
 pub(crate) struct Places {
     pub(super) reads: Arc<Semaphore>,
     pub(super) writes: Arc<Semaphore>,

@@ -1,8 +1,8 @@
-//! Recording what a cache is asked for: every call with its file, pages, time and thread, into a file (`docs/TRACES.md`).
+//! Recording the calls made to a cache, each with its file, pages, time and thread, into a file (`docs/TRACES.md`).
 //!
-//! For questions that a running program can't answer: how much memory its load needs (`millpond replay` tries all sizes on
-//! one trace), and whether an engine asked for what it should have, such as a sync before a commit.
-//! [`PageCache::record`](crate::PageCache::record) begins, [`Trace::read`] reads.
+//! A recording answers questions that a running program can't: how much memory its load needs (`millpond replay` tries
+//! all sizes on one trace), and whether an engine requested what it should have, such as a sync before a commit.
+//! [`PageCache::record`](crate::PageCache::record) starts a recording, and [`Trace::read`] reads it.
 //!
 //! ```
 //! use millpond::trace::{Trace, What};
@@ -32,7 +32,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A recording that is under way. Ends with this, or earlier by itself.
+/// A recording in progress. It ends when this is dropped, or earlier on its own.
 #[must_use = "dropping it ends the recording"]
 pub struct Recording {
     cache: Arc<Handle>,
@@ -40,11 +40,11 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Ends it: the trace is whole when this returns.
+    /// Ends the recording. The trace is complete when this returns.
     ///
     /// # Errors
-    /// [`Error::Trace`] if not all of it could be written. What was written can be read. [`Error::Poisoned`],
-    /// [`Error::Forked`].
+    /// [`Error::Trace`] if not all of it could be written, or if another recording has started since; what was written
+    /// can be read. [`Error::Poisoned`], [`Error::Forked`].
     pub fn stop(self) -> Result<Recorded> {
         self.cache.engine.call_flags.check()?;
         let recorded = self.cache.record_stop(Some(self.number));
@@ -77,14 +77,15 @@ impl fmt::Debug for Recording {
 }
 
 impl PageCache {
-    /// Records every call from now on into a new file at `path`, until the [`Recording`] is stopped or dropped, or the file
-    /// has [`TRACE_BYTES_MAX`] bytes. `millpond replay` says what other sizes of memory and other policies would have
-    /// made of them. The trace names the files that are open.
+    /// Records every call from now on into a new file at `path`, until the [`Recording`] is stopped or dropped, or the
+    /// file reaches [`TRACE_BYTES_MAX`] bytes. `millpond replay` computes how other memory sizes and policies would
+    /// have served the calls. The trace contains the names of the open files.
     ///
-    /// A call costs about 0.2 us more meanwhile, a call that is not recorded nothing; memory is 5 MiB at most, beside the budget.
+    /// Each recorded call costs about 0.2 us; calls that are not recorded cost nothing. Uses at most 5 MiB of memory
+    /// outside the budget.
     ///
     /// # Errors
-    /// [`Error::Trace`]: there is something at `path` already, it can't be made, or a recording is under way.
+    /// [`Error::Trace`] if `path` already exists or can't be created, or if a recording is in progress.
     pub fn record(&self, path: impl AsRef<Path>) -> Result<Recording> {
         let number = self.handle.record_start(path.as_ref(), TRACE_BYTES_MAX)?;
         Ok(Recording {

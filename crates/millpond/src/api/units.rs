@@ -1,7 +1,7 @@
-//! Sizes, counts and spans of time as types of their own, so that bytes are not taken for pages.
+//! Sizes, counts and durations as distinct types, so that bytes can't be mistaken for pages.
 //!
-//! They are in options, counters and figures. Calls of [`File`](crate::File) and [`Builder`](crate::Builder) take plain
-//! numbers of bytes, and a [`Duration`](std::time::Duration).
+//! Options, counters and figures use them. Calls of [`File`](crate::File) and [`Builder`](crate::Builder) take plain
+//! byte counts and a [`Duration`](std::time::Duration).
 //!
 //! ```
 //! use millpond::units::{Bytes, PageCount, PageSize};

@@ -1,36 +1,37 @@
-//! What a device was measured to be like, and the goal for read latency that follows from it.
+//! The measured properties of a device, and the read latency goal derived from them.
 
 use super::DeviceFacts;
 use std::fmt;
 use std::time::Duration;
 
-/// The goals that are chosen, for the quickest device and for the slowest.
+/// The bounds of derived goals, for the fastest and the slowest device.
 pub(crate) const GOAL_MIN: Duration = Duration::from_millis(2);
 pub(crate) const GOAL_MAX: Duration = Duration::from_millis(60);
 
-/// The longest for a device that does not rotate: 16 times the 0.5 ms of a slow one. What is measured beside a load is the
-/// load's: a disk of 90 us had 60 ms. One that needs more by itself gets more, as the goal in force follows the
-/// slowest reads that no write was beside.
+/// The largest derived goal for a non-rotational device: 16 times the 0.5 ms of a slow one. A measurement under load
+/// includes that load: it gave a disk of 90 us a goal of 60 ms. A device that is slower even without load gets more
+/// time, because the goal in force follows the slowest reads made without concurrent writes.
 const GOAL_MAX_FLASH: Duration = Duration::from_millis(8);
 
-/// What a device is like.
+/// The calibration of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Calibration {
-    /// What it says of itself, or what is assumed where it says nothing.
+    /// The device's own description, or the assumed one if it gives none.
     pub facts: DeviceFacts,
-    /// Reads of 4 KiB that were measured: up to 24 when a file is opened, up to 48 later.
+    /// The number of 4 KiB reads measured: up to 24 when a file is opened, up to 48 later.
     pub reads: u32,
-    /// The median of what they took.
+    /// Their median latency.
     pub read_latency: Duration,
-    /// The longest.
+    /// Their maximum latency.
     pub read_latency_max: Duration,
-    /// What opening the file took longer for it; zero if it was measured later.
+    /// The time that the measurement added to opening the file; zero if it was made later.
     pub took: Duration,
 }
 
 impl Calibration {
-    /// The goal for read latency on such a device, unless another is given: 16 times what a read takes, 2 to 60 ms on a
-    /// device that rotates and 2 to 8 ms on others (what shorter and longer goals cost stands in decision 0004).
+    /// Returns the read latency goal for this device if no other is set: 16 times the median read latency, from 2 to 60
+    /// ms on a rotational device and from 2 to 8 ms on others. Decision 0004 gives the costs of smaller and larger
+    /// goals.
     pub fn read_latency_goal(&self) -> Duration {
         (self.read_latency * 16).clamp(GOAL_MIN, self.goal_max())
     }
@@ -42,27 +43,28 @@ impl Calibration {
         }
     }
 
-    /// Whether the goal is cut to the longest of its class.
+    /// Returns whether the goal is clamped to the maximum of its class.
     pub(crate) fn is_longest_goal(&self) -> bool {
         self.read_latency_goal() == self.goal_max()
     }
 }
 
-/// Where the goal for read latency comes from. As text it is a part of a sentence.
+/// The origin of the read latency goal. As text it is a part of a sentence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GoalSource {
-    /// Nothing was measured yet: it is what suits a flash disk, until a file of 1 MiB or more is opened.
+    /// Not measured yet: the goal suits a flash disk. The cache measures when it opens a file of 1 MiB or more.
     Unmeasured,
-    /// The device of the first file says that it rotates; it is measured when a file of 1 MiB or more is opened.
+    /// Not measured yet: the first file's device reports that it is rotational. The cache measures when it opens a file
+    /// of 1 MiB or more.
     Presumed,
-    /// A measurement.
+    /// Measured.
     Measured(Calibration),
-    /// A measurement beside other load, which is therefore made again when the device is idle.
+    /// Measured under other load. The cache measures again when the device is idle.
     MeasuredUnderLoad(Calibration),
-    /// It is to be measured, as `admission.read_latency=measure` asked: until then the goal is that of before.
+    /// A measurement was requested with `admission.read_latency=measure`. The previous goal applies until it is done.
     Remeasuring,
-    /// Set by the program.
+    /// Set explicitly.
     Given,
 }
 

@@ -1,35 +1,35 @@
-//! What is known of a device without measuring it.
+//! Device properties that are known without a measurement.
 //!
-//! For a file on a disk it comes from sysfs, `/sys/dev/block/MAJOR:MINOR/`, where a partition's queue is that of the
-//! directory above. A file system without a block device of its own (network, overlay, memory) has no
-//! such entry; then [`DeviceFacts::UNKNOWN`] holds.
+//! For a file on a disk they come from sysfs, `/sys/dev/block/MAJOR:MINOR/`; a partition uses the queue of its parent
+//! directory. A file system without a block device of its own (network, overlay, memory) has no such entry;
+//! [`DeviceFacts::UNKNOWN`] then applies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a device says of itself. The policy derives its limits from it: how many writes may be in flight
-/// (Axboe 2016: from the queue depth), whether neighbours are worth waiting for. What is `None` in
-/// [`DeviceFacts::UNKNOWN`] is for what is no disk, such as a store across a network.
+/// The properties that a device reports. The policy derives limits from them: how many writes may be in flight (Axboe
+/// 2016: from the queue depth), and whether waiting for adjacent pages pays off. The optional fields, `None` in
+/// [`DeviceFacts::UNKNOWN`], are for devices that are not disks, such as a store across a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceFacts {
-    /// Commands that the device works on at a time; more wait outside it.
+    /// The number of commands that the device processes concurrently; more wait outside it.
     pub queue_depth: u32,
-    /// Whether a read somewhere else costs a seek.
+    /// Whether a read at another location costs a seek.
     pub rotational: bool,
-    /// Whether the device answers writes before they are durable, so that only a flush makes them so.
+    /// Whether the device acknowledges writes before they are durable, so that they need a flush.
     pub write_cache: bool,
-    /// Bytes of the largest transfer; what a cache reads and writes ends at its multiples. `None`: as a cache's settings say,
-    /// which are for disks.
+    /// The largest transfer in bytes; the cache's reads and writes end at its multiples. `None`: the cache's settings
+    /// apply, which suit disks.
     pub transfer_max: Option<u64>,
-    /// Bytes that a cache reads ahead of a reader at most, if there is memory for it. `None`: as the settings say.
+    /// The largest read-ahead of a cache in bytes, if memory allows. `None`: the settings apply.
     pub readahead_max: Option<u64>,
-    /// Bytes of writes that may be in transit, where reads take as long as they do whatever is written beside them: there is no
-    /// goal for them, and nothing is measured. `None`: as many as a goal for reads leaves.
+    /// The limit of write bytes in transit, for a device whose read latency does not depend on concurrent writes. There
+    /// is then no read latency goal, and nothing is measured. `None`: the read latency goal determines the limit.
     pub in_transit_max: Option<u64>,
 }
 
 impl DeviceFacts {
-    /// If the device says nothing: a SATA flash disk, whose queue has 32 commands (NCQ), with a write
+    /// The default if the device reports nothing: a SATA flash disk with a queue of 32 commands (NCQ) and a write
     /// cache.
     pub const UNKNOWN: DeviceFacts = DeviceFacts {
         queue_depth: 32,
@@ -40,14 +40,14 @@ impl DeviceFacts {
         in_transit_max: None,
     };
 
-    /// Memory: as much at a time as a caller wants (256 is what the rings here hold).
+    /// Memory: unlimited concurrency (256 is the capacity of the rings used here).
     pub const MEMORY: DeviceFacts = DeviceFacts {
         queue_depth: 256,
         write_cache: false,
         ..DeviceFacts::UNKNOWN
     };
 
-    /// What sysfs says about the block device.
+    /// Reads the properties of the block device from sysfs.
     pub(crate) fn of_block_device(major: u32, minor: u32) -> Option<DeviceFacts> {
         DeviceFacts::of_directory(Path::new(&format!("/sys/dev/block/{major}:{minor}")))
     }
@@ -68,7 +68,8 @@ impl DeviceFacts {
     }
 }
 
-/// The number of the disk whose queue the device's requests go through: its own, but for a partition.
+/// Returns the number of the disk whose queue handles the device's requests: its own, or the whole disk's for a
+/// partition.
 pub(crate) fn queue_of(device: u64) -> u64 {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let disk = disk_directory(Path::new(&format!("/sys/dev/block/{major}:{minor}")));
@@ -80,7 +81,7 @@ pub(crate) fn queue_of(device: u64) -> u64 {
     of_disk.unwrap_or(device)
 }
 
-/// The disk's directory, for a disk or a partition of it.
+/// Returns the sysfs directory of the disk, for a disk or a partition of it.
 pub(super) fn disk_directory(device: &Path) -> Option<PathBuf> {
     let device = device.canonicalize().ok()?;
     match device.join("queue").exists() {
@@ -92,7 +93,7 @@ pub(super) fn disk_directory(device: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Bytes that the block device reads or writes at least.
+/// Returns the smallest number of bytes that the block device reads or writes.
 pub(crate) fn logical_block_bytes(major: u32, minor: u32) -> Option<u32> {
     let disk = disk_directory(Path::new(&format!("/sys/dev/block/{major}:{minor}")))?;
     fs::read_to_string(disk.join("queue/logical_block_size"))

@@ -1,14 +1,14 @@
-//! What each disk has done: transfers, bytes and times, by the device that a file is on.
+//! Figures per disk: transfers, bytes and times, by the device that holds the file.
 //!
 //! ```text
 //!   a transfer is noted by the watchdog ──► in transit of its device
 //!   it ends ─────────────────────────────► counted; a read that a thread waited for, with its time
 //! ```
 //!
-//! A cache may have files on several disks, and one slow disk must show as that disk. It is counted under the lock that
-//! the watchdog takes for each transfer anyway, in a list of as many entries as there are devices, two or three as a rule.
-//! Nothing is decided by it: admission has figures of its own, of which some are
-//! added where they are shown (`engine/driver/devices.rs`).
+//! A cache may have files on several disks, and one slow disk must show as that disk. The figures are updated under the
+//! lock that the watchdog takes for each transfer anyway, in a list with one entry per device, usually two or three. No
+//! decision depends on them: admission keeps its own figures, some of which are added for display
+//! (`engine/driver/devices.rs`).
 
 use super::{Asked, FileIdentity};
 use millpond_core::admission::DeviceClass;
@@ -16,54 +16,54 @@ use millpond_core::io::Reason;
 use millpond_core::recent::Recent;
 use millpond_core::units::{Bytes, Instant, Nanos};
 
-/// More devices than a host has: files on others are counted together with the last one.
+/// The maximum number of devices, more than any host has. Files on further devices count toward the last one.
 const DEVICES_MAX: usize = 64;
 
-/// What one device has done since the cache was made.
+/// The figures of one device since the cache was built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DeviceFigures {
-    /// Which: [`FileIdentity::device`](super::FileIdentity::device).
+    /// The device: [`FileIdentity::device`](super::FileIdentity::device).
     pub device: u64,
-    /// Reads that have ended, well or not.
+    /// Completed reads, including failed ones.
     pub reads: u64,
-    /// Bytes that they were to bring.
+    /// Bytes requested by these reads.
     pub read_bytes: u64,
-    /// Of them, reads of pages that a thread needed at once.
+    /// Of these, reads that a thread waited for.
     pub waited_reads: u64,
-    /// What these took, all together.
+    /// The total time of the reads that a thread waited for.
     pub waited_read_time: Nanos,
-    /// Writes that have ended, well or not.
+    /// Completed writes, including failed ones.
     pub writes: u64,
-    /// Bytes of them.
+    /// Bytes of these writes.
     pub write_bytes: u64,
-    /// What they took, all together.
+    /// The total time of these writes.
     pub write_time: Nanos,
-    /// Syncs that have ended, well or not.
+    /// Completed syncs, including failed ones.
     pub syncs: u64,
-    /// What they took, all together.
+    /// The total time of these syncs.
     pub sync_time: Nanos,
-    /// Reads, writes and syncs that have failed.
+    /// Failed reads, writes, syncs and changes of a file's length.
     pub errors: u64,
-    /// Reads under way.
+    /// Reads in transit.
     pub reads_in_transit: u64,
-    /// Writes under way.
+    /// Writes in transit.
     pub writes_in_transit: u64,
-    /// Bytes of the writes under way.
+    /// Bytes of the writes in transit.
     pub write_bytes_in_transit: u64,
-    /// The median of the reads of the last one to two seconds that a thread needed at once.
+    /// The median latency of the reads that a thread waited for in the last one to two seconds.
     pub read_p50: Option<Nanos>,
-    /// What 99 of 100 of them did not exceed.
+    /// Their p99 latency.
     pub read_p99: Option<Nanos>,
-    /// The goal for that, if the form of admission has one and a file on the device is open or was the last.
+    /// The goal for that p99, if the form of admission has one and a file on the device is open or was the last.
     pub read_goal: Option<Nanos>,
-    /// Bytes of writes that may be under way, if the form of admission limits them.
+    /// The limit of write bytes in transit, if the form of admission sets one.
     pub write_bytes_in_transit_limit: Option<Bytes>,
-    /// What kind of device admission takes it for.
+    /// The class that admission assigns to the device.
     pub class: Option<DeviceClass>,
 }
 
-/// A transfer or call, as far as it is counted.
+/// The counted properties of a transfer or call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) at: FileIdentity,
@@ -79,7 +79,7 @@ struct Entry {
     reads: Recent,
 }
 
-/// All devices of a cache, in the order in which they were met.
+/// All devices of a cache, in the order of their first use.
 #[derive(Default)]
 pub(super) struct Figures(Vec<Entry>);
 
@@ -97,7 +97,7 @@ impl Figures {
         &mut self.0[at]
     }
 
-    /// It begins.
+    /// Counts the start of a transfer.
     pub(super) fn begun(&mut self, counted: &Counted) {
         let figures = &mut self.of(counted.at.device).figures;
         match counted.asked {
@@ -110,7 +110,7 @@ impl Figures {
         }
     }
 
-    /// It has ended at `now_ns`.
+    /// Counts the end of a transfer at `now_ns`.
     pub(super) fn ended(&mut self, counted: &Counted, now_ns: u64, is_error: bool) {
         let took = Nanos(now_ns.saturating_sub(counted.began_ns));
         let Entry { figures, reads } = self.of(counted.at.device);
@@ -142,7 +142,7 @@ impl Figures {
         }
     }
 
-    /// What is counted, as of `now_ns`.
+    /// Returns the figures as of `now_ns`.
     pub(super) fn list(&self, now_ns: u64) -> Vec<DeviceFigures> {
         let now = Instant(now_ns);
         let one = |entry: &Entry| DeviceFigures {

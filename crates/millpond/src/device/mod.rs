@@ -1,9 +1,9 @@
-//! Devices: what moves pages between memory and files, and what each disk has done.
+//! Devices: they transfer pages between memory and files, and count the work of each disk.
 //!
-//! A program needs none of it: a cache takes [`best`], and counts by disk what it did
-//! ([`PageCache::devices`](crate::PageCache::devices)). It is for programs that give a cache another one with
-//! [`Builder::device`](crate::Builder::device): threads instead of io_uring, one of the crate
-//! `millpond-testing`, or their own [`Device`] around any of these.
+//! Most programs need none of this: a cache uses [`best`], and counts its work per disk
+//! ([`PageCache::devices`](crate::PageCache::devices)). This module is for programs that set another device with
+//! [`Builder::device`](crate::Builder::device): threads instead of io_uring, a device of the crate `millpond-testing`,
+//! or their own [`Device`] that wraps any of these.
 //!
 //! ```
 //! use millpond::PageCache;
@@ -22,10 +22,11 @@
 //!   batches, from any thread ── submit ──────► queue ──► ring or threads ──► wait (one reaper) ──► completions
 //! ```
 //!
-//! [`Uring`] is the device; [`Threads`] does the same where io_uring is not allowed; [`best`] chooses and says why.
-//! Those of `millpond-testing` stand around any other, so they can be stacked. All pass the same conformance suite.
+//! [`Uring`] is the standard device. [`Threads`] does the same where io_uring is not allowed. [`best`] chooses, and
+//! reports the reason. The devices of `millpond-testing` wrap any other device, so they can be stacked. All pass the
+//! same conformance suite.
 //!
-//! A request owns what it needs, its file and its memory, until it is completed; a device owns the request.
+//! A request owns its file and its memory until it completes; a device owns the request.
 
 mod again;
 mod calibration;
@@ -81,75 +82,74 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A transfer that is to be done.
+/// A transfer to perform.
 #[derive(Debug)]
 pub struct Request {
-    /// The caller's name for it. Need not be unique.
+    /// The caller's identifier. Need not be unique.
     pub token: u64,
-    /// Which way.
+    /// The direction.
     pub op: Op,
-    /// Why it is made; `None`: not by a cache's policy.
+    /// The purpose; `None` if no cache policy requested it.
     pub reason: Option<Reason>,
-    /// The file, kept open until the transfer is completed.
+    /// The file, kept open until the transfer completes.
     pub file: Arc<DeviceFile>,
-    /// First byte in the file. Best a multiple of [`DeviceFile::block_bytes`].
+    /// The first byte in the file. Preferably a multiple of [`DeviceFile::block_bytes`].
     pub offset: u64,
-    /// The memory, kept mapped until the transfer is completed.
+    /// The memory, kept mapped until the transfer completes.
     pub segments: Segments,
 }
 
-/// A transfer that is over. Its file and memory have been let go of.
+/// A completed transfer. Its file and memory have been released.
 #[derive(Debug)]
 pub struct Completion {
-    /// As in the [`Request`].
+    /// The identifier from the [`Request`].
     pub token: u64,
-    /// Bytes transferred: all, or for a read fewer if the file ends before. An error carries its errno (`raw_os_error`), or
-    /// says what it likes, and its kind stands for an errno: either way it is handed on as it is. Then any part of the memory,
-    /// or of the file, may have been written.
+    /// The number of bytes transferred: all, or fewer for a read that reaches the end of the file. An error either
+    /// carries its errno (`raw_os_error`), or has any message and a kind that stands for an errno; the cache passes it
+    /// on unchanged. After an error, any part of the memory or of the file may have been written.
     pub result: io::Result<usize>,
 }
 
-/// A way to do transfers.
+/// An implementation of transfers.
 ///
-/// Devices complete short transfers by themselves and repeat what a signal or a moment's shortage interrupted.
-/// Transfers that are under way at the same time may be done in any order.
+/// Devices complete short transfers themselves, and retry after a signal or a temporary shortage. Concurrent transfers
+/// may be performed in any order.
 pub trait Device: Send + Sync + fmt::Debug {
-    /// Does one transfer on the calling thread, which waits for it: the lowest latency there is.
+    /// Performs one transfer on the calling thread, which waits for it. This has the lowest latency.
     ///
     /// # Errors
     /// As [`Completion::result`].
     fn transfer(&self, request: &Request) -> io::Result<usize>;
 
-    /// Hands over `requests`, which is empty afterwards; they are started in this order. Never waits for a transfer:
-    /// what the device cannot take at once stays queued in it. Any thread may submit, at any time.
+    /// Submits all of `requests`, leaving it empty. The device starts them in this order. Never waits for a transfer:
+    /// what the device can't take at once stays in its queue. Any thread may submit, at any time.
     ///
     /// # Errors
-    /// If the device is broken for good. What it has not taken is left in `requests`.
+    /// If the device has failed permanently. Requests that it did not take remain in `requests`.
     fn submit(&self, requests: &mut Vec<Request>) -> io::Result<()>;
 
-    /// Waits until a submitted transfer is over, [`wake`](Device::wake) is called (before or meanwhile) or `timeout`
-    /// has passed, and appends what is over to `done`; perhaps nothing. One thread, the reaper, calls this again and
-    /// again, for some devices start what was submitted here; a second one would wait for the first.
+    /// Waits until a submitted transfer completes, [`wake`](Device::wake) is called (before or during the wait), or
+    /// `timeout` passes. Appends completed transfers, possibly none, to `done`. One thread, the reaper, calls this in a
+    /// loop, because some devices start submitted transfers here. A second caller would wait for the first.
     ///
     /// # Errors
-    /// If the device is broken for good. What it was doing is never completed then.
+    /// If the device has failed permanently. Its transfers in flight then never complete.
     fn wait(&self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Makes the present or else the next [`wait`](Device::wait) return. Costs one atomic operation unless the reaper
-    /// sleeps.
+    /// Makes the current [`wait`](Device::wait) return, or the next one if none is in progress. Costs one atomic
+    /// operation unless the reaper sleeps.
     fn wake(&self);
 
-    /// Makes all writes to the file that are completed durable. The calling thread waits for that; it must not be
-    /// the reaper.
+    /// Makes all completed writes to the file durable. The calling thread waits for that, and must not be the reaper.
     ///
     /// # Errors
-    /// As `fdatasync`: what was written since the last success may be lost, and no later call will say so. What an error
-    /// carries is as of [`Completion::result`].
+    /// As `fdatasync`: writes since the last success may be lost, and no later call will report that. The error has the
+    /// form described at [`Completion::result`].
     fn sync(&self, file: &DeviceFile) -> io::Result<()>;
 
-    /// Makes the file `len` bytes long. The calling thread waits for that; it is durable after the next
-    /// [`sync`](Device::sync). All that cached files do to their length goes through here, so that a device for tests
-    /// sees it in its place among the writes.
+    /// Sets the length of the file. The calling thread waits for that; the change is durable after the next
+    /// [`sync`](Device::sync). Every change that the cache makes to a file's length goes through this method, so that a
+    /// device for tests sees it in order with the writes.
     ///
     /// # Errors
     /// As [`DeviceFile::set_len`].
@@ -160,7 +160,8 @@ pub trait Device: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Makes a range of the file zeros and gives its space back; the length stays. The calling thread waits for that.
+    /// Zeroes a range of the file and deallocates its space; the length stays the same. The calling thread waits for
+    /// that.
     ///
     /// # Errors
     /// As [`DeviceFile::punch`].
@@ -171,52 +172,54 @@ pub trait Device: Send + Sync + fmt::Debug {
         }
     }
 
-    /// Whether the device keeps what a failed [`sync`](Device::sync) has not made durable, and the next one tries it again.
-    /// A disk may have dropped it, so that no sync of the file is believed after one has failed.
+    /// Returns whether the device keeps writes that a failed [`sync`](Device::sync) has not made durable, so that the
+    /// next one retries them. A disk may have dropped them, so after a failed sync no later one of the file is trusted.
     fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
         self.below().is_some_and(|below| below.keeps_unsynced(file))
     }
 
-    /// The last handle of the file was dropped and its pages are forgotten: a cache asks for nothing more of it before it is
-    /// opened again. Called once for that, by the thread that drops the handle.
+    /// Called once when the last handle of the file is dropped and its pages are forgotten, by the thread that drops
+    /// the handle. The cache makes no further request for the file before it is opened again.
     fn closed(&self, file: &DeviceFile) {
         if let Some(below) = self.below() {
             below.closed(file);
         }
     }
 
-    /// What is known of the disk that holds `file`.
+    /// Returns what is known of the disk that holds `file`.
     fn facts(&self, file: &DeviceFile) -> DeviceFacts;
 
-    /// What is asked of the disk that holds `file`, by all that use it. A cache asks before and after reads by which it measures
-    /// the disk, so that it knows whether these were alone. A device that is around another says nothing, as what it adds is
-    /// no disk's.
+    /// Returns the load on the disk that holds `file`, from all its users. A cache asks before and after the reads that
+    /// measure the disk, to learn whether other load ran beside them. The default is [`DeviceLoad::Unknown`], which
+    /// also suits a device that wraps another, because the delay it adds does not belong to a disk.
     fn load(&self, _file: &DeviceFile) -> DeviceLoad {
         DeviceLoad::Unknown
     }
 
-    /// The figures of stores that it stands on, for people and programs that watch a cache; of a device without any, none.
-    /// It is asked when one of them looks, at most some times a second, and makes no request for it.
+    /// Returns the figures of the stores beneath the device, for people and programs that monitor a cache; empty if
+    /// there are none. It is called when one of them polls, at most a few times a second, and must not make a request
+    /// for it.
     fn stores(&self) -> Vec<StoreFigures> {
         self.below().map(Device::stores).unwrap_or_default()
     }
 
-    /// The device that this one is around, if it is around another: what it has no method of its own for is that one's to
-    /// do, and [`PageCache::has_device`](crate::PageCache::has_device) finds that one too.
+    /// Returns the device that this one wraps, if any. The default methods forward to it, and
+    /// [`PageCache::has_device`](crate::PageCache::has_device) also finds it.
     fn below(&self) -> Option<&dyn Device> {
         None
     }
 
-    /// What it is, for people: which way transfers take and why.
+    /// Returns a description for people: how transfers are performed, and why.
     fn name(&self) -> &str;
 }
 
-/// The best device that this system allows: io_uring, or threads where that is refused. Its name says which and why.
+/// Returns the best device that this system allows: io_uring, or threads where that is refused. Its name says which and
+/// why.
 pub fn best() -> Arc<dyn Device> {
     best_or_why().0
 }
 
-/// The best device, and why it is not io_uring.
+/// Returns the best device, and the reason if it is not io_uring.
 pub(crate) fn best_or_why() -> (Arc<dyn Device>, Option<RingRefusal>) {
     match Uring::new() {
         Ok(ring) => (Arc::new(ring), None),

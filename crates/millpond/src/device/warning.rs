@@ -1,4 +1,4 @@
-//! What a user is told though no call fails.
+//! Warnings: conditions that users should know about although no call fails.
 
 use super::waits::Awaited;
 use super::watched::Asked;
@@ -9,69 +9,70 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Something that a user should know of though no call fails. For [`Builder::on_warning`](crate::Builder::on_warning);
-/// as text it is one sentence.
+/// A condition that a user should know about although no call fails.
+/// [`Builder::on_warning`](crate::Builder::on_warning) receives it; as text it is one sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Warning {
-    /// A device has not answered for long. It is said again when it has taken twice as long, and so on. What waits for
-    /// the answer goes on waiting: whether it ever comes only the device knows.
+    /// A device has not answered for a long time. The warning repeats each time the wait has doubled. Calls that wait
+    /// for the answer continue to wait; only the device knows whether it will come.
     Overdue {
         /// The file, by the path that it was opened by.
         path: PathBuf,
-        /// What was asked.
+        /// The operation.
         asked: Asked,
-        /// Why, of a read or write of a cache's.
+        /// The purpose of a read or write by a cache.
         reason: Option<Reason>,
         /// The pages of a read or write.
         pages: Option<Range<u64>>,
-        /// How long ago.
+        /// The time since the request.
         waited: Duration,
     },
-    /// A call has waited for long for something that only the program can end: a guard that is dropped, a log that
-    /// advances. It is said again when it has taken twice as long, and so on.
+    /// A call has waited for a long time for something that only the program can provide: a dropped guard, an advancing
+    /// log. The warning repeats each time the wait has doubled.
     Waiting {
         /// The file, by the path that it was opened by.
         path: PathBuf,
-        /// What it waits for.
+        /// The event it waits for.
         awaited: Awaited,
-        /// The thread that waits: its number, and its name if it has one.
+        /// The waiting thread: its number, and its name if it has one.
         thread: String,
-        /// How long it has waited.
+        /// The time it has waited.
         waited: Duration,
     },
-    /// A page of a region is lost. A thread that touches it gets `SIGBUS`, or `EFAULT` from a system call,
-    /// until it is given up with [`RegionAdvice::DontNeed`](crate::RegionAdvice::DontNeed).
+    /// A page of a region is lost. A thread that touches it gets `SIGBUS`, or `EFAULT` from a system call, until the
+    /// page is discarded with [`RegionAdvice::DontNeed`](crate::RegionAdvice::DontNeed).
     PageLost {
         /// The page.
         page: u64,
-        /// What happened.
+        /// The cause.
         why: String,
     },
-    /// The program has locked memory of a region (`mlock`, `mlockall`), whose pages have to leave when others are needed: it
-    /// is not locked any more.
+    /// The program locked memory of a region (`mlock`, `mlockall`). The cache has unlocked it, because it must be able
+    /// to evict the pages.
     RegionUnlocked,
-    /// A page of a file that a thread has touched in a mapping can't be read: the thread gets `SIGBUS`, or `EFAULT` from a
-    /// system call. The touch after that asks the device again.
+    /// A thread touched a page of a mapping that can't be read. The thread gets `SIGBUS`, or `EFAULT` from a system
+    /// call. The next touch asks the device again.
     Unreadable {
         /// The file, by the path that it was opened by.
         path: PathBuf,
-        /// Where in the file, in bytes.
+        /// The offset in the file, in bytes.
         offset: u64,
-        /// What happened.
+        /// The cause.
         why: String,
     },
-    /// A thread that stores to a clean page of a mapping waits: more of the file can't be written than the option `dirty.failed`
-    /// allows. It goes on when some was written, or given up ([`File::discard_unwritten`](crate::File::discard_unwritten)). Said
-    /// once each time that the file comes there.
+    /// A thread that stores to a clean page of a mapping is blocked, because more of the file is unwritable than the
+    /// option `dirty.failed` allows. It continues when some of that is written or discarded
+    /// ([`File::discard_unwritten`](crate::File::discard_unwritten)). Reported once each time the file reaches that
+    /// limit.
     StoresWait {
         /// The file, by the path that it was opened by.
         path: PathBuf,
-        /// What the device said last.
+        /// The device's latest error.
         why: String,
     },
-    /// The system has no memory for its own part in bringing a page of a region or a mapped file back: a thread that touches
-    /// one waits until there is some. Said once.
+    /// The kernel has no memory for loading a page of a region or a mapped file. A thread that touches the page waits
+    /// until memory is free. Reported once.
     NoMemory {
         /// The page.
         page: u64,
@@ -157,7 +158,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What a transfer is for, in a sentence.
+/// Returns the purpose of a transfer as a part of a sentence.
 fn purpose(reason: Reason) -> &'static str {
     match reason {
         Reason::Fault => "which a caller waits for",
@@ -170,7 +171,7 @@ fn purpose(reason: Reason) -> &'static str {
     }
 }
 
-/// One line on standard error. If it can't be written there, that is no error.
+/// Prints one line on standard error. Failure to print is ignored.
 pub(crate) fn to_stderr(warning: &Warning) {
     let _ = writeln!(io::stderr().lock(), "millpond: {warning}");
 }

@@ -1,11 +1,12 @@
-//! What the system or a device says of a failure: its number, and the same once more; and ours as an `io::Error`.
+//! Error numbers: of the system's and devices' errors, copies of those, and conversion to `io::Error`.
 
 use crate::error::Error;
 use std::io;
 
 impl Error {
-    /// The number of an [`io::Error`] that may have one of these inside, as those of [`FileCursor`](crate::FileCursor): that of
-    /// [`Error::errno`], or the system's, or what its kind stands for; `EIO` if that is none.
+    /// Returns the error number of an [`io::Error`], which may contain an [`Error`], as those of
+    /// [`FileCursor`](crate::FileCursor) do: that of [`Error::errno`], the system's, or the one that its kind stands
+    /// for; `EIO` if there is none.
     pub fn errno_of(error: &io::Error) -> i32 {
         errno_of(error)
     }
@@ -19,12 +20,12 @@ impl Error {
     }
 }
 
-/// For calls that return [`io::Result`]. The error is inside, with all it says, and its kind is that of [`Error::errno`]: a full
-/// disk is [`StorageFull`](io::ErrorKind::StorageFull).
+/// For calls that return [`io::Result`]. The `io::Error` contains the whole [`Error`], and its kind corresponds to
+/// [`Error::errno`]: a full disk is [`StorageFull`](io::ErrorKind::StorageFull).
 ///
-/// `raw_os_error` is `None`: an `io::Error` has the system's number or an error inside, never both, and with the number alone
-/// it would neither name the file nor say what became of its changes. Code that compares numbers takes [`Error::errno_of`],
-/// which knows the system's errors as well.
+/// `raw_os_error` is `None`: an `io::Error` holds either a system error number or an inner error, and a number alone
+/// would name neither the file nor the fate of its changes. Code that compares numbers should call [`Error::errno_of`],
+/// which handles system errors too.
 ///
 /// ```
 /// # use std::io;
@@ -43,7 +44,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// The system's number, or that of an error which we have made ourselves, by what is in it or its kind.
+/// Returns the system's number, or that of one of our errors, by its content or its kind.
 pub(crate) fn errno_of(source: &io::Error) -> i32 {
     use io::ErrorKind as Kind;
     if let Some(errno) = source.raw_os_error().or_else(|| errno_within(source)) {
@@ -73,14 +74,14 @@ pub(crate) fn errno_of(source: &io::Error) -> i32 {
     }
 }
 
-/// The number of one of ours that is inside.
+/// Returns the number of our error inside.
 fn errno_within(error: &io::Error) -> Option<i32> {
     let inner = error.get_ref()?;
     let ours = inner.downcast_ref::<Error>().map(Error::errno);
     ours.or_else(|| inner.downcast_ref::<Again>().map(|again| again.errno))
 }
 
-/// The text of an error that can't be copied, and its number.
+/// The text and number of an error that can't be cloned.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 struct Again {
@@ -88,7 +89,7 @@ struct Again {
     text: String,
 }
 
-/// The same error once more: what has a number by that, all else by its kind, its number and its text.
+/// Copies an error: by its number if it has one, otherwise by kind, number and text.
 pub(crate) fn again(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(errno) => io::Error::from_raw_os_error(errno),

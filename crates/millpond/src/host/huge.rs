@@ -1,6 +1,6 @@
-//! Why frames are not in huge pages, as far as the kernel says.
+//! Why frames don't use huge pages, as far as the kernel reports it.
 //!
-//! `MADV_HUGEPAGE` succeeds also where nothing will come of it: when they are switched off for the machine, or for this
+//! `MADV_HUGEPAGE` succeeds even where it has no effect: when huge pages are disabled for the machine, or for this
 //! process (`prctl(PR_SET_THP_DISABLE)`, which children inherit). Both can be read.
 
 use super::field;
@@ -9,25 +9,25 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Where the machine's switch is.
+/// The machine-wide switch.
 const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Why there are small pages only.
+/// Why only small pages are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SmallPages {
-    /// They are switched off for the machine.
+    /// Huge pages are disabled for the machine.
     Machine,
-    /// They are switched off for this process, by itself or the process that started it.
+    /// Huge pages are disabled for this process, by itself or by the process that started it.
     Process,
-    /// The kernel does not take the advice.
+    /// The kernel rejects the advice.
     Refused {
-        /// What it answered.
+        /// The error it returned.
         errno: i32,
     },
 }
 
-/// Why there are none, after the kernel's answer to the advice.
+/// Returns why there are no huge pages, given the kernel's response to the advice.
 pub(crate) fn small_pages(advised: &io::Result<()>) -> Option<SmallPages> {
     let switched_off = |text: String| text.contains("[never]");
     match advised {
@@ -43,7 +43,7 @@ pub(crate) fn small_pages(advised: &io::Result<()>) -> Option<SmallPages> {
 }
 
 impl SmallPages {
-    /// What would give huge ones.
+    /// Returns the remedy.
     pub fn mend(&self) -> &'static str {
         match self {
             SmallPages::Machine => "write madvise to /sys/kernel/mm/transparent_hugepage/enabled",

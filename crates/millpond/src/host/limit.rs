@@ -1,4 +1,4 @@
-//! How much memory this process may use: the limits of its control groups, and what is free.
+//! How much memory this process may use: the limits of its control groups, and the free memory.
 //!
 //! ```text
 //!   /proc/self/cgroup      4:memory:/box/17/job     which group, in each hierarchy (`0::` is version 2)
@@ -9,8 +9,8 @@
 //!   memory.stat hierarchical_memory_limit, which knows of parents that a container does not see
 //! ```
 //!
-//! A process in a group namespace sees itself in `/`; one whose path the mount does not show (a bind mount of another
-//! group, or `/..`) gets the group at the mount point.
+//! A process in a cgroup namespace sees itself in `/`. If the mount does not show its path (a bind mount of another
+//! group, or `/..`), the group at the mount point is used.
 
 use super::mounts::mounts_in;
 use super::{Notice, field};
@@ -22,35 +22,35 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// From here on a limit is none: in version 1 it is then 2^63 less a page.
+/// Values from here on mean no limit: version 1 reports 2^63 minus a page.
 const UNLIMITED: u64 = 1 << 62;
 
-/// Of control groups.
+/// The version of control groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupVersion {
-    /// One hierarchy for each controller.
+    /// Version 1: one hierarchy per controller.
     One,
-    /// One hierarchy for all.
+    /// Version 2: a single hierarchy.
     Two,
 }
 
-/// A control group that this process is in, itself or as a part of one below.
+/// A control group that contains this process, directly or through a child group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ControlGroup {
     /// Its directory.
     pub path: PathBuf,
-    /// Of its hierarchy.
+    /// The version of its hierarchy.
     pub version: GroupVersion,
 }
 
-/// A limit of memory that holds for this process. `Display` names the group.
+/// A memory limit that applies to this process. `Display` names the group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryLimit {
-    /// The limit.
+    /// The limit, in bytes.
     pub bytes: u64,
-    /// The group that has it.
+    /// The group that sets it.
     pub group: PathBuf,
-    /// The file that says so.
+    /// The file that contains it.
     pub file: PathBuf,
 }
 
@@ -65,28 +65,30 @@ impl fmt::Display for MemoryLimit {
     }
 }
 
-/// The control groups of this process that are about memory: its own first, then their parents, in each version.
+/// Returns the control groups of this process that account for memory: its own first, then their parents, in each
+/// version.
 pub fn control_groups() -> Vec<ControlGroup> {
     groups_below(Path::new("/"))
 }
 
-/// The least limit of memory of this process's control groups, if there is any.
+/// Returns the smallest memory limit of this process's control groups, if there is one.
 pub fn memory_limit() -> Option<MemoryLimit> {
     limit_below(Path::new("/"))
 }
 
-/// Bytes that this process may have at most: what the machine has, or the least limit of its control groups.
+/// Returns the maximum memory of this process in bytes: the machine's, or the smallest limit of its control groups.
 pub fn memory_allowed() -> u64 {
     let machine = crate::sys::machine_memory_bytes();
     memory_limit().map_or(machine, |limit| limit.bytes.min(machine))
 }
 
-/// Bytes that the machine could give to a program without swapping (`MemAvailable`).
+/// Returns the number of bytes that the machine could give to a program without swapping (`MemAvailable`).
 pub fn memory_available() -> Option<u64> {
     available_below(Path::new("/"))
 }
 
-/// Bytes that this process could take now: what the machine has available, or what a control group above it has left.
+/// Returns the number of bytes that this process could allocate now: the machine's available memory, or less if a
+/// control group above it has less left.
 pub fn memory_free() -> Option<u64> {
     free_below(Path::new("/")).map(|(free, _)| free)
 }
@@ -121,7 +123,7 @@ pub(super) fn groups_below(root: &Path) -> Vec<ControlGroup> {
     found
 }
 
-/// The path in `/proc/self/cgroup`, in lines such as `4:memory:/box` and `0::/box`.
+/// Returns the path in `/proc/self/cgroup`, from lines such as `4:memory:/box` and `0::/box`.
 fn own_group(groups: &[u8], version: GroupVersion) -> Option<&Path> {
     let lines = groups.split(|&byte| byte == b'\n');
     let paths = lines.filter_map(|line| {
@@ -139,7 +141,7 @@ fn own_group(groups: &[u8], version: GroupVersion) -> Option<&Path> {
     paths.next()
 }
 
-/// The directories from a process's own group up to the mount, of which only what is below `shown` is seen.
+/// Returns the directories from a process's own group up to the mount, which shows only what lies below `shown`.
 fn upwards(mount: &Path, shown: &Path, own: &Path) -> Vec<PathBuf> {
     let below = own
         .strip_prefix(shown)
@@ -159,8 +161,8 @@ fn under(root: &Path, path: &Path) -> PathBuf {
 }
 
 impl ControlGroup {
-    /// What limits memory here: none, one, or in version 2 also the softer `memory.high`, above which the kernel slows
-    /// the processes down.
+    /// Returns the group's memory limits: none, one, or in version 2 also the softer `memory.high`, above which the
+    /// kernel slows the processes down.
     pub fn limits(&self) -> Vec<MemoryLimit> {
         let limit = |name: &str, bytes: Option<u64>| {
             bytes.filter(|&bytes| bytes < UNLIMITED).map(|bytes| MemoryLimit {
@@ -182,7 +184,8 @@ impl ControlGroup {
         limits.into_iter().flatten().collect()
     }
 
-    /// Bytes that the group holds and can't drop: without what its processes have cached of files.
+    /// Returns the number of bytes that the group holds and can't drop, which excludes its processes' cached file
+    /// pages.
     pub(super) fn held_bytes(&self) -> Option<u64> {
         let (held, file, shared) = match self.version {
             GroupVersion::Two => ("memory.current", "file", "shmem"),
@@ -213,8 +216,7 @@ fn limit_below(root: &Path) -> Option<MemoryLimit> {
     limits.min_by_key(|limit| limit.bytes)
 }
 
-/// Why there can't be a budget of so many bytes: the numbers of
-/// [`Error::MemoryLimit`](crate::Error::MemoryLimit) and its neighbours.
+/// Why a budget is refused: the numbers of [`Error::MemoryLimit`](crate::Error::MemoryLimit) and related errors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum MemoryRefusal {
     Limit { given: u64, limit: MemoryLimit },
@@ -222,11 +224,11 @@ pub(crate) enum MemoryRefusal {
     Tables { given: u64, tables: u64, free: u64 },
 }
 
-/// Refuses a budget of `given` bytes above a limit, or notices it where that is `allowed`; its `tables` have to fit there
-/// as well.
+/// Refuses a budget of `given` bytes above a limit, or returns a notice where it is `allowed`. Its `tables` must fit
+/// there as well.
 ///
 /// # Errors
-/// Why there can't be one.
+/// Why the budget is refused.
 pub(crate) fn check_memory(
     given: u64,
     tables: Bytes,
@@ -251,13 +253,13 @@ fn check_machine(root: &Path, given: u64, allowed: bool) -> Result<(), MemoryRef
     }
 }
 
-/// Why there can't be a budget whose tables are larger than what is free.
+/// Returns why a budget is refused whose tables exceed the free memory.
 fn no_tables(root: &Path, given: u64, tables: u64) -> Option<MemoryRefusal> {
     let (free, _) = free_below(root).filter(|(free, _)| *free < tables)?;
     Some(MemoryRefusal::Tables { given, tables, free })
 }
 
-/// Notices that `added` bytes are more than is free now.
+/// Returns a notice if `added` bytes exceed the free memory.
 pub(crate) fn free_memory(added: u64) -> Option<Notice> {
     free_memory_below(Path::new("/"), added)
 }
@@ -271,7 +273,7 @@ fn free_memory_below(root: &Path, added: u64) -> Option<Notice> {
     })
 }
 
-/// What is free where least is: in the machine, or in a control group.
+/// Returns the free memory where there is least: of the machine, or of a control group.
 fn free_below(root: &Path) -> Option<(u64, Option<PathBuf>)> {
     let machine = available_below(root).map(|free| (free, None));
     let groups = groups_below(root).into_iter().filter_map(|group| {

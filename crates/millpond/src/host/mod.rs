@@ -1,8 +1,8 @@
-//! The host: what it allows, and what is done about what it does not.
+//! Restrictions of the host, and how a cache works around them.
 //!
-//! A container may forbid io_uring, a file system direct I/O, a control group more memory. A cache does without and says
-//! so, once, in a line on standard error; a program that has a log of its own takes the lines there. `millpond doctor`
-//! tells the same before a cache is made.
+//! A container may forbid io_uring, a file system direct I/O, a control group more memory. A cache works without them,
+//! and reports that once, in a line on standard error; a program with its own log can receive the lines instead.
+//! `millpond doctor` reports the same before a cache is built.
 //!
 //! ```
 //! use millpond::{PageCache, host};
@@ -14,7 +14,7 @@
 //! # Ok::<(), millpond::Error>(())
 //! ```
 //!
-//! # What is done without
+//! # Fallbacks
 //!
 //! ```text
 //!   missing                     found when        then
@@ -25,9 +25,9 @@
 //!                               or made larger    limit; a warning where it is short  Notice::MemoryShort
 //! ```
 //!
-//! Nothing of this is silent. Each [`Notice`] is one line with the cause, what happens instead and the mend; the cache
-//! keeps them ([`PageCache::notices`](crate::PageCache::notices)) and tells each to one hook, which prints it on stderr
-//! once a process unless [`Builder::on_notice`](crate::Builder::on_notice) gave another.
+//! No fallback is silent. Each [`Notice`] is one line with the cause, the effect and the remedy. The cache keeps its
+//! notices ([`PageCache::notices`](crate::PageCache::notices)) and passes each to a hook, which by default prints it on
+//! standard error once per process ([`Builder::on_notice`](crate::Builder::on_notice) replaces it).
 
 pub(crate) mod addresses;
 pub(crate) mod hook;
@@ -57,7 +57,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The number of `name` in a file with lines such as `MemAvailable: 12 kB`.
+/// Returns the number of `name` in a file with lines such as `MemAvailable: 12 kB`.
 fn field(path: &Path, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let line = text
@@ -66,11 +66,11 @@ fn field(path: &Path, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Tries whether memory beyond RAM can be had here, as regions need it. `false`: it can, but system calls that touch what is
-/// not in memory fail ([`Notice::NoKernelFaults`]).
+/// Tests whether this host supports regions and mappings. Returns `false` if it does, but system calls fail when they
+/// touch pages that are not in memory ([`Notice::NoKernelFaults`]).
 ///
 /// # Errors
-/// It can't: the cause and, behind `; `, the way out.
+/// If it does not: the cause and, after `; `, the remedy.
 pub fn userfaultfd() -> io::Result<bool> {
     Userfault::new(Touch::Sleeps).map(|uffd| uffd.sees_system_calls())
 }

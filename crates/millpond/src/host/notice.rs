@@ -1,4 +1,4 @@
-//! What a host does not allow and the cache does without: one line each, kept, and told once.
+//! Notices: what the host does not allow and the cache works without. Each is one line, kept, and reported once.
 
 use super::{MemoryLimit, RingRefusal, SmallPages};
 use crate::host::hook::Hook;
@@ -11,66 +11,66 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a file can't be opened once more.
+/// Why a file can't be opened a second time.
 pub(crate) const NO_PROC: &str = "there is no /proc here, by which it would be opened once more";
 
-/// Something that the cache does without. `Display` is one line: the cause, what happens instead, the mend.
+/// Something that the cache works without. `Display` is one line: the cause, the effect, the remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// No io_uring: threads do the transfers.
+    /// No io_uring: threads perform the transfers.
     NoRing(RingRefusal),
     /// The file system refuses direct I/O: transfers go through the kernel's page cache.
     NoDirect {
         /// The first file of that file system.
         path: PathBuf,
-        /// What the file system said.
+        /// The file system's error.
         why: String,
     },
-    /// Neither direct I/O nor buffered I/O that leaves nothing behind (`RWF_DONTCACHE`).
+    /// Neither direct I/O nor buffered I/O that leaves nothing in the kernel's page cache (`RWF_DONTCACHE`).
     NoDontCache {
         /// The first file of that file system.
         path: PathBuf,
     },
-    /// Another cache of the process writes the file too, which
+    /// Another cache of the process also writes the file, which
     /// [`OpenOptions::beside_other_caches`](crate::OpenOptions::beside_other_caches) allowed.
     WrittenTwice {
         /// The file.
         path: PathBuf,
     },
-    /// The disk was busy while it was measured, so the goal for reads is more than five times what an idle disk's would be.
+    /// The disk was busy while it was measured, so the read latency goal is more than five times that of an idle disk.
     GoalOfBusyDisk {
         /// The file that was read.
         path: PathBuf,
-        /// The goal for reads.
+        /// The read latency goal.
         goal: Duration,
-        /// What it would be about.
+        /// The approximate goal for the idle disk.
         idle: Duration,
     },
-    /// Frames are in small pages.
+    /// Frames use small pages.
     NoHugePages(SmallPages),
-    /// System calls that touch a page of a region which is not in memory fail with `EFAULT`.
+    /// System calls that touch a page of a region that is not in memory fail with `EFAULT`.
     NoKernelFaults,
-    /// The budget is above the memory limit of a control group, which the builder allowed.
+    /// The budget exceeds the memory limit of a control group, which the builder allowed.
     MemoryBeyondLimit {
         /// The budget, in bytes.
         given: u64,
-        /// What it is above.
+        /// The limit.
         limit: MemoryLimit,
     },
-    /// The budget is more than is free now, so that the kernel will have to swap or kill something.
+    /// The budget exceeds the free memory, so the kernel will have to swap or kill a process.
     MemoryShort {
-        /// The budget, or what is added to it, in bytes.
+        /// The budget, or its increase, in bytes.
         given: u64,
-        /// What is free, in bytes.
+        /// The free memory, in bytes.
         free: u64,
-        /// The control group in which it is short; `None`: the machine.
+        /// The control group that is short of memory; `None`: the machine.
         group: Option<PathBuf>,
     },
 }
 
 impl Notice {
-    /// What is missing, and why.
+    /// Returns what is missing, and why.
     pub fn cause(&self) -> String {
         match self {
             Notice::NoRing(refusal) => refusal.to_string(),
@@ -117,7 +117,7 @@ impl Notice {
         }
     }
 
-    /// What happens instead.
+    /// Returns the effect.
     pub fn effect(&self) -> &'static str {
         match self {
             Notice::NoRing(_) => "threads do the transfers, 32 at a time",
@@ -142,7 +142,7 @@ impl Notice {
         }
     }
 
-    /// What would allow it.
+    /// Returns the remedy.
     pub fn mend(&self) -> String {
         match self {
             Notice::NoRing(refusal) => refusal.mend(),
@@ -168,7 +168,7 @@ impl Notice {
         }
     }
 
-    /// Of two that are alike in this, the second says nothing new.
+    /// Returns whether the second of two notices adds no information.
     fn is_like(&self, other: &Notice, same_place: bool) -> bool {
         match (self, other) {
             (Notice::NoDirect { .. }, Notice::NoDirect { .. })
@@ -185,7 +185,8 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Prints the notice on stderr, once a process: what [`Builder::on_notice`](crate::Builder::on_notice) replaces.
+/// Prints the notice on standard error, once per process. [`Builder::on_notice`](crate::Builder::on_notice) replaces
+/// this hook.
 pub fn to_stderr(notice: &Notice) {
     static SAID: OfProcess<HashSet<String>> = OfProcess::new();
     let line = format!("millpond: {notice}");
@@ -198,7 +199,7 @@ pub fn to_stderr(notice: &Notice) {
 /// The notices of a cache.
 pub(crate) struct Notices {
     hook: Hook<Notice>,
-    /// With the file system that they are about.
+    /// Each notice with the file system it concerns.
     list: Mutex<Vec<(Notice, u64)>>,
 }
 
@@ -210,7 +211,7 @@ impl Notices {
         }
     }
 
-    /// Keeps and tells it, unless there is one like it. `file_system`: where, if it is about one.
+    /// Keeps and reports the notice, unless there is a similar one. `file_system` is the one it concerns, if any.
     pub(crate) fn add(&self, notice: Notice, file_system: u64) {
         {
             let mut list = self.list.lock();

@@ -1,4 +1,4 @@
-//! Why there is no io_uring: the kernel only says an error number, and the mend differs.
+//! Why io_uring is unavailable. The kernel returns only an error number, and the remedy differs.
 //!
 //! ```text
 //!   EPERM    sysctl kernel.io_uring_disabled is 1 or 2 (Linux 6.6 `io_uring_allowed`), or else a seccomp filter, or else
@@ -16,53 +16,53 @@ use std::fmt;
 use std::fs;
 use std::io;
 
-/// The first Linux with all that is used of io_uring (`IORING_SETUP_COOP_TASKRUN`).
+/// The first Linux version with all io_uring features used here (`IORING_SETUP_COOP_TASKRUN`).
 const LINUX_LEAST: (u32, u32) = (5, 19);
-/// Of capabilities.
+/// The number of the capability.
 const CAP_IPC_LOCK: u32 = 14;
 
 /// Why io_uring can't be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RingRefusal {
-    /// The administrator has switched it off.
+    /// The administrator has disabled it.
     Switch {
-        /// sysctl `kernel.io_uring_disabled`: 1 (for all but a group) or 2 (for all).
+        /// The sysctl `kernel.io_uring_disabled`: 1 (for all but a group) or 2 (for all).
         disabled: u64,
-        /// sysctl `kernel.io_uring_group`, if one is set.
+        /// The sysctl `kernel.io_uring_group`, if one is set.
         group: Option<u64>,
     },
-    /// A seccomp filter of this process answers in the kernel's place, most often a container's.
+    /// A seccomp filter of this process, usually a container's, rejects the call.
     Filter {
-        /// The call that it refuses.
+        /// The rejected call.
         call: &'static str,
-        /// What it answers.
+        /// The error it returns.
         errno: i32,
     },
-    /// Something else, such as a security module, does not permit it.
+    /// Something else, such as a security module, denies it.
     NotPermitted,
     /// The kernel was built without it.
     NotBuilt,
-    /// The kernel's io_uring lacks what is used here.
+    /// The kernel's io_uring lacks a feature used here.
     TooOld {
-        /// Major and minor number of the kernel, if it says.
+        /// The kernel's major and minor version, if known.
         linux: Option<(u32, u32)>,
     },
     /// No memory for the ring.
     Memory {
-        /// Bytes that the process may lock (`ulimit -l`), if there is a limit for it.
+        /// The number of bytes that the process may lock (`ulimit -l`), if limited.
         locked_max: Option<u64>,
     },
-    /// Any other answer.
+    /// Any other error.
     Other {
         /// The call.
         call: &'static str,
-        /// What it answered.
+        /// The error it returned.
         errno: i32,
     },
 }
 
-/// What the answer of the kernel is to be seen with.
+/// The context for interpreting the kernel's error.
 struct Circumstances {
     disabled: Option<u64>,
     group: Option<u64>,
@@ -98,7 +98,7 @@ impl Circumstances {
 }
 
 impl RingRefusal {
-    /// What `error` of `call` means on this host. `Unsupported` says that the ring lacks something.
+    /// Interprets `error` of `call` on this host. `Unsupported` means that the ring lacks a feature.
     pub(crate) fn of(call: &'static str, error: &io::Error) -> RingRefusal {
         RingRefusal::under(&Circumstances::now(), call, error)
     }
@@ -128,7 +128,7 @@ impl RingRefusal {
         }
     }
 
-    /// What would allow it.
+    /// Returns the remedy.
     pub fn mend(&self) -> String {
         match self {
             RingRefusal::Switch { disabled: 1, .. } => {

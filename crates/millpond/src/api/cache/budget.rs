@@ -1,4 +1,4 @@
-//! The budget: what it holds, what there is.
+//! The memory budget: conversions, reservations, and the value in force.
 
 use super::PageCache;
 use crate::control::budget::OneRule;
@@ -8,7 +8,8 @@ use crate::error::Result;
 use millpond_core::units::{Bytes, PageCount, PageSize};
 
 impl PageCache {
-    /// How many pages a cache with a budget of `memory` holds, if it has neither regions nor files that need copies.
+    /// Returns the number of pages that fit into a budget of `memory`, for a cache with neither regions nor files that
+    /// need copies.
     ///
     /// # Errors
     /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall).
@@ -16,14 +17,15 @@ impl PageCache {
         frames(memory, page_size, Reserved::default())
     }
 
-    /// The budget of a cache that holds `pages` pages: the reverse of [`PageCache::pages_in`].
+    /// Returns the budget that `pages` pages need: the reverse of [`PageCache::pages_in`].
     pub fn memory_for(pages: PageCount, page_size: PageSize) -> Bytes {
         let frame = page_size.bytes() + FRAME_METADATA_BYTES;
         Bytes(pages.0.saturating_mul(frame).saturating_add(IO_BYTES.0))
     }
 }
 
-/// Memory of the program's that counts in a cache's budget until this is dropped. Keeps the cache.
+/// A part of the cache's budget that is reserved for the program's own memory until this is dropped. Keeps the cache
+/// alive.
 #[derive(Debug)]
 pub struct SetAside {
     cache: PageCache,
@@ -37,7 +39,7 @@ enum What {
 }
 
 impl SetAside {
-    /// How much, in the budget in force.
+    /// Returns the number of bytes reserved from the budget in force.
     pub fn bytes(&self) -> u64 {
         match &self.what {
             What::Bytes(bytes) => *bytes,
@@ -60,11 +62,12 @@ impl Drop for SetAside {
 }
 
 impl PageCache {
-    /// Takes `bytes` of the budget for memory that the program has besides the cache's, such as buffers of what is below it:
-    /// the cache has so much less for pages, at once in number, and in memory as pages leave.
+    /// Reserves `bytes` of the budget for memory that the program uses besides the cache, such as I/O buffers of a
+    /// layer below. The number of pages that the cache may hold shrinks at once; the memory becomes free as pages are
+    /// evicted.
     ///
     /// # Errors
-    /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall) if too few pages would be left; then nothing changes.
+    /// [`Error::BudgetTooSmall`](crate::Error::BudgetTooSmall) if too few pages would remain; nothing changes then.
     pub fn set_aside(&self, bytes: u64) -> Result<SetAside> {
         self.handle.engine.call_flags.check()?;
         self.handle
@@ -75,11 +78,12 @@ impl PageCache {
         })
     }
 
-    /// Takes of the budget what `rule` says, a number of bytes beside a budget of so many bytes: now, and whenever the
-    /// budget changes. So buffers that can be fewer in a smaller budget are no obstacle to one.
+    /// Reserves the part of the budget that `rule` computes: it maps the budget in bytes to the bytes to reserve. The
+    /// rule is applied at once and whenever the budget changes, so buffers that can shrink with the budget do not
+    /// prevent a smaller one.
     ///
-    /// `rule` must be quick, always give the same answer, and not use the cache. It is asked for budgets that do not come to be,
-    /// too.
+    /// `rule` must be fast, deterministic, and must not use the cache. It may also be called for budgets that are then
+    /// not adopted.
     ///
     /// # Errors
     /// As [`set_aside`](Self::set_aside).
@@ -92,8 +96,9 @@ impl PageCache {
         })
     }
 
-    /// The budget in force, and why it is that if the host decides ([`Builder::memory_auto`](crate::Builder::memory_auto),
-    /// `set("memory", "auto:256M..4G")`). Takes two locks for a moment; allocates.
+    /// Returns the budget in force, and the reason for it if the host decides
+    /// ([`Builder::memory_auto`](crate::Builder::memory_auto), `set("memory", "auto:256M..4G")`). Takes two locks
+    /// briefly, and allocates.
     pub fn memory(&self) -> MemoryInForce {
         self.handle.memory_in_force()
     }

@@ -1,12 +1,12 @@
-//! The limits of a cache, and why they are what they are.
+//! The limits of a cache, and how they were derived.
 
 use super::PageCache;
 use crate::settings::Limit;
 use millpond_core::manager::GoalInForce;
 
 impl PageCache {
-    /// Every limit that is derived from options and memory, in the order in which one follows from another. They depend on
-    /// the last settings and on memory now, and on nothing else. Takes the core's lock for a moment; allocates.
+    /// Returns every limit that the cache derives from options and memory, each after those it depends on. The limits
+    /// depend only on the current settings and the current memory. Takes the core's lock briefly, and allocates.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,8 +21,8 @@ impl PageCache {
         self.handle.inspect_limits()
     }
 
-    /// The goal for read latency that is aimed at now, and why, if the form of admission has one: what was set, or more if
-    /// the device needs that by itself.
+    /// Returns the read latency goal in force and its origin, if the form of admission has one: the configured goal, or
+    /// a higher one if the device needs that even without load.
     pub fn inspect_goal(&self) -> Option<GoalInForce> {
         self.handle.inspect_goal()
     }

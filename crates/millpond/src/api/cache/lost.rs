@@ -1,4 +1,4 @@
-//! What could not be written, and is kept no more.
+//! Data that could not be written and is no longer in memory.
 
 use super::PageCache;
 use crate::api::handle::Handle;
@@ -8,16 +8,17 @@ use crate::observe::events;
 use std::io;
 
 impl PageCache {
-    /// What could not be written when the last handle of its file was dropped, since this was asked last, and what
-    /// [`File::write_promised`](crate::File::write_promised) could not keep: of each file one range, from the first to the
-    /// last byte that is lost. Two of a file that was dropped if its log refused and its device as well.
+    /// Returns the data lost since the last call, and clears the list. It contains the errors of writes that failed
+    /// when the last handle of a file was dropped: two for a file if both its log and its device failed. It also
+    /// contains what [`File::write_promised`](crate::File::write_promised) could not keep, as one [`Error::Lost`] per
+    /// file whose range extends from the first to the last lost byte.
     pub fn take_lost(&self) -> Vec<Error> {
         std::mem::take(&mut self.handle.files.lock().lost)
     }
 }
 
 impl Handle {
-    /// Notes that these bytes of the file are lost, and says so. The error that names them.
+    /// Records and reports that these bytes of the file are lost. Returns the error that names them.
     pub(crate) fn lost(&self, file: &FileInner, (from, to): (u64, u64), errno: i32) -> Error {
         let lost = |start, end| Error::Lost {
             path: file.path.clone(),

@@ -1,4 +1,4 @@
-//! Files that are opened: found among those that are open already, or taken in.
+//! Opening files: joins a file that is already open, or admits a new one.
 //!
 //! ```text
 //!   path ──► which file is it? (no descriptor) ── it is open here ──────────────────────────► a handle
@@ -26,15 +26,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl PageCache {
-    /// Opens a file or block device. A file that is open already, by whatever name, is the same file: its handles
-    /// see one another's writes at once. In another cache of the process it may be open for reading; for writing only if
-    /// one of the two asks for no more, or says [`OpenOptions::beside_other_caches`].
+    /// Opens a file or block device. Paths that lead to the same file share it: all its handles see one another's
+    /// writes at once. Another cache of the process may also open the file. At most one cache may open it for writing,
+    /// unless [`OpenOptions::beside_other_caches`] is set.
     ///
     /// # Errors
-    /// [`Error::Open`], which says why: it does not exist, may not be read or written, is a directory, has no length (such
-    /// as what is in `/proc`), is longer than 2^52 bytes, is open already with another log or check, is written by another
-    /// cache of the process or is swap of one. With [`OpenOptions::truncate`] also as [`File::set_len`].
-    /// [`Error::BudgetTooSmall`] if there is no room for the copies that the first
+    /// [`Error::Open`], with the reason: the file does not exist, may not be read or written, is a directory, has no
+    /// length (such as files in `/proc`), is longer than 2^52 bytes, is already open with another log or check, is
+    /// written by another cache of the process, or is the swap file of one. With [`OpenOptions::truncate`], also the
+    /// errors of [`File::set_len`]. [`Error::BudgetTooSmall`] if the budget has no room for the copies that the first
     /// file with stable pages needs.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File> {
         let path = path.as_ref();
@@ -63,14 +63,14 @@ impl PageCache {
         )
     }
 
-    /// Takes a file that is open already, for instance one that has no name any more, or that only its maker
-    /// may write. For writing with [`OpenOptions::write`], for which it must be open for both reading and
-    /// writing, and not for appending; [`OpenOptions::create`] and [`OpenOptions::create_new`] ask for
-    /// nothing else here. Its cursor is neither used nor moved. It is opened once more for direct I/O,
-    /// through `/proc/self/fd`, and if that is refused its transfers go through the kernel's page cache.
+    /// Adopts a file that is already open, for instance one that has no name or that only its creator may write. To
+    /// write, use [`OpenOptions::write`]; the file must then be open for both reading and writing, and not for
+    /// appending. [`OpenOptions::create`] and [`OpenOptions::create_new`] mean the same as `write` here. The cache
+    /// neither uses nor moves the file position. It opens the file again for direct I/O through `/proc/self/fd`. If
+    /// that is refused, transfers go through the kernel's page cache.
     ///
     /// # Errors
-    /// As [`PageCache::open`]; [`Error::Open`] also if it is to be written and is not open for that.
+    /// As [`PageCache::open`]; also [`Error::Open`] if write access is requested and the file is not open for it.
     pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
         self.handle.engine.call_flags.check()?;
         let here = Path::new("a file that is open");
@@ -96,14 +96,14 @@ impl PageCache {
         )
     }
 
-    /// As a device sees the file, if it is open.
+    /// Returns the device's view of the file, if the file is open.
     fn device_of(&self, identity: FileIdentity) -> Option<Arc<DeviceFile>> {
         let files = self.handle.files.lock();
         files.open.get(&identity).map(|(inner, _)| inner.device())
     }
 
-    /// One more handle of a file that is open and not being closed; `None` if it is not, or if it has to be written, was
-    /// opened for reading and is not open as `device` here.
+    /// Returns another handle of a file that is open and not being closed. Returns `None` if there is none, or if write
+    /// access is requested, the file is open read-only, and no `device` is given.
     ///
     /// # Errors
     /// [`Error::Open`].
@@ -138,16 +138,17 @@ impl PageCache {
         Ok(Some(File::new(inner.clone(), self.handle.clone(), writable)))
     }
 
-    /// Says that this cache writes the file.
+    /// Registers this cache as a writer of the file.
     ///
     /// # Errors
-    /// If another one does.
+    /// If another cache is registered.
     fn writes(&self, identity: FileIdentity, options: &OpenOptions) -> io::Result<Writes> {
         let cache = Arc::as_ptr(&self.handle.engine).addr();
         Writes::by(identity, cache, options.is_beside_others())
     }
 
-    /// Warns if another cache has opened it for writing, too. Not under a lock: a hook may open files.
+    /// Issues a notice if another cache also has the file open for writing. Must not run under a lock, because a hook
+    /// may open files.
     fn tell_writers(&self, file: File) -> File {
         let is_shared = |writes: &Option<Writes>| writes.as_ref().is_some_and(|w| w.is_shared);
         if file.writable && is_shared(&file.inner.writes.lock()) {
@@ -160,7 +161,7 @@ impl PageCache {
         file
     }
 
-    /// A handle of the file that is open as `device`.
+    /// Returns a handle of the file that is open as `device`.
     fn admit(
         &self,
         device: Arc<DeviceFile>,
@@ -249,7 +250,7 @@ impl PageCache {
     }
 }
 
-/// The file as `options` want it. A file is not cut before it is this cache's and no other's.
+/// Truncates the file if `options` ask for it, which must wait until the file belongs to this cache alone.
 fn cut(file: File, options: &OpenOptions) -> Result<File> {
     if options.truncates() && !file.is_empty() {
         file.set_len(0)?;
@@ -264,7 +265,7 @@ fn open_failed(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// Why a file can't be opened any more: what is in memory of it could be written over what comes later.
+/// Returns the error for a file that can't be opened again, because its pages in memory could overwrite later changes.
 fn stuck(page: u64) -> io::Error {
     let said = format!(
         "its last handle was dropped while a guard of page {page} had been forgotten (mem::forget), whose change can be \

@@ -1,4 +1,4 @@
-//! Regions of a cache: made within its swap file, and forgotten.
+//! Creating and removing the regions of a cache within its swap space.
 
 use super::PageCache;
 use crate::api::handle::{Files, Handle};
@@ -9,19 +9,20 @@ use millpond_core::event::Event;
 use millpond_core::units::{FileId, PageCount};
 
 impl PageCache {
-    /// Anonymous memory of `len` bytes, zeros at first, whose pages share the cache's budget with those of files.
+    /// Creates anonymous memory of `len` bytes, initially zero. Its pages share the cache's budget with those of files.
     ///
-    /// What is known of its pages takes 16 bytes for each at once, 0.4 % of `len`, out of the budget.
+    /// Its page metadata takes 16 bytes per page from the budget at once, 0.4 % of `len`.
     ///
     /// # Errors
-    /// [`Error::NoSwap`] if the cache was made without [`Builder::swap`](crate::Builder::swap), [`Error::SwapTooSmall`] if
-    /// not all regions would fit into it, [`Error::BudgetTooSmall`] if what is known of its pages does not fit into the
-    /// budget, [`Error::Setup`] if the process may not have so many addresses.
+    /// [`Error::NoSwap`] if the cache was built without [`Builder::swap`](crate::Builder::swap);
+    /// [`Error::SwapTooSmall`] if `len` is 0 or not all regions would fit into the swap space;
+    /// [`Error::BudgetTooSmall`] if the page metadata does not fit into the budget; [`Error::Setup`] if the process may
+    /// not reserve that many addresses.
     pub fn region(&self, len: usize) -> Result<Region> {
         self.region_with(len, &RegionOptions::new())
     }
 
-    /// The same, with options.
+    /// As [`PageCache::region`], with options.
     ///
     /// # Errors
     /// As [`PageCache::region`].
@@ -73,7 +74,7 @@ impl Files {
 }
 
 impl Handle {
-    /// A region without pages in memory is no more.
+    /// Removes a region that has no pages in memory.
     pub(crate) fn region_dropped(&self, id: FileId, pages: u64) {
         self.engine.tell(Event::Closed { file: id });
         // More frames than before: that can fail only for want of memory, and then the pool stays as it is.

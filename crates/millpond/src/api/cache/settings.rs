@@ -6,12 +6,12 @@ use crate::observe::history::{By, Change, History};
 use crate::settings::{self, Setting};
 
 impl PageCache {
-    /// Sets some settings by name, as `millpond set` does: `[("dirty.background", "64M"), ("memory", "1G")]`. They are taken
-    /// from left to right, all at once or none. Says what has changed, and what the limits became.
+    /// Changes settings by name, as `millpond set` does: `[("dirty.background", "64M"), ("memory", "1G")]`. They apply
+    /// from left to right, all at once or none. Returns what has changed, and the resulting limits.
     ///
     /// # Errors
-    /// [`Error::Setting`](crate::Error::Setting) for a name or value that can't be, with what can; and as of [`PageCache::set_options`] and
-    /// [`PageCache::set_memory`]. Then nothing changes.
+    /// [`Error::Setting`](crate::Error::Setting) for an invalid name or value, with what is allowed; and those of
+    /// [`PageCache::set_options`] and [`PageCache::set_memory`]. Nothing changes then.
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
@@ -26,17 +26,18 @@ impl PageCache {
         self.handle.set(By::Program, settings)
     }
 
-    /// Every [`Setting`] with what it is, as it can be typed; `None` for those of forms that are not chosen. What is listed,
-    /// set again in this order, brings back exactly what is there.
+    /// Returns every [`Setting`] with its value as it can be typed, or `None` for settings of a form that is not
+    /// selected. Setting all listed values again in this order restores exactly this configuration.
     pub fn settings(&self) -> Vec<(&'static Setting, Option<String>)> {
         self.handle.settings_now()
     }
 
-    /// What the setting of this name is, as it can be typed; `None` for one of a form that is not chosen.
+    /// Returns the value of the named setting as it can be typed, or `None` for a setting of a form that is not
+    /// selected.
     ///
     /// # Errors
     ///
-    /// [`SettingError::Unknown`](settings::SettingError::Unknown), with the nearest name if one is near.
+    /// [`SettingError::Unknown`](settings::SettingError::Unknown), with the closest name if there is a close one.
     pub fn setting(&self, name: &str) -> Result<Option<String>> {
         let sought = settings::find(name)?;
         let mut all = self.settings().into_iter();
@@ -45,8 +46,8 @@ impl PageCache {
             .and_then(|(_, value)| value))
     }
 
-    /// The last changes of settings, whatever made them: [`CHANGES_MAX`](crate::history::CHANGES_MAX)
-    /// are kept.
+    /// Returns the most recent changes of settings, from any source, up to
+    /// [`CHANGES_MAX`](crate::history::CHANGES_MAX).
     pub fn history(&self) -> History {
         self.handle.history()
     }

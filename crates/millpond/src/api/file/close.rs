@@ -1,4 +1,4 @@
-//! Closing with an answer, and the file's descriptor.
+//! Closing with a result, and the file's descriptor.
 
 use super::File;
 use crate::error::Error;
@@ -6,13 +6,13 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl File {
-    /// Writes what is dirty, makes it durable and drops this handle, saying whether that went well; dropping it alone
-    /// can't say. A handle for reading only is dropped and nothing else: what others wrote is theirs to sync. Other handles of the file, clones of this one and its owned guards stay as they are: what they change
-    /// later is theirs to sync.
+    /// Writes dirty pages, makes them durable and drops this handle, reporting errors, which a plain drop cannot. A
+    /// read-only handle is just dropped, without a sync. Other handles of the file, clones of this one and its owned
+    /// guards are unaffected; whoever changes the file through them later must sync it.
     ///
     /// # Errors
-    /// As [`File::sync_data`], with the handle: what could not be written is still there, and can be synced again once the
-    /// cause is gone, or given up by dropping the handle.
+    /// As [`File::sync_data`], together with the handle. Unwritten changes are still in memory. Sync again once the
+    /// cause is fixed, or drop the handle to give them up.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -34,7 +34,7 @@ impl File {
         synced.map_err(|error| CloseError { error, file: self })
     }
 
-    /// From now on tasks have it.
+    /// Marks the file as used by async tasks.
     #[cfg(feature = "tokio")]
     pub(crate) fn in_tasks(&self) {
         self.opened
@@ -43,15 +43,15 @@ impl File {
     }
 }
 
-/// The descriptor of the file below, as the cache itself has it: to ask for attributes, to pass to `ioctl`, to lock by
-/// `flock`. It is open for all that any handle of the file was opened for, so that of a handle for reading may write. It is
-/// the file's as long as this handle or a clone of it lives. Don't change its flags (`O_APPEND`, `O_DIRECT`): the cache's own
-/// transfers would go elsewhere, or fail.
+/// Returns the descriptor that the cache itself uses for the file, for querying attributes, `ioctl` or `flock`. It has
+/// all the access that any handle of the file was opened for, so the descriptor of a read-only handle may be writable.
+/// It stays valid as long as this handle or a clone of it lives. Don't change its flags (`O_APPEND`, `O_DIRECT`): the
+/// cache's own transfers would go to the wrong place or fail.
 ///
-/// What goes through it goes past the cache. What is read by it is what has reached the device; what is written, cut or
-/// punched by it is not seen here before [`File::invalidate`], and a page that is changed here is written over it. Its cursor
-/// is not used. And closing any descriptor of the file, a duplicate of this one too, gives up all locks by
-/// `fcntl` that the process has on it, as the system has it.
+/// I/O through the descriptor bypasses the cache. Reads see only what has reached the device. The cache does not see
+/// writes, truncations or holes before [`File::invalidate`], and its dirty pages overwrite them. The cache does not use
+/// the file position. Closing any descriptor of the file, including a duplicate of this one, releases all of the
+/// process's `fcntl` locks on the file, as POSIX specifies.
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {
         let lent = self.opened.lent.get_or_init(|| self.inner.device());
@@ -59,14 +59,14 @@ impl AsFd for File {
     }
 }
 
-/// A handle that could not be closed, because what was written through it is not all durable.
+/// A handle that could not be closed because not all of its changes are durable.
 ///
-/// As an [`Error`], or an [`io::Error`](std::io::Error), which `?` makes of it, it has dropped the handle.
+/// Converting it into an [`Error`] or an [`io::Error`](std::io::Error), as `?` does, drops the handle.
 #[derive(Debug)]
 pub struct CloseError {
-    /// Why.
+    /// The error.
     pub error: Error,
-    /// The handle.
+    /// The handle, still open.
     pub file: File,
 }
 

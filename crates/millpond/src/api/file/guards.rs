@@ -1,4 +1,4 @@
-//! Pages lent to users: pinned for reading, locked for changing.
+//! Page guards: pinned for reading, locked for writing.
 
 use super::File;
 use crate::api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
@@ -13,11 +13,11 @@ use crate::sys::arena::Arena;
 use millpond_core::units::{PageIndex, PageKey};
 
 impl File {
-    /// Pins page number `page` for reading. It is read from the device if it is not in memory.
+    /// Pins page number `page` for reading. Reads it from the device if it is not in memory.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] behind the end of the file; [`Error::OwnGuard`] if the calling thread has the page for changing;
-    /// otherwise as [`File::read_at`].
+    /// [`Error::OutOfRange`] past the end of the file; [`Error::OwnGuard`] if the calling thread holds a [`PageMut`] of
+    /// the page; otherwise as [`File::read_at`].
     #[inline]
     pub fn page(&self, page: u64) -> Result<PageRef<'_>> {
         match self.page_hit(page)? {
@@ -26,7 +26,7 @@ impl File {
         }
     }
 
-    /// The page, if it can be had without more than that. Comes to no place where a thread could be cancelled, for C.
+    /// Returns the page if a lookup alone finds it. Contains no thread cancellation point, for C.
     #[doc(hidden)]
     #[inline]
     pub fn page_hit(&self, page: u64) -> Result<Option<PageRef<'_>>> {
@@ -43,9 +43,9 @@ impl File {
         Ok(None)
     }
 
-    /// As [`File::page`], with a guard that borrows nothing and keeps the file open. While it lives, a call that wants to
-    /// change the page waits: a write, an append if it is the last page. A call of the same thread waits two seconds, as the
-    /// guard may be elsewhere by then, and is [`Error::OwnGuard`].
+    /// As [`File::page`], but the guard borrows nothing and keeps the file open. While it lives, calls that want to
+    /// change the page wait: a write, or an append if it is the last page. A call of the same thread waits two seconds,
+    /// because another thread may have taken the guard by then, and then fails with [`Error::OwnGuard`].
     ///
     /// # Errors
     /// As [`File::page`].
@@ -57,14 +57,15 @@ impl File {
         Ok(self.page_slowly(page, len)?.into_owned(&self.opened))
     }
 
-    /// Pins page number `page` for reading if it is in memory and free to be read at this moment. `None` if it is not
-    /// there or is being read from the device, or if a thread, the calling one too, has it for changing or waits to.
+    /// Pins page number `page` for reading if this is possible without waiting. Returns `None` if the page is not in
+    /// memory, is being read from the device, or if a thread, including the calling one, has locked it for writing or
+    /// waits to.
     ///
-    /// It waits for no device and no guard. Where the page is the one at which read-ahead goes on, that is started, under the
-    /// core's lock. `None` starts nothing: [`File::prefetch`] has the page read.
+    /// The call waits for no device and no guard. If the page triggers more read-ahead, the call starts that under the
+    /// core's lock. A call that returns `None` starts nothing; use [`File::prefetch`] to have the page read.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] behind the end of the file; [`Error::Poisoned`].
+    /// [`Error::OutOfRange`] past the end of the file; [`Error::Poisoned`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -83,7 +84,7 @@ impl File {
         Ok(hit.map(|pin| PageRef::new(pin, len, self.key(page))))
     }
 
-    /// As [`File::try_page`], with a guard that borrows nothing and keeps the file open.
+    /// As [`File::try_page`], but the guard borrows nothing and keeps the file open.
     ///
     /// # Errors
     /// As [`File::try_page`].
@@ -154,12 +155,13 @@ impl File {
         }
     }
 
-    /// Locks page number `page` for changing it, after waiting for other threads that read or change it. It is
-    /// read from the device if it is not in memory. Pauses first if too much is dirty.
+    /// Locks page number `page` for writing, after waiting for other threads that read or write it. Reads the page from
+    /// the device if it is not in memory. Pauses first if too much memory is dirty.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file ([`File::page_mut_or_grow`] extends it);
-    /// [`Error::OwnGuard`] if the calling thread has a guard of the page; otherwise as [`File::read_at`] and [`File::write_at`].
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] past the end of the file ([`File::page_mut_or_grow`] extends it);
+    /// [`Error::OwnGuard`] if the calling thread holds a guard of the page; otherwise as [`File::read_at`] and
+    /// [`File::write_at`].
     pub fn page_mut(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
@@ -184,7 +186,7 @@ impl File {
         Ok(PageMut::new(pin, len, &self.inner, page))
     }
 
-    /// As [`File::page_mut`], with a guard that borrows nothing and keeps the file open.
+    /// As [`File::page_mut`], but the guard borrows nothing and keeps the file open.
     ///
     /// # Errors
     /// As [`File::page_mut`].
@@ -192,15 +194,15 @@ impl File {
         Ok(self.page_mut(page)?.into_owned(&self.opened))
     }
 
-    /// Locks page number `page` for changing it if it is in memory and no thread, not even the calling one, uses it at
-    /// this moment. `None` if that is not so, if the page is being written and must stay as it is meanwhile, or if a
-    /// thread that makes pages dirty has to pause now.
+    /// Locks page number `page` for writing if this is possible without waiting. Returns `None` if the page is not in
+    /// memory, if any thread, including the calling one, uses it, if it is being written and must stay stable
+    /// meanwhile, or if threads that dirty pages must pause.
     ///
-    /// It waits for no device, no guard and no room; it takes the core's lock for a moment.
+    /// The call waits for no device, no guard and no free memory. It takes the core's lock briefly.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] behind the end of the file; [`Error::TooLong`]; [`Error::Write`] if more of
-    /// this file can't be written than the option `dirty.failed` allows; [`Error::Poisoned`].
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] past the end of the file; [`Error::TooLong`]; [`Error::Write`] if
+    /// more of this file is unwritable than the option `dirty.failed` allows; [`Error::Poisoned`].
     pub fn try_page_mut(&self, page: u64) -> Result<Option<PageMut<'_>>> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
@@ -229,7 +231,7 @@ impl File {
         Ok(Some(PageMut::new(pin, len, &self.inner, page)))
     }
 
-    /// As [`File::try_page_mut`], with a guard that borrows nothing and keeps the file open.
+    /// As [`File::try_page_mut`], but the guard borrows nothing and keeps the file open.
     ///
     /// # Errors
     /// As [`File::try_page_mut`].
@@ -238,12 +240,12 @@ impl File {
         Ok(locked.map(|guard| guard.into_owned(&self.opened)))
     }
 
-    /// As [`File::page_mut`], for the whole page: a file that ends before the end of page `page` grows up to there. What
-    /// is new reads as zeros. A file that is only made longer in this way consists of whole pages.
+    /// As [`File::page_mut`], for the whole page: if the file ends before the end of page `page`, it grows to that
+    /// point. The new bytes read as zeros. A file extended only in this way consists of whole pages.
     ///
     /// # Errors
-    /// As [`File::page_mut`], but [`Error::OutOfRange`] only beyond what a file can have; [`Error::TooLong`];
-    /// [`Error::FixedLength`] of a block device.
+    /// As [`File::page_mut`], but [`Error::OutOfRange`] only beyond the maximum length of a file; [`Error::TooLong`];
+    /// [`Error::FixedLength`] for a block device.
     pub fn page_mut_or_grow(&self, page: u64) -> Result<PageMut<'_>> {
         self.check_writable()?;
         let size = self.engine().page_size.bytes();
@@ -272,7 +274,8 @@ impl File {
         }
     }
 
-    /// Makes the file end with the whole of page `page`, and locks it. `None`: look again at how long it is.
+    /// Extends the file to the end of page `page`, and locks that page. Returns `None` if the caller must check the
+    /// length again.
     fn grow_by_page(&self, page: u64) -> Result<Option<PageMut<'_>>> {
         let size = self.engine().page_size.bytes();
         let end = (page + 1) * size;
@@ -307,8 +310,7 @@ impl File {
         Ok(Some(PageMut::new(pin, size as usize, &self.inner, page)))
     }
 
-    /// Locks a page that ends behind the end of the file. The caller keeps others from changing the length. `Absent`:
-    /// try again.
+    /// Locks a page that ends past the end of the file. The caller holds the length lock. `Absent` means try again.
     fn lock_behind(&self, page: u64) -> Result<Lookup<ExclusivePin<&Table<Arena>>>> {
         let (key, start) = (self.key(page), page << self.engine().page_size.shift());
         match self.try_lock(key) {
@@ -333,10 +335,10 @@ impl File {
         }
     }
 
-    /// Locks a page, reading it if it is missing.
+    /// Locks a page for writing, reading it if it is missing.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] if it is missing and the file ends before it by now; those of reading.
+    /// [`Error::OutOfRange`] if the page is missing and the file now ends before it; otherwise as a read.
     pub(super) fn lock_page(&self, page: u64) -> Result<ExclusivePin<&Table<Arena>>> {
         let key = self.key(page);
         let call = Call::Write(self.engine().page_size.bytes() as usize);
@@ -368,7 +370,7 @@ impl File {
         }
     }
 
-    /// The length of page `page` up to the end of the file.
+    /// Returns the number of bytes of page `page` up to the end of the file.
     #[inline]
     fn page_len(&self, page: u64) -> Result<usize> {
         let size = self.engine().page_size;

@@ -1,4 +1,4 @@
-//! Files that others change behind the cache's back: what is in memory is forgotten, and the length is asked for again.
+//! Files that other programs change: drops cached pages and reads the length again.
 //!
 //! ```text
 //!   the device says it is   longer ──► so it is                         ┐
@@ -6,8 +6,8 @@
 //!                                      that end waits to be written     ┘
 //! ```
 //!
-//! What this cache has changed and not written yet wins: it stays, and is written over what others have put there. A
-//! length that is shorter on the device is most often ours, of appended pages that are still to be written.
+//! This cache's own unwritten changes win: they stay, and overwrite what others have written. A shorter length on the
+//! device is usually our own doing, because appended pages are not written yet.
 
 use super::File;
 use crate::error::{Error, Result};
@@ -19,20 +19,21 @@ use std::ops::{Bound, Range, RangeBounds};
 use std::sync::atomic::Ordering;
 
 impl File {
-    /// Forgets the pages that hold the bytes `range`, so that the next read of them asks the device; `..` means the
-    /// whole file. Takes the length that the file has on the device, too. For files that others have changed: another
-    /// program, another cache, the kernel.
+    /// Drops the pages that hold the bytes `range` from memory, so that the next read asks the device; `..` means the
+    /// whole file. Also adopts the length that the file has on the device. Use it for files that another program,
+    /// another cache or the kernel has changed.
     ///
-    /// Returns how many pages of the range stay in memory because they are changed and not written yet: 0 after a
-    /// [`File::sync_data`], if no caller has changed the file since. Such pages are written over what others have put
-    /// there, and a file that others have cut stays as long as such a page needs it.
+    /// Returns the number of pages in the range that stay in memory because they are dirty. It is 0 after a
+    /// [`File::sync_data`], unless the file has been changed since. Dirty pages overwrite what others have written, and
+    /// a file that others have truncated keeps its length as long as such a page needs it.
     ///
-    /// Waits for [`PageRef`](crate::PageRef) guards and for transfers of the pages that go; not for
+    /// Waits for [`PageRef`](crate::PageRef) guards and transfers of the pages that go, but not for
     /// [`PageMut`](crate::PageMut) guards, whose pages stay.
     ///
     /// # Errors
-    /// [`Error::Read`] if the device does not say how long the file is, or it is longer than a cache can have; nothing is
-    /// forgotten then. [`Error::Poisoned`].
+    /// [`Error::Read`] if the device does not report the length, or the file is longer than a cache allows; no page is
+    /// dropped then. [`Error::OwnGuard`](crate::Error::OwnGuard) if the calling thread holds a guard of a page that
+    /// must go. [`Error::Poisoned`].
     ///
     /// [`Error::Read`]: crate::Error::Read
     /// [`Error::Poisoned`]: crate::Error::Poisoned
@@ -58,7 +59,7 @@ impl File {
         self.engine().drop_clean(&self.inner, pages)
     }
 
-    /// Before bytes are read: whether they are the file's, where a page was read of which others have cut off the rest.
+    /// Before a read: checks that the bytes belong to the file, if others have truncated it inside a cached page.
     ///
     /// # Errors
     /// [`Error::Read`].
@@ -93,7 +94,7 @@ impl File {
         }
     }
 
-    /// How long the file is on the device.
+    /// Returns the length of the file on the device.
     fn len_on_device(&self) -> Result<u64> {
         let mut room = self.inner.room.lock();
         let asked = self.inner.device().len().and_then(check_len);
@@ -105,7 +106,7 @@ impl File {
         Ok(*room)
     }
 
-    /// Takes the length of the file on the device, if others have changed it.
+    /// Adopts the length of the file on the device if others have changed it.
     fn take_len(&self) -> Result<()> {
         let size = self.engine().page_size.bytes();
         let _resize = self.inner.resize.lock();

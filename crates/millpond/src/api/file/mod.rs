@@ -1,18 +1,18 @@
-//! Files: what users read, write and sync.
+//! Files: reading, writing and syncing.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `mod` | a handle, and what is not about bytes |
-//! | `options` | how a file is opened and used |
-//! | `close` | closing with an answer |
+//! | `mod` | the handle, and calls that move no bytes |
+//! | `options` | open options and advice |
+//! | `close` | closing with a result |
 //! | `read` `guards` `write` | the bytes: copied out, lent, copied in |
 //! | `write_part` | the pages that a write locks at a time |
-//! | `pieces` | buffers in several pieces |
-//! | `whole` | the calls of `std::os::unix::fs::FileExt` that are made of those |
-//! | `resize` | the length as users see it |
-//! | `punch` | ranges that are given back to the file system |
-//! | `unwritten` | what the device has not got yet: written out, asked for |
-//! | `invalidate` | files that others have changed |
+//! | `pieces` | vectored buffers |
+//! | `whole` | the calls of `std::os::unix::fs::FileExt` |
+//! | `resize` | the file length |
+//! | `punch` | hole punching |
+//! | `unwritten` | dirty data: write it out, query it |
+//! | `invalidate` | files that other programs have changed |
 
 mod close;
 mod guards;
@@ -51,16 +51,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The largest record that a file can be said to be read in.
+/// The largest record size of [`Advice::Records`].
 const RECORD_BYTES_MAX: u64 = 4 << 20;
 
-/// A file in a cache: a handle, which any thread may use at any time. A clone is the same handle once more, for another
-/// thread or another owner; it costs three atomic additions.
+/// A handle of a file in a cache. Any thread may use it at any time. A clone is the same handle for another thread or
+/// owner; it costs three atomic additions.
 ///
-/// Dropping the last handle of a file, clones among them, writes what is dirty and forgets the file's pages, which waits for
-/// the device and can't say whether it went well; [`File::close`] can.
+/// Dropping the last handle of a file, including clones, writes its dirty pages and drops all its pages from memory.
+/// This waits for the device and cannot report errors; use [`File::close`] for that.
 ///
-/// What each call promises when it returns, fails, or the machine stops, is in `docs/SEMANTICS.md`.
+/// `docs/SEMANTICS.md` states what each call promises when it returns, when it fails, and when the machine stops.
 ///
 /// ```
 /// use millpond::{OpenOptions, PageCache};
@@ -88,7 +88,7 @@ pub struct File {
 }
 
 impl File {
-    /// A handle that the cache has counted.
+    /// Creates a handle that the cache has already counted.
     pub(crate) fn new(inner: Arc<FileInner>, cache: Arc<Handle>, writable: bool) -> File {
         let opened = Arc::new(Opened::new(inner.clone(), cache.clone()));
         File {
@@ -104,8 +104,8 @@ impl File {
         &self.cache.engine
     }
 
-    /// The begin of a call that reads or writes `len` bytes from `offset` on: what is to be kept until its end, if calls
-    /// are recorded. One load if they are not.
+    /// Begins a call that reads or writes `len` bytes at `offset`. If calls are recorded, the caller must keep the
+    /// returned note until the call ends. If not, this costs one load.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -121,13 +121,13 @@ impl File {
         Ok(self.note_bytes(offset, len, writes))
     }
 
-    /// A page that a call has asked for was in memory, or on its way there.
+    /// Counts a requested page that was in memory or being loaded.
     #[inline]
     fn found(&self) {
         self.inner.requests.found(&self.engine().requests);
     }
 
-    /// So many pages that a call has asked for were not.
+    /// Counts `pages` requested pages that were missing.
     #[cold]
     fn missed(&self, pages: u64) {
         self.inner.requests.add(pages, &self.engine().requests);
@@ -138,8 +138,8 @@ impl File {
         PageKey::new(self.inner.id, PageIndex(page))
     }
 
-    /// Waits for a page that is being loaded, in `call`. The core is told, as the page may have been read
-    /// ahead: now a thread waits for it.
+    /// Waits in `call` for a page that is being loaded. Tells the core that a thread waits, because the page may have
+    /// been read ahead.
     #[cold]
     fn wait_loading(&self, frame: FrameNo, key: PageKey, call: Call) {
         explain::waits_in(call);
@@ -150,7 +150,7 @@ impl File {
         explain::timed(Wait::Read, || self.engine().table.wait_loading(frame, key));
     }
 
-    /// Pins a page for reading in `call`. Never `Busy`.
+    /// Pins a page for reading in `call`. Never returns `Busy`.
     #[inline]
     fn pin(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
         match self.engine().table.hit(key) {
@@ -173,7 +173,7 @@ impl File {
         explain::timed(Wait::Busy, pin)
     }
 
-    /// Locks a page for changing it in `call`, as [`Table::lock`].
+    /// Locks a page for writing in `call`, as [`Table::lock`] does.
     fn lock(&self, key: PageKey, call: Call) -> Lookup<ExclusivePin<&Table<Arena>>> {
         match self.try_lock(key) {
             Lookup::Busy(_) => {
@@ -196,8 +196,8 @@ impl File {
         }
     }
 
-    /// Locks a page for changing it without waiting for other threads, as [`Table::try_lock`]. A mapping of the file gives
-    /// it back first.
+    /// Locks a page for writing without waiting for other threads, as [`Table::try_lock`] does. First takes the page
+    /// back from a mapping of the file.
     fn try_lock(&self, key: PageKey) -> Lookup<ExclusivePin<&Table<Arena>>> {
         let table = &self.engine().table;
         match table.try_lock(key) {
@@ -210,7 +210,7 @@ impl File {
         }
     }
 
-    /// Keeps others from changing the length, in `call`.
+    /// Locks the length against changes by other threads, in `call`.
     fn lock_length(&self, call: Call) -> MutexGuard<'_, ()> {
         if let Some(resize) = self.inner.resize.try_lock() {
             return resize;
@@ -219,28 +219,28 @@ impl File {
         explain::timed(Wait::Busy, || self.inner.resize.lock())
     }
 
-    /// The path it was opened by first, or what [`OpenOptions::shown_as`] says.
+    /// Returns the path by which the file was first opened, or the name that [`OpenOptions::shown_as`] gave it.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
-    /// The length in bytes, with all writes that have returned. No system call.
+    /// Returns the length in bytes, including all writes that have returned. Makes no system call.
     pub fn len(&self) -> u64 {
         self.inner.len()
     }
 
-    /// Whether the length is 0.
+    /// Returns whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many bytes a page has, of whichever file of the cache.
+    /// Returns the page size in bytes, which is the same for all files of the cache.
     pub fn page_size(&self) -> u64 {
         self.engine().page_size.bytes()
     }
 
-    /// Whether the whole page that holds byte `offset` is in memory at this moment. For measuring; by the time it
-    /// returns it may not be.
+    /// Returns whether the page that holds byte `offset` is in memory. For measurements only: the answer may be out of
+    /// date by the time it returns.
     pub fn is_resident(&self, offset: u64) -> bool {
         offset < LEN_MAX
             && self
@@ -249,10 +249,10 @@ impl File {
                 .holds(self.key(offset >> self.engine().page_size.shift()))
     }
 
-    /// Says how the file will be used from now on, by all handles.
+    /// Sets the expected access pattern of the file, for all its handles.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] of records of more than 4 MiB, [`Error::Poisoned`].
+    /// [`Error::OutOfRange`] if records are larger than 4 MiB; [`Error::Poisoned`].
     pub fn advise(&self, advice: Advice) -> Result<()> {
         self.engine().call_flags.check()?;
         let pattern = match advice {
@@ -281,14 +281,16 @@ impl File {
         Ok(())
     }
 
-    /// Makes everything durable that was written to the file before, by any handle: when this returns, it would
-    /// survive a loss of power. Waits for [`PageMut`](crate::PageMut) guards of the file to be dropped.
+    /// Makes all earlier writes to the file durable, by whichever handle they were made. After it returns they survive
+    /// a power loss. Waits until [`PageMut`](crate::PageMut) guards of the file are dropped.
     ///
     /// # Errors
-    /// [`Error::Write`] if a write fails; its pages stay in memory, dirty, and every sync says so until they are
-    /// written. [`Error::Sync`] if the device can't say that it has kept what it took: latched until the file is
-    /// opened anew, unless `is_kept`. [`Error::Log`] if the log of its pages can't be made durable: pages that don't wait
-    /// for it were written, if they can be. Without a callback to ask it waits until the log advances.
+    /// [`Error::Write`] if a write fails. The pages stay in memory, dirty, and every sync returns the error until they
+    /// are written. [`Error::Sync`] if the device can't confirm that it has made the writes durable. Unless `is_kept`
+    /// is set, this error is latched until the file is closed and opened again. [`Error::Log`] if the log of its pages
+    /// can't be made durable; pages that don't depend on the log are still written if possible. If the log has no
+    /// callback, the sync waits until the log advances. [`Error::OwnGuard`] if the calling thread holds a
+    /// [`PageMut`](crate::PageMut) of the file. [`Error::Poisoned`].
     pub fn sync_data(&self) -> Result<()> {
         self.engine().call_flags.check()?;
         let _noted = self.engine().note(self.inner.id, (0, 0), What::Sync);
@@ -300,7 +302,7 @@ impl File {
         synced.inspect_err(|error| events::sync_failed(&self.inner.path, error))
     }
 
-    /// As [`File::sync_data`]; the length and other metadata that reading the data needs are made durable by both.
+    /// Same as [`File::sync_data`]: both also make durable the length and other metadata needed to read the data.
     ///
     /// # Errors
     /// As [`File::sync_data`].
@@ -308,17 +310,17 @@ impl File {
         self.sync_data()
     }
 
-    /// Gives up what can't be written: the pages whose last write has failed are dropped, and with them the error that
-    /// every sync gives. They are read from the device again at their next use, and then hold what it has: the
-    /// content before the change, or any part of it, or zeros. All other pages stay as they are, dirty or not, and so
-    /// does the length. How many pages were dropped; 0 if none was known that can't be written.
+    /// Discards the pages whose last write failed, and clears the error that every sync returns for them. The next use
+    /// of such a page reads it from the device again. It then holds whatever the device has: the content before the
+    /// change, any part of the change, or zeros. All other pages, dirty or clean, and the length stay as they are.
+    /// Returns the number of pages discarded, which is 0 if no page had a failed write.
     ///
-    /// Waits for guards and transfers of these pages; what is written meanwhile is kept. An [`Error::Sync`] stays: it is
-    /// about what the device has taken.
+    /// Waits for guards and transfers of these pages; changes that are written meanwhile are kept. Does not clear an
+    /// [`Error::Sync`], which concerns data that the device has accepted.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::Write`] if the file on the device is shorter than this one and can't be made as
-    /// long; [`Error::Poisoned`].
+    /// [`Error::ReadOnly`]; [`Error::Write`] if the file is shorter on the device than here and can't be extended;
+    /// [`Error::OwnGuard`] if the calling thread holds a guard of one of these pages; [`Error::Poisoned`].
     pub fn discard_unwritten(&self) -> Result<u64> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
@@ -342,7 +344,7 @@ impl File {
         Ok(given_up)
     }
 
-    /// Before a sync: it waits for guards that change pages of the file.
+    /// Checks, before a sync waits for them, for guards that change pages of the file.
     ///
     /// # Errors
     /// [`Error::OwnGuard`] if the calling thread has one.
@@ -351,7 +353,7 @@ impl File {
             .check_guards(&self.inner, 0..u64::MAX, Waits::ForWriters)
     }
 
-    /// Before pages from `first` on leave memory, which waits for guards of them.
+    /// Checks, before pages from `first` on leave memory, for guards of them.
     ///
     /// # Errors
     /// [`Error::OwnGuard`] if the calling thread has one.

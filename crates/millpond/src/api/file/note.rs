@@ -1,4 +1,4 @@
-//! What a call about bytes leaves for a recording.
+//! Records calls that transfer bytes.
 
 use super::File;
 use crate::observe::trace::Note;
@@ -7,7 +7,7 @@ use crate::observe::trace::{PAGES_MAX, What};
 
 #[cfg(feature = "trace")]
 impl File {
-    /// Notes a call about bytes, when what this returns is dropped; none if that are no bytes.
+    /// Returns a note that records the call when it is dropped; `None` if the call transfers no bytes.
     #[cold]
     pub(super) fn note_bytes(&self, offset: u64, len: usize, writes: bool) -> Option<Note<'_>> {
         let engine = &self.cache.engine;

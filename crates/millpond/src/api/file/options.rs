@@ -1,4 +1,4 @@
-//! How a file is opened and used.
+//! Options for opening a file, and advice on its use.
 
 use crate::device::{Access, Making};
 use crate::files::check::PageCheck;
@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How a file is opened.
+/// Options for opening a file.
 ///
 /// ```
 /// use millpond::{OpenOptions, PageCache, StablePages};
@@ -48,7 +48,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// For reading a file that exists.
+    /// Opens an existing file for reading.
     pub fn new() -> OpenOptions {
         OpenOptions {
             write: false,
@@ -64,85 +64,88 @@ impl OpenOptions {
         }
     }
 
-    /// Also for writing.
+    /// Opens the file for reading and writing.
     pub fn write(mut self, write: bool) -> OpenOptions {
         self.write = write;
         self
     }
 
-    /// Also for writing, and a file that does not exist is made.
+    /// Opens the file for reading and writing, and creates it if it does not exist.
     pub fn create(mut self, create: bool) -> OpenOptions {
         self.create = create;
         self.write |= create;
         self
     }
 
-    /// Also for writing, and the file is made: one that exists already, a dangling link too, is an
-    /// [`Error::Open`](crate::Error::Open) of [`AlreadyExists`](std::io::ErrorKind::AlreadyExists). Of several attempts
-    /// at once, one succeeds.
+    /// Creates the file and opens it for reading and writing. If a file or a dangling link already exists, opening
+    /// fails with [`Error::Open`](crate::Error::Open) of kind [`AlreadyExists`](std::io::ErrorKind::AlreadyExists). Of
+    /// several concurrent attempts, exactly one succeeds.
     pub fn create_new(mut self, create_new: bool) -> OpenOptions {
         self.making.new = create_new;
         if create_new { self.create(true) } else { self }
     }
 
-    /// The permissions of a file that is made, less those that the process's umask takes away: `0o666` by default. A file
-    /// that exists keeps its own. Without read and write for the owner the file is reached through the kernel's cache
-    /// ([`Notice`](crate::Notice)), since the system does not let it be opened for direct transfers too.
+    /// Sets the permissions of a newly created file, before the process's umask applies. Default: `0o666`. An existing
+    /// file keeps its own. If the mode denies the owner reading or writing, transfers go through the kernel's page
+    /// cache ([`Notice`](crate::Notice)), because the system then refuses to open the file again for direct I/O.
     pub fn mode(mut self, mode: u32) -> OpenOptions {
         self.making.mode = mode;
         self
     }
 
-    /// A file that exists is cut to no bytes, once this cache has it for writing: as [`File::set_len`](crate::File::set_len),
-    /// for all its handles, and waiting for guards of its pages. For handles that write.
+    /// Truncates an existing file to length 0 once this cache has it open for writing, as
+    /// [`File::set_len`](crate::File::set_len) does: for all its handles, after waiting for guards of its pages.
+    /// Requires write access.
     pub fn truncate(mut self, truncate: bool) -> OpenOptions {
         self.truncate = truncate;
         self
     }
 
-    /// For this cache alone, as far as others ask: the file is locked until its last handle is dropped. Another
-    /// process, or another cache of this one, gets an error if it opens the file with this option, too. So does this
-    /// cache if the file is locked by `fcntl` already. For handles that write. The lock is one of the open file
-    /// (`F_OFD_SETLK`) on all of it. It keeps out no process that does not lock, and a forked child has no part in it.
+    /// Locks the file until its last handle is dropped. Another process, or another cache of this process, that opens
+    /// the file with this option gets an error. This cache gets one if the file is already locked with `fcntl`.
+    /// Requires write access. The lock is an open file description lock (`F_OFD_SETLK`) on the whole file. It does not
+    /// keep out processes that take no lock, and a forked child does not share it.
     pub fn exclusive(mut self, exclusive: bool) -> OpenOptions {
         self.exclusive = exclusive;
         self
     }
 
-    /// The file is opened for writing also if another cache of this process has it open for writing, with a
-    /// [`Notice::WrittenTwice`](crate::host::Notice::WrittenTwice). Each of the two has its own pages and overwrites what the
-    /// other has written to the same page. The caller makes sure that they write different pages, and that neither
+    /// Opens the file for writing even if another cache of this process has it open for writing, with a
+    /// [`Notice::WrittenTwice`](crate::host::Notice::WrittenTwice). Each cache has its own pages, and overwrites what
+    /// the other wrote to the same page. The caller must make sure that the two write different pages, and that neither
     /// reads what the other writes without [`File::invalidate`](crate::File::invalidate).
     pub fn beside_other_caches(mut self, beside: bool) -> OpenOptions {
         self.beside_others = beside;
         self
     }
 
-    /// What happens when a page is changed while it is being written: [`StablePages::Off`] by default, and
-    /// [`StablePages::Copy`] for files with a log or a check, which can't do with `Off`.
+    /// Sets what happens when a page is changed while it is being written. Default: [`StablePages::Off`], or
+    /// [`StablePages::Copy`] for files with a log or a check, which do not allow `Off`.
     ///
-    /// This, the log and the check are those of the file: its handles share what the first one was opened with. Another
-    /// handle need not name them; if it does, they must be the same.
+    /// This setting, the log and the check belong to the file: all its handles share what the first one was opened
+    /// with. Later handles need not name them; if they do, the values must be the same.
     pub fn stable_pages(mut self, stable: StablePages) -> OpenOptions {
         self.stable = Some(stable);
         self
     }
 
-    /// Pages depend on records of this log: those with an order ([`PageMut::set_order`](crate::PageMut::set_order)) are
-    /// not written to the file before the log is durable up to it.
+    /// Makes pages depend on records of this log. A page with an order
+    /// ([`PageMut::set_order`](crate::PageMut::set_order)) is not written to the file before the log is durable up to
+    /// that order.
     pub fn log(mut self, log: &LogOrder) -> OpenOptions {
         self.log = Some(log.clone());
         self
     }
 
-    /// Every page of the file passes this when it is written and when it is read.
+    /// Sets a check that processes every page of the file when it is written and when it is read.
     pub fn check(mut self, check: Arc<dyn PageCheck>) -> OpenOptions {
         self.check = Some(check);
         self
     }
 
-    /// What messages, figures and [`File::path`](crate::File::path) call a file that is given open
-    /// ([`PageCache::open_file`](crate::PageCache::open_file)), by its first handle. Without it they say what the system does.
+    /// Sets the name that messages, metrics and [`File::path`](crate::File::path) use for a file that is passed already
+    /// open ([`PageCache::open_file`](crate::PageCache::open_file)). The first handle's name counts. Without it, they
+    /// use the system's name for the file.
     pub fn shown_as(mut self, name: impl Into<PathBuf>) -> OpenOptions {
         self.shown = Some(name.into());
         self
@@ -160,10 +163,10 @@ impl OpenOptions {
         }
     }
 
-    /// What the file's pages are kept to.
+    /// Returns the writeback rules of the file's pages.
     ///
     /// # Errors
-    /// If the options exclude one another.
+    /// If the options contradict each other.
     pub(crate) fn writeback_rules(&self) -> io::Result<WritebackRules> {
         let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if self.is_exclusive() && !self.writes() {
@@ -197,10 +200,10 @@ impl OpenOptions {
         })
     }
 
-    /// Whether a handle with these options can be one of a file whose pages are kept to `kept`.
+    /// Checks that a handle with these options can join a file whose pages follow `kept`.
     ///
     /// # Errors
-    /// If they ask for something else than the first handle did.
+    /// If they differ from those of the first handle.
     pub(crate) fn agree_with(&self, kept: &WritebackRules) -> io::Result<()> {
         let log = self.log.as_ref().is_none_or(|order| {
             let held = kept.held.as_ref();
@@ -262,18 +265,18 @@ impl fmt::Debug for OpenOptions {
     }
 }
 
-/// How a user expects to use a file.
+/// The expected access pattern of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Advice {
-    /// Find out: read ahead when reads turn out to be sequential. The default.
+    /// Detect the pattern: read ahead when reads turn out to be sequential. The default.
     Normal,
     /// Never read ahead.
     Random,
-    /// Read ahead with the largest window at once.
+    /// Read ahead with the largest window from the start.
     Sequential,
-    /// It is read in records of so many bytes, rounded up to whole pages, each beginning at a multiple of that: a page that is
-    /// missing for a guard or a mapping is read with what is missing of its record, by one request if it can be, and nothing
-    /// is read ahead. At most 4 MiB; records of 0 bytes are as `Random`.
+    /// Records of this many bytes, rounded up to whole pages, each at a multiple of its size. When a guard or a mapping
+    /// misses a page, the cache reads the missing part of its record, in one request if possible, and reads nothing
+    /// ahead. At most 4 MiB; 0 is the same as `Random`.
     Records(u64),
 }

@@ -1,24 +1,24 @@
-//! Buffers that calls read into and write from: one slice, or several one behind the other (`preadv`, `pwritev`).
+//! Buffers of read and write calls: one slice, or several in sequence (`preadv`, `pwritev`).
 //!
-//! A call that has several copies page by page as with one, so that it promises the same of each page: a page in which one
-//! piece ends and the next begins is read, and changed, at once.
+//! A call with several buffers copies page by page, as with one, and makes the same promise for each page: a page that
+//! spans two buffers is read and changed at one point in time.
 
 use crate::memory::buffers;
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 
-/// What is read into.
+/// The destination of a read.
 pub(super) trait Sink {
     fn len(&self) -> usize;
 
     /// Whether a part of it lies in a region.
     fn is_in_region(&self) -> bool;
 
-    /// Copies `bytes` to its byte `at` and those behind it.
+    /// Copies `bytes` to its bytes from `at` on.
     fn put(&mut self, at: usize, bytes: &[u8]);
 }
 
-/// What is written.
+/// The source of a write.
 pub(super) trait Source {
     fn len(&self) -> usize;
 
@@ -59,7 +59,7 @@ impl Source for [u8] {
     }
 }
 
-/// Where copying stopped: in which piece, and how many bytes are before that. Calls go forward, so that the next copy begins
+/// Where the last copy stopped: the piece, and the number of bytes before it. Calls go forward, so the next copy begins
 /// there.
 #[derive(Clone, Copy, Default)]
 struct Place {
@@ -68,7 +68,7 @@ struct Place {
 }
 
 impl Place {
-    /// The piece with byte `at`, where the pieces are so long.
+    /// Returns the piece that holds byte `at`, given the lengths of the pieces.
     fn of(self, at: usize, len: impl Fn(usize) -> usize) -> Place {
         let mut place = if at < self.start { Place::default() } else { self };
         while at >= place.start + len(place.piece) {
@@ -79,7 +79,7 @@ impl Place {
     }
 }
 
-/// Pieces that are read into.
+/// The buffers of a vectored read.
 pub(super) struct Scattered<'a, 'b> {
     pieces: &'a mut [IoSliceMut<'b>],
     len: usize,
@@ -115,7 +115,7 @@ impl Sink for Scattered<'_, '_> {
     }
 }
 
-/// Pieces that are written.
+/// The buffers of a vectored write.
 pub(super) struct Gathered<'a> {
     pieces: &'a [IoSlice<'a>],
     len: usize,

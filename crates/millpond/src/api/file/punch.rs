@@ -1,4 +1,4 @@
-//! Holes: a range of a file reads as zeros and its blocks go back to the file system.
+//! Hole punching: a range of a file reads as zeros, and its blocks go back to the file system.
 //!
 //! ```text
 //!   pages that it holds whole            1 no thread changes them, no write of them is on its way
@@ -26,16 +26,18 @@ use std::ops::Range;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl File {
-    /// Makes the `len` bytes from `offset` on zeros, as far as the file goes, and gives the blocks of whole pages among
-    /// them back to the file system. The length stays. A write of the same range at the same time comes before it or
-    /// after it, page by page.
+    /// Zeroes the `len` bytes from `offset` on, up to the end of the file, and deallocates the blocks of whole pages
+    /// among them. The length stays the same. A concurrent write to the same range takes effect before or after the
+    /// hole, page by page.
     ///
-    /// Waits for guards and transfers of the pages that go, and keeps others from changing the length meanwhile.
+    /// Waits for guards and transfers of the pages that go, and blocks changes of the length meanwhile.
     ///
     /// # Errors
-    /// [`Error::Write`](crate::Error::Write) if the file system has no holes, and for a block device: nothing has changed. The
-    /// same if it can't make one, and as [`File::write_at`] for the pages at both ends: then each byte is as it was or zero. No
-    /// change is lost in either case.
+    /// [`Error::Write`](crate::Error::Write) if the file system does not support holes, and for a block device; nothing
+    /// has changed then. [`Error::OwnGuard`](crate::Error::OwnGuard) if the calling thread holds a guard of one of the
+    /// pages; nothing has changed then either. Also [`Error::Write`](crate::Error::Write) if making the hole fails, and
+    /// any error of [`File::write_at`] for the pages at both ends; each byte is then either unchanged or zero. No other
+    /// change is lost.
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
@@ -80,7 +82,7 @@ impl File {
         zero((last * size).max(offset), end)
     }
 
-    /// Gives the blocks of whole pages back. The caller keeps others from changing the length.
+    /// Deallocates the blocks of whole pages. The caller holds the length lock.
     fn give_back(&self, pages: Range<u64>) -> Result<()> {
         let (engine, size) = (self.engine(), self.engine().page_size.bytes());
         let hole = engine.quiet(&self.inner, pages.clone())?;

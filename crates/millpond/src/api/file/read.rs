@@ -1,4 +1,4 @@
-//! Reading: pages in memory are copied without a lock, what is missing is read by the thread that wants it.
+//! Reading: pages in memory are copied without a lock; the calling thread reads missing pages.
 
 use super::File;
 use super::pieces::{Scattered, Sink};
@@ -17,30 +17,33 @@ use millpond_core::units::PageIndex;
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 
-/// What a caller wants to read.
+/// Reads reach only inside the file, and fail on pages that others have cut short.
 const REFUSED: (Reach, Shrunk) = (Reach::Inside, Shrunk::Refused);
 
 impl File {
-    /// Reads into `buf` from byte `offset` on, as far as the file goes: the number of bytes read, less than asked for
-    /// only at the end of the file.
+    /// Reads into `buf` from byte `offset` on. Returns the number of bytes read, which is smaller than the buffer only
+    /// at the end of the file.
     ///
-    /// Pages that are in memory are copied without a lock. What is missing is read by the calling thread, pages
-    /// that follow one another with one request; after sequential reads more is read ahead.
+    /// Pages in memory are copied without a lock. The calling thread reads missing pages, consecutive ones in one
+    /// request. Sequential reads start read-ahead.
     ///
     /// # Errors
-    /// [`Error::Read`] if the device can't, [`Error::Check`] if the file's check refuses a page; `buf` is then undefined.
-    /// [`Error::NoFrames`], [`Error::Poisoned`].
+    /// [`Error::Read`] if the device fails to read; [`Error::Check`] if the file's check rejects a page;
+    /// [`Error::OwnGuard`] if the calling thread holds a [`PageMut`](crate::PageMut) of one of the pages;
+    /// [`Error::NoFrames`]; [`Error::Poisoned`]. After an error the contents of `buf` are undefined.
     ///
     /// [`Error::Read`]: crate::Error::Read
     /// [`Error::Check`]: crate::Error::Check
+    /// [`Error::OwnGuard`]: crate::Error::OwnGuard
     /// [`Error::NoFrames`]: crate::Error::NoFrames
     /// [`Error::Poisoned`]: crate::Error::Poisoned
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.read_pieces(buf, offset)
     }
 
-    /// Reads into `bufs`, one after the other, from byte `offset` on, as [`File::read_at`] into one buffer of their length:
-    /// how many bytes, less only at the end of the file. Each page is read at once, into however many buffers.
+    /// Reads into `bufs` in order from byte `offset` on, as [`File::read_at`] reads into a single buffer. Returns the
+    /// number of bytes read, which is smaller than the total length of `bufs` only at the end of the file. Each page is
+    /// read at one point in time, even if it spans several buffers.
     ///
     /// # Errors
     /// As [`File::read_at`].
@@ -72,7 +75,7 @@ impl File {
         }
     }
 
-    /// The same into a region, which is touched with nothing in hand (`memory/buffers.rs`).
+    /// Reads into a region, which must not be touched while this thread holds a page or a lock (`memory/buffers.rs`).
     #[cold]
     fn read_apart<S: Sink + ?Sized>(&self, buf: &mut S, offset: u64) -> Result<usize> {
         let (call, size) = (Call::Read(buf.len()), self.engine().page_size.bytes());
@@ -94,7 +97,7 @@ impl File {
         Ok(done)
     }
 
-    /// The same into memory that needs nothing of a cache to be touched.
+    /// Reads into memory that can be touched without the cache.
     fn read_into<S: Sink + ?Sized>(&self, buf: &mut S, offset: u64, call: Call) -> Result<usize> {
         let inside = |wanted: usize| (wanted as u64).min(self.len().saturating_sub(offset)) as usize;
         let mut wanted = inside(buf.len());
@@ -134,7 +137,7 @@ impl File {
         Ok(done)
     }
 
-    /// Tells the core if a reader has come to the page that asks for more read-ahead.
+    /// Notifies the core when a reader reaches the page that triggers more read-ahead.
     #[inline]
     pub(super) fn passed(&self, page: u64) {
         let mark = &self.inner.readahead_mark;
@@ -150,8 +153,9 @@ impl File {
         }
     }
 
-    /// Reads the missing pages from `page` up to `last`, a run of them, and copies what of them is in the request that
-    /// began at `offset`. How many bytes that was, 0 if the page is there by now; `None` if the file ends before it by now.
+    /// Reads the run of missing pages from `page` up to `last`, and copies the part requested by the call that began at
+    /// `offset`. Returns the number of bytes copied: 0 if the page has meanwhile been loaded, `None` if the file now
+    /// ends before it.
     #[cold]
     fn read_missing<S: Sink + ?Sized>(
         &self,
@@ -183,10 +187,10 @@ impl File {
         })
     }
 
-    /// Reads the missing pages from `page` up to `last`, a run of them, and pins the first.
+    /// Reads the run of missing pages from `page` up to `last`, and pins the first.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`](crate::Error::OutOfRange) if the file ends before it by now; those of reading.
+    /// [`Error::OutOfRange`](crate::Error::OutOfRange) if the file now ends before it; otherwise as a read.
     #[cfg(feature = "tokio")]
     pub(crate) fn page_of_run(&self, page: u64, last: u64) -> Result<crate::OwnedPageRef> {
         let count = (last - page + 1).min(PAGES_MAX);
@@ -196,7 +200,7 @@ impl File {
         self.page_owned(page)
     }
 
-    /// Reads a page that is missing. `false`: it is not within `reach` by now.
+    /// Reads a missing page. Returns `false` if it no longer lies within `reach`.
     pub(super) fn bring(&self, page: u64, reach: Reach, shrunk: Shrunk) -> Result<bool> {
         let missing = self
             .engine()
@@ -204,9 +208,9 @@ impl File {
         Ok(!matches!(missing, Missing::Outside))
     }
 
-    /// Starts to read what of the `len` bytes from `offset` on is not in memory, and does not wait for it. Dropped
-    /// silently where memory is short, and where half of it has been asked for: more would only push out what came
-    /// before. A later read finds out about errors.
+    /// Starts reading those of the `len` bytes from `offset` on that are not in memory, and returns without waiting. A
+    /// call requests at most half of the cache's frames, because more would evict what it has just read. It stops
+    /// silently when memory is short. Read errors show up in a later read.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).

@@ -1,4 +1,4 @@
-//! The length: `set_len`, and writes that go beyond the end.
+//! The file length: `set_len`, and writes past the end.
 
 use super::File;
 use crate::device::{Device, LengthLimit, is_behind_limit};
@@ -14,14 +14,15 @@ use millpond_core::units::{PageCount, PageIndex};
 use std::sync::atomic::Ordering;
 
 impl File {
-    /// Makes the file `len` bytes long: what lies behind is gone, what is new reads as zeros. Waits for guards and
-    /// transfers of the pages that go.
+    /// Sets the length of the file to `len` bytes. Truncation discards what lies past the new end; an extension reads
+    /// as zeros. Waits for guards and transfers of the pages that go.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::TooLong`], [`Error::FixedLength`] of a block device, [`Error::Write`] if the file
-    /// system refuses. [`Error::Read`], [`Error::Check`] and [`Error::NoFrames`] if `len` lies inside a page, which is read
-    /// so that its rest can be zeroed; restore the page, or cut at its start. Nothing has changed then.
-    /// [`Error::Poisoned`].
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`]; [`Error::TooLong`]; [`Error::FixedLength`] for a block device;
+    /// [`Error::Write`] if the file system refuses; [`Error::OwnGuard`] if the calling thread holds a guard of a page
+    /// that the truncation affects; [`Error::Read`], [`Error::Check`] and [`Error::NoFrames`] if `len` lies inside a
+    /// page that must be read to zero its rest: restore the page, or truncate at its start. After any of these, nothing
+    /// has changed. [`Error::Poisoned`].
     pub fn set_len(&self, len: u64) -> Result<()> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
@@ -54,7 +55,7 @@ impl File {
         Ok(())
     }
 
-    /// Makes the file `len` bytes long, which is inside it. The caller keeps others from changing the length.
+    /// Truncates the file to `len` bytes. The caller holds the length lock.
     fn cut(&self, len: u64) -> Result<()> {
         let size = self.engine().page_size.bytes();
         let (page, cut, gone) = (
@@ -103,7 +104,7 @@ impl File {
         self.engine().discard(&self.inner, gone)
     }
 
-    /// Lets go of a page that was locked, and reports it if it has become dirty.
+    /// Unlocks a page, and reports it if it has become dirty.
     fn unlock_page(&self, page: u64, pin: Option<ExclusivePin<&Table<Arena>>>) {
         if let Some(pin) = pin.filter(ExclusivePin::first_dirty) {
             self.engine()
@@ -111,11 +112,12 @@ impl File {
         }
     }
 
-    /// Makes the file on the device `len` bytes long, if it is not.
+    /// Sets the length of the file on the device to `len` bytes, unless it already has that length.
     ///
-    /// Setting the length that a file has is no empty call. On ext4 it zeroes the rest of the last block through the
-    /// page cache and, unlike a cut, waits for no direct writes (`ext4_setattr`, Linux 6.18): one that is on its way to
-    /// that block then collides with the cached copy, whose old bytes may win, and the next sync fails.
+    /// Setting the length that a file already has is not a no-op. On ext4 it zeroes the rest of the last block through
+    /// the page cache and, unlike a truncation, does not wait for direct writes (`ext4_setattr`, Linux 6.18). A direct
+    /// write in flight to that block then collides with the cached copy: its old bytes may win, and the next sync
+    /// fails.
     pub(super) fn resize_device(&self, len: u64) -> Result<()> {
         let mut room = self.inner.room.lock();
         let device = self.inner.device();
@@ -133,10 +135,10 @@ impl File {
         Ok(())
     }
 
-    /// Before the file becomes longer than it is on the device: makes sure that the file system has files of `end`
+    /// Before the file grows beyond its length on the device: makes sure that the file system accepts a file of `end`
     /// bytes. Otherwise it would refuse the writes in the background, too late to tell the thread that made them. The
-    /// caller keeps others from changing the length, and calls [`File::leave_room`] if it comes to nothing. It keeps the answer
-    /// until the file is longer.
+    /// caller holds the length lock, keeps the returned guard until the file has grown, and calls [`File::leave_room`]
+    /// if it does not grow.
     ///
     /// # Errors
     /// [`Error::FixedLength`]; [`Error::TooLong`]; [`Error::Write`] if the file system refuses.
@@ -152,8 +154,8 @@ impl File {
         Ok(tail)
     }
 
-    /// Before the file becomes longer: what was stored in a mapping behind its end is not the file's, and none is stored there
-    /// before the answer is dropped, which is when the file is longer. The caller keeps others from changing the length.
+    /// Before the file grows: keeps bytes that a mapping stored past the end from becoming part of the file. Prevents
+    /// such stores until the returned guard is dropped, once the file has grown. The caller holds the length lock.
     pub(super) fn shut_last(&self) -> Option<Kept<'_>> {
         let (len, size) = (self.len(), self.engine().page_size.bytes());
         (!len.is_multiple_of(size)).then(|| {
@@ -163,8 +165,8 @@ impl File {
         })
     }
 
-    /// What was to make the file longer has failed: the file on the device becomes as long as it is for users again.
-    /// `at_end`: the caller keeps others from changing the length; else it has not made it longer.
+    /// After an extension has failed: sets the length on the device back to the length that users see. If `at_end`, the
+    /// caller holds the length lock; otherwise it has not extended the file.
     pub(super) fn leave_room(&self, at_end: bool) {
         if at_end && *self.inner.room.lock() > self.len() {
             // The error that brought us here is the one to tell.
@@ -173,7 +175,7 @@ impl File {
     }
 
     /// # Errors
-    /// [`Error::FixedLength`] if the file can't become `len` bytes long, for any caller.
+    /// [`Error::FixedLength`] if the file can't change its length.
     fn check_elastic(&self, len: u64) -> Result<()> {
         if self.inner.is_fixed {
             return Err(Error::FixedLength {
@@ -186,13 +188,13 @@ impl File {
     }
 
     /// # Errors
-    /// [`Error::TooLong`] if the file, which is shorter, can't become `len` bytes long.
+    /// [`Error::TooLong`] if the file can't grow to `len` bytes.
     fn check_length(&self, len: u64) -> Result<()> {
         let limit = self.inner.device().length_limit(len);
         limit.map_or(Ok(()), |limit| Err(self.too_long(len, limit)))
     }
 
-    /// Whether this process may write up to byte `end` of the file: its limit is for what is there as well.
+    /// Checks that this process may write up to byte `end` of the file. Its limit also applies to existing bytes.
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -213,7 +215,7 @@ impl File {
         }
     }
 
-    /// Tells the core how long the file is now.
+    /// Reports the file's new length to the core.
     pub(super) fn resized(&self, len: u64) {
         self.engine().tell(Event::Resized {
             file: self.inner.id,
@@ -222,8 +224,7 @@ impl File {
         self.engine().mapped_grew(&self.inner);
     }
 
-    /// The file is at least `end` bytes long from now on. The caller holds the pages behind the old end, and keeps
-    /// others from changing the length.
+    /// Raises the length to at least `end` bytes. The caller holds the pages past the old end, and the length lock.
     pub(super) fn grow_to(&self, end: u64) {
         let before = self.inner.len.fetch_max(end, Ordering::SeqCst);
         let size = self.engine().page_size.bytes();

@@ -1,4 +1,4 @@
-//! What has not reached the device yet: written out without a flush of the device, and asked for.
+//! Dirty data: writes it out without a device flush, and reports it.
 
 use super::File;
 use crate::error::{Error, Result};
@@ -7,12 +7,12 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl File {
-    /// Writes everything to the device that was written to the file before, by any handle, and waits until it has taken
-    /// it. Other programs then see it there; it would survive the end of this process, but not a loss of power, for
-    /// which there is [`File::sync_data`].
+    /// Writes all earlier changes of the file to the device, by whichever handle they were made, and waits until the
+    /// device has accepted them. Other programs then see them in the file. They survive the end of this process, but
+    /// not a power loss; for that use [`File::sync_data`].
     ///
     /// # Errors
-    /// [`Error::Write`] and [`Error::Log`] as of [`File::sync_data`]; [`Error::Poisoned`].
+    /// [`Error::Write`], [`Error::Log`] and [`Error::OwnGuard`] as for [`File::sync_data`]; [`Error::Poisoned`].
     pub fn write_out(&self) -> Result<()> {
         self.engine().call_flags.check()?;
         explain::waits_in(Call::Sync);
@@ -23,9 +23,9 @@ impl File {
         written.map(|_| ()).map_err(|e| self.inner.write_refused(e))
     }
 
-    /// Why some of the file's pages can't be written, if the device has refused any and not taken them since: what the
-    /// next sync would say. `None` says that no write has failed yet, not that all is on the device. Takes the core's lock
-    /// only while there is such a page.
+    /// Returns the error that the next sync would report, if the device has refused some of the file's pages and not
+    /// accepted them since. `None` means that no write has failed so far, not that everything is on the device. Takes
+    /// the core's lock only while there is such a page.
     pub fn failure(&self) -> Option<Error> {
         if !self.inner.failing.load(Ordering::Relaxed) {
             return None;
@@ -35,9 +35,9 @@ impl File {
         failing.map(|(_, error)| self.inner.write_refused(error))
     }
 
-    /// Whether some of its pages are changed and not on the device. Looks at each of its pages or at each frame,
-    /// whichever are fewer, and takes the core's lock for some of them at a time: some milliseconds for a gigabyte. The
-    /// answer may be out of date by the time it returns, unless no thread writes to the file.
+    /// Returns whether any page of the file is dirty or being written. Scans the file's pages or all frames, whichever
+    /// are fewer, in batches under the core's lock: a few milliseconds per gigabyte. The answer may be out of date by
+    /// the time it returns, unless no thread writes to the file.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -45,8 +45,9 @@ impl File {
         Ok(!self.unwritten()?.is_empty())
     }
 
-    /// Which of its bytes are on pages that are changed and not on the device: ranges of whole pages in their order, no two of
-    /// which touch. Costs as much and is as exact as [`File::is_unwritten`].
+    /// Returns the byte ranges of the file's pages that are dirty or being written, in order. Each range covers whole
+    /// pages, up to the end of the file, and no two ranges touch. Costs as much as [`File::is_unwritten`] and is as
+    /// exact.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -63,8 +64,8 @@ impl File {
         Ok(ranges)
     }
 
-    /// At most so many bytes of its pages are not on the device: a page that has changed while it is written counts twice.
-    /// Takes the core's lock once.
+    /// Returns an upper bound on the file's bytes that are not on the device: a page that changes while it is written
+    /// counts twice. Takes the core's lock once.
     pub(crate) fn unwritten_bytes(&self) -> u64 {
         let pages = self.engine().core().manager.unwritten(self.inner.id);
         pages.to_bytes(self.engine().page_size).0

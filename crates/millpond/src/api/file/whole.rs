@@ -1,4 +1,4 @@
-//! The calls of `std::os::unix::fs::FileExt`: all of a buffer or an error, and the trait itself for code that takes any file.
+//! The calls of `std::os::unix::fs::FileExt` that transfer a whole buffer or fail, and the trait itself.
 
 use super::File;
 use crate::error::{Error, Result};
@@ -6,16 +6,17 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 impl File {
-    /// Fills `buf` from byte `offset` on.
+    /// Reads exactly `buf.len()` bytes from byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::EndOfFile`] if the file ends before; otherwise as [`File::read_at`]. `buf` is undefined then.
+    /// [`Error::EndOfFile`] if the file ends too early; otherwise as [`File::read_at`]. After an error the contents of
+    /// `buf` are undefined.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         let read = self.read_at(buf, offset)?;
         self.check_all(read, buf.len(), offset)
     }
 
-    /// Whether a read has all that it wanted: it has less only where the file ends.
+    /// Checks that a read returned all the bytes it wanted; it returns fewer only at the end of the file.
     ///
     /// # Errors
     /// [`Error::EndOfFile`].
@@ -31,7 +32,7 @@ impl File {
         })
     }
 
-    /// The same as [`File::write_at`], which writes all of `buf` or fails, by the name that it has in `std`.
+    /// Same as [`File::write_at`], which writes all of `buf` or fails, under the name that `std` uses.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -40,8 +41,7 @@ impl File {
     }
 }
 
-/// For code that takes whatever has this trait. The calls and what they promise are the file's own; in each error is an
-/// [`Error`].
+/// For code that is generic over this trait. The calls have the file's own semantics; each error contains an [`Error`].
 impl FileExt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(File::read_at(self, buf, offset)?)
@@ -51,7 +51,7 @@ impl FileExt for File {
         Ok(File::read_exact_at(self, buf, offset)?)
     }
 
-    /// All of `buf`.
+    /// Writes all of `buf`.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         File::write_at(self, buf, offset)?;
         Ok(buf.len())

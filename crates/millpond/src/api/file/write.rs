@@ -1,4 +1,5 @@
-//! Writing: in parts of up to 32 pages ([`super::write_part`]), with pauses between them; the device gets them later.
+//! Writing: in parts of up to 32 pages ([`super::write_part`]), with pauses between them. The data reaches the device
+//! later.
 
 use super::File;
 use super::pieces::{Gathered, Source};
@@ -13,29 +14,31 @@ use parking_lot::MutexGuard;
 use std::io::IoSlice;
 use std::ops::Range;
 
-/// Pages that a write holds at a time. Few enough that a pool of the least size has frames left for others.
+/// Pages that a write holds at a time. Few enough that a pool of the minimum size has frames left for other calls.
 const WRITE_PAGES_MAX: usize = 32;
 
 impl File {
-    /// Writes all of `buf` at byte `offset`; the file grows if it ends before. The bytes are in memory when this
-    /// returns and reach the device in the background, or at a sync.
+    /// Writes all of `buf` at byte `offset`, extending the file if needed. When it returns, the bytes are in memory.
+    /// They reach the device in the background or at a sync.
     ///
-    /// Pauses, at most for as long as the device needs to take what others and this thread have dirtied beyond the
-    /// limits. Each page changes at once for all readers, but a write of several pages is no transaction.
+    /// The call may pause, at most for as long as the device needs to write what this thread and others have dirtied
+    /// beyond the limits. Each page changes atomically for all readers; a write of several pages is not atomic as a
+    /// whole.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond what a file can have, [`Error::TooLong`] beyond what the file system
-    /// has or this process may write, [`Error::FixedLength`] beyond the end of a block device; [`Error::Write`] if more of this file can't be written than
-    /// the option `dirty.failed` allows, or if dirty pages fill their limit and, after two seconds without any write,
-    /// another file is found that can't be written; [`Error::Read`] if a page
-    /// of which only a part is overwritten can't be read; [`Error::OwnGuard`], with nothing written, if the calling thread has
-    /// a guard of one of the pages; [`Error::NoFrames`], [`Error::Poisoned`]. What came before the failed page is written.
+    /// [`Error::ReadOnly`]; [`Error::OutOfRange`] beyond the maximum length of a file; [`Error::TooLong`] beyond the
+    /// limit of the file system or of this process; [`Error::FixedLength`] past the end of a block device;
+    /// [`Error::Write`] if more of this file is unwritable than the option `dirty.failed` allows, or if dirty pages
+    /// fill their limit and, after two seconds without a successful write, another file turns out to be unwritable;
+    /// [`Error::Read`] if a partly overwritten page can't be read; [`Error::OwnGuard`], with nothing written, if the
+    /// calling thread holds a guard of one of the pages; [`Error::NoFrames`]; [`Error::Poisoned`]. Bytes before the
+    /// page that failed are written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.write_pieces(buf, offset)
     }
 
-    /// Writes all of `bufs`, one after the other, at byte `offset`, as [`File::write_at`] writes one buffer of their length:
-    /// each page changes at once, however many buffers are in it, and nothing larger is atomic.
+    /// Writes all of `bufs` in order at byte `offset`, as [`File::write_at`] writes a single buffer. Each page changes
+    /// atomically, even if it spans several buffers; nothing larger is atomic.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -43,11 +46,11 @@ impl File {
         self.write_pieces(&Gathered::new(bufs), offset)
     }
 
-    /// As [`File::write_at`], and never makes the file longer.
+    /// As [`File::write_at`], but never extends the file.
     ///
     /// # Errors
-    /// As [`File::write_at`]; [`Error::OutOfRange`] if the file ends before the last byte. If it is cut meanwhile, bytes before
-    /// its end may be written.
+    /// As [`File::write_at`]; [`Error::OutOfRange`] if the file ends before the last byte. If the file is truncated
+    /// meanwhile, bytes before its new end may be written.
     pub(crate) fn write_inside(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         let end = self.check_end(offset, buf.len())?;
@@ -91,15 +94,16 @@ impl File {
         self.write_all(buf, offset, &mut resize, Dirtying::Asked, true)
     }
 
-    /// As [`File::write_at`], for bytes whose writer was told already that they are written and can't be told
-    /// otherwise: what a kernel's cache writes back. A file that can't be written takes them all the same, for as long as
-    /// memory has room beside what can't be written and what reads need. When there is none the device is asked once more,
-    /// and waited for, for two seconds without any write or the option `alloc_timeout`, whichever is less.
+    /// As [`File::write_at`], for bytes already acknowledged to their writer, as in writeback from the kernel's page
+    /// cache. An unwritable file still accepts them while memory has room for more than unwritable pages and what reads
+    /// need. When there is no room, the call tries the device again. It waits until two seconds, or the option
+    /// `alloc_timeout` if that is less, have passed without a successful write.
     ///
     /// # Errors
-    /// [`Error::Lost`] if they can't be kept after all. Cached pages that have room are as [`File::write_at`] leaves them.
-    /// The same error is logged, and given by [`PageCache::take_lost`](crate::PageCache::take_lost). [`Error::ReadOnly`],
-    /// [`Error::OutOfRange`], [`Error::FixedLength`], [`Error::OwnGuard`], [`Error::Poisoned`] as of [`File::write_at`].
+    /// [`Error::Lost`] if the bytes can't be kept. Cached pages with room for them are as [`File::write_at`] leaves
+    /// them. The same error is logged and returned by [`PageCache::take_lost`](crate::PageCache::take_lost).
+    /// [`Error::ReadOnly`], [`Error::OutOfRange`], [`Error::FixedLength`], [`Error::OwnGuard`] and [`Error::Poisoned`]
+    /// as for [`File::write_at`].
     pub fn write_promised(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         let end = self.check_end(offset, buf.len())?;
@@ -134,12 +138,12 @@ impl File {
         lost
     }
 
-    /// Writes all of `buf` at the end of the file, wherever that is when it is this call's turn: the offset of its first
-    /// byte. Appends of any threads and handles go one after the other, each of them whole.
+    /// Appends all of `buf` to the file. Returns the offset of its first byte. Concurrent appends by any threads and
+    /// handles are serialized, and each is written contiguously.
     ///
     /// # Errors
-    /// As [`File::write_at`]; the file may then be longer by a part of `buf`, from its start on. [`Error::OwnGuard`] if the file
-    /// ends inside a page of which the calling thread has a guard: drop it before, or copy what is needed.
+    /// As [`File::write_at`]. After an error the file may have grown by a prefix of `buf`. [`Error::OwnGuard`] if the
+    /// file ends inside a page of which the calling thread holds a guard: drop the guard first, or copy what you need.
     pub fn append(&self, buf: &[u8]) -> Result<u64> {
         self.check_writable()?;
         self.engine().call_flags.check()?;
@@ -158,7 +162,7 @@ impl File {
         bytes.start / size..bytes.end.div_ceil(size)
     }
 
-    /// Where `len` bytes from `offset` on end.
+    /// Returns the end of `len` bytes from `offset` on.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -172,8 +176,9 @@ impl File {
         })
     }
 
-    /// Writes all of `buf`. `resize` is there if it goes up to the end of the file, or beyond; and afterwards, if it had to
-    /// be. If the file is cut meanwhile it becomes longer again only if that `may_grow` it.
+    /// Writes all of `buf`. The caller passes `resize` if the write reaches or passes the end of the file; the call
+    /// sets it if it turns out to be needed. If the file is truncated meanwhile, the write extends it again only if it
+    /// `may_grow`.
     pub(super) fn write_all<'a, S: Source + ?Sized>(
         &'a self,
         buf: &S,

@@ -1,4 +1,5 @@
-//! A part of a write: up to as many pages as a write holds at a time, each of them locked, filled, and kept until all are.
+//! A part of a write. It locks and fills its pages one by one, up to the maximum per part, and keeps all of them locked
+//! until it ends.
 //!
 //! ```text
 //!   the next page ─► in memory: lock it, fill it ──────────────────┐
@@ -9,7 +10,7 @@
 //!        └─► the file grows, dirty pages are reported, all pages are unlocked
 //! ```
 //!
-//! It waits only while it has no page locked: what it waits for may wait for one of its pages.
+//! It waits only while it has no page locked, because whatever it waits for may itself wait for one of those pages.
 
 use super::File;
 use super::pieces::Source;
@@ -22,42 +23,42 @@ use crate::sys::arena::Arena;
 use millpond_core::units::{FrameNo, PageIndex};
 use std::ops::Range;
 
-/// Where a part of a write goes.
+/// The target of a part of a write.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
-    /// Of its first byte in the file.
+    /// The offset of its first byte in the file.
     pub(super) offset: u64,
-    /// The caller keeps others from changing the length, and may change it. Otherwise all of the part is inside the file,
-    /// unless another thread cuts that.
+    /// The caller holds the length lock and may change the length. Otherwise the part lies inside the file unless
+    /// another thread truncates it.
     pub(super) at_end: bool,
-    /// Pages that may be locked at a time.
+    /// The maximum number of pages locked at a time.
     pub(super) pages_max: usize,
-    /// The whole call, of which this is a part.
+    /// The call that this part belongs to.
     pub(super) call: Call,
 }
 
-/// What a part of a write came to.
+/// The result of a part of a write.
 pub(super) struct Written {
-    /// How many bytes were written: fewer than there were if they are in more pages than may be locked, or if it would have
-    /// had to wait.
+    /// The number of bytes written. Smaller than requested if they span more pages than may be locked, or if the part
+    /// would have had to wait.
     pub(super) bytes: usize,
-    /// Whether to pause before more is written.
+    /// Whether the caller must pause before writing more.
     pub(super) pauses: bool,
-    /// The file became shorter meanwhile than the write would leave it, or a hole is being made there.
+    /// Whether the file was truncated below the end of the write, or a hole is being punched there.
     pub(super) is_cut: bool,
 }
 
-/// How a part goes on.
+/// How a part continues.
 enum Next {
-    /// With the next page, or with the same one again.
+    /// Continue with the next page, or retry the same one.
     GoOn,
-    /// It ends here, with the pages that are locked.
+    /// End the part with the pages locked so far.
     Ends,
-    /// The file was cut below it.
+    /// The file was truncated below it.
     IsCut,
 }
 
-/// A part that is being written.
+/// A part in progress.
 struct Part<'a, S: ?Sized> {
     file: &'a File,
     buf: &'a S,
@@ -70,12 +71,12 @@ struct Part<'a, S: ?Sized> {
     page: u64,
     /// The last one.
     last: u64,
-    /// Those that are locked: the first of the part, and what follows it.
+    /// The locked pages, from the first of the part on.
     pins: Vec<ExclusivePin<&'a Table<Arena>>>,
 }
 
 impl File {
-    /// Writes `bytes` of `buf`, or a part of them, from the first on.
+    /// Writes `bytes` of `buf`, or a prefix of them.
     pub(super) fn write_part<S: Source + ?Sized>(
         &self,
         buf: &S,
@@ -118,8 +119,8 @@ impl File {
         })
     }
 
-    /// Tells the core which of the pages from `first` on, which the caller owns, went from clean to dirty. Whether the
-    /// caller has to pause.
+    /// Reports to the core which of the pages from `first` on, which the caller owns, went from clean to dirty. Returns
+    /// whether the caller must pause.
     fn report_dirty(&self, first: u64, pins: &[ExclusivePin<&Table<Arena>>]) -> bool {
         let mut pauses = false;
         let mut run: Vec<FrameNo> = Vec::with_capacity(pins.len());
@@ -139,7 +140,7 @@ impl File {
 }
 
 impl<'a, S: Source + ?Sized> Part<'a, S> {
-    /// Writes the next page, or what is missing from there on, or waits for it.
+    /// Writes the next page, or the run of missing pages from there on, or waits for the page.
     fn write_next(&mut self) -> Result<Next> {
         let (engine, key) = (self.file.engine(), self.file.key(self.page));
         let has_pages = !self.pins.is_empty();
@@ -187,7 +188,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
         Next::GoOn
     }
 
-    /// Fills pages that were missing, from the next on, and of which no byte stays as it is.
+    /// Fills missing pages from the next one on, all of whose bytes are overwritten.
     fn fill_missing(&mut self) -> Result<Next> {
         let engine = self.file.engine();
         explain::waits_in(self.target.call);
@@ -214,7 +215,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
         Ok(Next::GoOn)
     }
 
-    /// Of the next page: which of its bytes are written, and from which byte of the buffer on.
+    /// Returns which bytes of the next page are written, and the position of the first one in the buffer.
     #[inline]
     fn piece(&self) -> (Range<usize>, usize) {
         let shift = self.file.engine().page_size.shift();
@@ -225,7 +226,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
         ((from - start) as usize..(to - start) as usize, source)
     }
 
-    /// Where a page that is missing may be brought in.
+    /// Returns how far beyond the file's end a missing page may lie.
     fn reach(&self) -> Reach {
         if self.target.at_end {
             Reach::Beyond
@@ -234,8 +235,8 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
         }
     }
 
-    /// Whether the next page has bytes that the write leaves as they are. Only a caller that keeps others from changing the
-    /// length knows where in the page the file ends.
+    /// Returns whether the write leaves some bytes of the next page unchanged. Only a caller that holds the length lock
+    /// knows where in the page the file ends.
     fn needs_old(&self) -> bool {
         let page_size = self.file.engine().page_size;
         let size = page_size.bytes();
@@ -249,7 +250,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
         old > 0 && (in_page.start > 0 || in_page.end < old)
     }
 
-    /// How many pages from the next on the write overwrites whole.
+    /// Returns the number of pages, from the next one on, that the write overwrites completely.
     fn overwritten(&self) -> u64 {
         let shift = self.file.engine().page_size.shift();
         let whole = (self.end >> shift).saturating_sub(self.page);

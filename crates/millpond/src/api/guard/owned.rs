@@ -1,15 +1,13 @@
-//! Page guards that keep their file open themselves: `'static`, for callers that can't borrow the
-//! file.
+//! Page guards that keep their file open: `'static`, for callers that can't borrow the file.
 //!
 //! ```text
 //!   PageRef       pin ──► table, borrowed from the file      by a hazard of the thread, or counted in the page's word
 //!   OwnedPageRef  pin ──► Opened ──► cache ──► table         counted
 //! ```
 //!
-//! Whichever way a page is pinned, the pin is the same to a thread that wants the page (T1 in `table.rs`): a
-//! count is in the word, and a hazard is cleared by whichever thread drops it (H5 in `hazard.rs`). So these
-//! may go to other threads, as borrowed ones may. What is noted for each thread about its guards is for
-//! errors only (`own.rs`).
+//! However a page is pinned, the pin has the same effect on a thread that wants the page (T1 in `table.rs`): a count is
+//! in the page's word, and a hazard is cleared by whichever thread drops it (H5 in `hazard.rs`). So these guards may
+//! move to other threads, as borrowed ones may. The per-thread record of guards serves error detection only (`own.rs`).
 
 use super::{PageMut, PageRef, set_order};
 use crate::api::opened::Opened;
@@ -22,19 +20,18 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A page, pinned for reading as by a [`PageRef`], that keeps its file open, and so its cache: it borrows nothing.
+/// A page pinned for reading, like a [`PageRef`], that borrows nothing: it keeps its file open, and so its cache alive.
 ///
-/// It may go to another thread and stay there: into a `bytes::Bytes` without a copy, an iterator, a task of a runtime.
-/// [`File::page_owned`](crate::File::page_owned) gets it; that and dropping it take about twice the time of a `PageRef`, since
-/// both write the page's word and a count of the file, which all threads share.
+/// It may move to another thread and stay there: in a `bytes::Bytes` without a copy, an iterator, or an async task.
+/// [`File::page_owned`](crate::File::page_owned) returns it. Pinning and dropping take about twice as long as for a
+/// `PageRef`, because both write the page's word and a count of the file, which all threads share.
 ///
-/// As long as it lives the page stays in memory, even beyond a smaller budget, no thread changes it, and a
-/// thread that wants to change it waits; what else waits is as with `PageRef`. And the file counts as open:
-/// dropped as the last of the file's handles and owned guards, it closes the file as the last
-/// [`File`](crate::File) does, which writes what is dirty and may take long. Where that must not be, as on a
-/// runtime's thread, keep a `File`.
+/// While the guard lives, the page stays in memory, even if the budget shrinks. No thread changes it, and the same
+/// calls wait as for a `PageRef`. The file counts as open. If the guard is dropped as the last of the file's handles
+/// and owned guards, it closes the file as the last [`File`](crate::File) does, which writes dirty pages and may take
+/// long. Where that is unacceptable, as on a thread of an async runtime, keep a `File`.
 ///
-/// In a forked child it keeps nothing, as touching it is a fault there; dropping it does nothing.
+/// In a forked child, touching the page faults. Dropping the guard does nothing there.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -111,10 +108,10 @@ impl fmt::Debug for OwnedPageRef {
     }
 }
 
-/// A page, locked for changing it as by a [`PageMut`], that keeps its file open as an [`OwnedPageRef`] does.
+/// A page locked for writing, like a [`PageMut`], that keeps its file open, as an [`OwnedPageRef`] does.
 ///
-/// A sync of the file waits until it is dropped, and so does a thread that wants the page: don't keep it
-/// across a wait of a task.
+/// A sync of the file waits until the guard is dropped, and so does a thread that wants the page: don't hold it across
+/// an `await`.
 #[must_use = "dropping a guard unlocks its page"]
 pub struct OwnedPageMut {
     own: OwnGuard,

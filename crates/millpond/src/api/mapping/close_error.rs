@@ -1,18 +1,18 @@
-//! What is left of a mapping whose end was not in order.
+//! The error of a mapping that could not be closed.
 
 use super::Mapping;
 use crate::error::Error;
 use std::fmt;
 use std::io;
 
-/// A mapping that could not be closed, because what was stored in it is not all durable.
+/// A mapping that could not be closed because not all stores to it are durable.
 ///
-/// As an [`Error`], or an [`io::Error`], which `?` makes of it, it has dropped the mapping.
+/// Converting it into an [`Error`] or an [`io::Error`], as `?` does, drops the mapping.
 #[derive(Debug)]
 pub struct MapCloseError {
-    /// Why.
+    /// The error.
     pub error: Error,
-    /// The mapping.
+    /// The mapping, still open.
     pub mapping: Box<Mapping>,
 }
 
