@@ -68,8 +68,8 @@ fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
             &["`deadline`", "none, mq-deadline, kyber or bfq", "xfs or ext4"],
         ),
         (
-            &["lab", "run", "axboe2016", "--kernel-variant", "bfq"],
-            &["--kernel-variant bfq", "as this machine has it", "--device"],
+            &["lab", "run", "axboe2016", "--kernel-variant", "bfq/xfs"],
+            &["--kernel-variant bfq", "no file system xfs is made on a real device", "--dir"],
         ),
         (
             &["lab", "run", "axboe2016", "--on", "sim", "--variant", "goal/60"],
