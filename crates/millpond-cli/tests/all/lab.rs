@@ -69,7 +69,11 @@ fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
         ),
         (
             &["lab", "run", "axboe2016", "--kernel-variant", "bfq/xfs"],
-            &["--kernel-variant bfq", "no file system xfs is made on a real device", "--dir"],
+            &[
+                "--kernel-variant bfq",
+                "no file system xfs is made on a real device",
+                "--dir",
+            ],
         ),
         (
             &["lab", "run", "axboe2016", "--on", "sim", "--variant", "goal/60"],
