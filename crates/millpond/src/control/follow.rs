@@ -36,7 +36,7 @@ const LOOK_MIN: Duration = Duration::from_millis(20);
 /// A pool is full when this part of it is free at most, beside what its water marks keep free.
 const FREE_IN_FULL: u64 = 16;
 
-/// The budget now, and why.
+/// The budget in force, and the reason for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MemoryInForce {
@@ -44,7 +44,7 @@ pub struct MemoryInForce {
     pub bytes: Bytes,
     /// The bounds between which the host decides, if it does.
     pub auto: Option<MemoryRange>,
-    /// What the last look at the host came to; `None` before the first, or if the host does not decide.
+    /// The result of the last check of the host; `None` before the first, or if the host does not decide.
     pub why: Option<String>,
 }
 

@@ -1,9 +1,10 @@
-//! A file as a device sees it: opened past the page cache, and once more through it.
+//! A file from a device's point of view: opened for direct I/O, and again for buffered I/O.
 //!
-//! Direct I/O takes whole blocks only, so the odd end of a file goes through the page cache (`transfer.rs`), on a
-//! second descriptor; the kernel keeps the two coherent (a direct read first writes back, a direct write then drops,
-//! what is cached of its range). Where the file system refuses direct I/O everything goes through the page cache and
-//! is dropped from it afterwards, and the file says so: memory is then used twice for a moment.
+//! Direct I/O transfers only whole blocks, so the partial block at the end of a file goes through the page cache
+//! (`transfer.rs`), on a second descriptor. The kernel keeps the two coherent: a direct read first writes back, and a
+//! direct write then drops, what is cached of its range. Where the file system refuses direct I/O, everything goes
+//! through the page cache and is dropped from it afterwards. The file reports this, because memory is then briefly used
+//! twice.
 
 use super::again::open_again;
 use super::descriptor::Descriptor;
@@ -24,23 +25,23 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// What a file is opened for.
+/// The access mode of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Reading.
     Read,
     /// Reading and writing.
     ReadWrite,
-    /// Reading and writing; a regular file is made if there is none.
+    /// Reading and writing; a missing regular file is created.
     Create,
 }
 
-/// How a file is made that is not there.
+/// How a missing file is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Making {
-    /// It must not be there.
+    /// The file must not exist.
     pub(crate) new: bool,
-    /// Its permissions, before the umask.
+    /// The permissions, before the umask is applied.
     pub(crate) mode: u32,
 }
 
@@ -51,12 +52,12 @@ impl Default for Making {
     }
 }
 
-/// Which file it is, whatever its name and however often it is open.
+/// The identity of a file, independent of its names and of how often it is open.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileIdentity {
-    /// Of the file system, or of the block device itself.
+    /// The device number of the file system, or of the block device itself.
     pub device: u64,
-    /// In the file system; zero for a block device.
+    /// The inode number in the file system; zero for a block device.
     pub inode: u64,
 }
 
@@ -69,10 +70,10 @@ pub struct DeviceFile {
     caching: Caching,
     identity: FileIdentity,
     is_block_device: bool,
-    /// Asked for once, and only when they are needed: it takes longer than opening the file.
+    /// Queried once, and only when needed: it takes longer than opening the file.
     facts: OnceLock<DeviceFacts>,
     lengths: Lengths,
-    /// Major and minor number of the disk below.
+    /// The major and minor number of the disk.
     disk: (u32, u32),
     pub(super) exclusive: Exclusive,
 }
@@ -83,14 +84,14 @@ struct Direct {
     block_bytes: usize,
 }
 
-/// What happens to pages that buffered I/O leaves in the page cache.
+/// What happens to pages that buffered I/O leaves in the kernel's page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Caching {
-    /// They may stay: memory is where the file lives, or they are only the end of a direct file.
+    /// They may stay: the file lives in memory, or they are only the end of a direct file.
     Stays,
     /// The kernel drops them with the transfer.
     DroppedByFlag,
-    /// They are dropped by advice after the transfer.
+    /// Advice drops them after the transfer.
     DroppedByAdvice,
 }
 
@@ -98,7 +99,7 @@ impl DeviceFile {
     /// Opens the file or block device at `path`, with direct I/O if the file system allows it.
     ///
     /// # Errors
-    /// If `path` is neither (a directory, a pipe, a terminal), or as opening it fails.
+    /// If `path` is neither (a directory, a pipe, a terminal), or if opening it fails.
     pub fn open(path: &Path, access: Access) -> io::Result<DeviceFile> {
         DeviceFile::open_as(path, access, Making::default())
     }
@@ -130,7 +131,7 @@ impl DeviceFile {
         DeviceFile::with_name(Descriptor::new(options.open(path)?), path)
     }
 
-    /// Takes an open file, for instance one without a name. Its cursor is not used.
+    /// Adopts an open file, for instance one without a name. Does not use its file position.
     ///
     /// # Errors
     /// If it is neither a regular file nor a block device.
@@ -143,10 +144,10 @@ impl DeviceFile {
         DeviceFile::with_name(opened, &path)
     }
 
-    /// A file of `len` zero bytes that lives in memory, which takes the disk out of a measurement.
+    /// Creates a file of `len` zero bytes in memory, which excludes the disk from a measurement.
     ///
     /// # Errors
-    /// If there is not enough memory, or `name` has a NUL in it or more than 249 bytes.
+    /// If there is not enough memory, or `name` contains a NUL or more than 249 bytes.
     pub fn memory(name: &str, len: u64) -> io::Result<DeviceFile> {
         let file = direct::memory_file(&CString::new(name)?)?;
         file.set_len(len)?;
@@ -208,8 +209,8 @@ impl DeviceFile {
         })
     }
 
-    /// The same file as on a file system that refuses direct I/O, with pages dropped by flag (where the kernel
-    /// can) or by advice.
+    /// Returns the file as if its file system refused direct I/O. Pages are dropped from the kernel's cache by flag
+    /// (where the kernel can) or by advice.
     pub(crate) fn without_direct(mut self, by_flag: bool) -> DeviceFile {
         self.direct = None;
         self.direct_reason = String::from("a test");
@@ -220,7 +221,7 @@ impl DeviceFile {
         self
     }
 
-    /// The path it was opened by.
+    /// Returns the path by which it was opened.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -229,12 +230,12 @@ impl DeviceFile {
         self.name.clone()
     }
 
-    /// Whether whole blocks go past the page cache.
+    /// Returns whether whole blocks bypass the kernel's page cache.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()
     }
 
-    /// How its transfers go, and why: for people.
+    /// Returns how its transfers are performed, and why, for people.
     pub fn path_taken(&self) -> String {
         let dropped = match self.caching {
             Caching::Stays => "",
@@ -247,7 +248,7 @@ impl DeviceFile {
         }
     }
 
-    /// What its transfers have to do without.
+    /// Returns what its transfers must do without.
     pub(crate) fn notices(&self) -> Vec<Notice> {
         if self.direct.is_some() || self.caching == Caching::Stays {
             return Vec::new();
@@ -264,17 +265,17 @@ impl DeviceFile {
         notices
     }
 
-    /// What offset and length of a transfer should be multiples of, to go past the page cache in one piece.
+    /// Returns the alignment that the offset and length of a transfer need to bypass the page cache in one piece.
     pub fn block_bytes(&self) -> usize {
         self.direct.as_ref().map_or(1, |direct| direct.block_bytes)
     }
 
-    /// Which file it is.
+    /// Returns the identity of the file.
     pub fn identity(&self) -> FileIdentity {
         self.identity
     }
 
-    /// What is known of the disk below.
+    /// Returns what is known of the disk that holds the file.
     pub fn facts(&self) -> DeviceFacts {
         *self.facts.get_or_init(|| {
             let (major, minor) = self.disk;
@@ -282,21 +283,21 @@ impl DeviceFile {
         })
     }
 
-    /// What is asked of the disk below, by all that use it.
+    /// Returns the load on the disk from all its users.
     pub(super) fn load(&self) -> DeviceLoad {
         let (major, minor) = self.disk;
         DeviceLoad::of_block_device(major, minor)
     }
 
-    /// Whether it is a block device, whose length is its size.
+    /// Returns whether it is a block device, whose length is its size.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
     }
 
-    /// Its present length in bytes; of a block device, its size.
+    /// Returns the current length in bytes, or the size of a block device.
     ///
     /// # Errors
-    /// As `fstat` fails.
+    /// As for `fstat`.
     pub fn len(&self) -> io::Result<u64> {
         match self.is_block_device {
             true => self.seek(SeekFrom::End(0)),
@@ -304,29 +305,29 @@ impl DeviceFile {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether the length is 0.
     ///
     /// # Errors
-    /// As [`len`](DeviceFile::len).
+    /// As for [`len`](DeviceFile::len).
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Makes it `len` bytes long: what is beyond is gone, what is new reads as zero.
+    /// Sets the length to `len` bytes. Bytes past a shorter length are discarded; new bytes read as zeros.
     ///
     /// # Errors
-    /// As `ftruncate` fails; a block device cannot change its size. Behind the limit of the process (`ulimit -f`) it is
-    /// `EFBIG` without its signal.
+    /// As for `ftruncate`; a block device cannot change its size. Past the process's limit (`ulimit -f`) the error is
+    /// `EFBIG`, without the signal.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_limit(len)?;
         self.buffered.file().set_len(len)
     }
 
-    /// Gives the blocks of a range back to the file system, so that it reads as zeros. The length stays, also if the
-    /// range goes beyond it.
+    /// Deallocates the blocks of a range, so that it reads as zeros. The length stays the same, even if the range
+    /// extends past it.
     ///
     /// # Errors
-    /// As `fallocate` fails: file systems need not be able to.
+    /// As for `fallocate`; not every file system supports it.
     pub fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.buffered, flags, offset, len)?)
@@ -336,18 +337,18 @@ impl DeviceFile {
         &self.lengths
     }
 
-    /// The same open file once more.
+    /// Duplicates the open file.
     ///
     /// # Errors
-    /// As opening it fails.
+    /// As for opening it.
     pub fn try_clone(&self) -> io::Result<DeviceFile> {
         DeviceFile::from_file(self.buffered.file().try_clone()?)
     }
 
-    /// Makes what was written durable, including a length that has changed (`fdatasync`).
+    /// Makes earlier writes durable, including a changed length (`fdatasync`).
     ///
     /// # Errors
-    /// As `fdatasync` fails. Writes may be lost then, and the kernel may not say so again.
+    /// As for `fdatasync`. Writes may then be lost, and the kernel may not report that again.
     pub(crate) fn sync(&self) -> io::Result<()> {
         loop {
             match self.buffered.file().sync_data() {
@@ -361,7 +362,7 @@ impl DeviceFile {
         Ok(())
     }
 
-    /// The descriptor for whole blocks, if there is one, with what memory and offsets must be aligned to.
+    /// Returns the descriptor for whole blocks, if there is one, with the alignment of memory and offsets.
     pub(super) fn direct(&self) -> Option<(usize, usize)> {
         self.direct
             .as_ref()
@@ -375,7 +376,7 @@ impl DeviceFile {
         }
     }
 
-    /// For a buffered transfer.
+    /// Prepares a buffered transfer.
     pub(super) fn flags(&self) -> i32 {
         match self.caching {
             Caching::DroppedByFlag => direct::DONT_CACHE,
@@ -383,7 +384,7 @@ impl DeviceFile {
         }
     }
 
-    /// After a buffered transfer.
+    /// Finishes a buffered transfer.
     pub(super) fn drop_cached(&self, offset: u64, len: usize) {
         if self.caching == Caching::DroppedByAdvice {
             direct::drop_cached(self.buffered.as_fd(), offset, len);
@@ -392,7 +393,7 @@ impl DeviceFile {
 }
 
 impl Direct {
-    /// Opens the same file once more, for direct I/O.
+    /// Opens the same file again for direct I/O.
     fn open(file: &File, path: &Path, metadata: &Metadata, (major, minor): (u32, u32)) -> io::Result<Direct> {
         let alignment = direct::direct_alignment(file);
         if alignment.is_some_and(|alignment| alignment.offset == 0) {

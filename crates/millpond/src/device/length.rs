@@ -1,7 +1,7 @@
-//! How long files may become: by the file system, and by the limit of the process (`ulimit -f`).
+//! Limits on file length: the file system's, and the process's (`ulimit -f`).
 //!
-//! Both are asked before anything is accepted. Afterwards it is too late: the write is made in the
-//! background, where no caller hears of it, and at the limit of the process the kernel ends that (SIGXFSZ).
+//! Both are checked before a write is accepted. Later would be too late: writeback runs in the background, where it
+//! can't report to the caller, and the kernel kills a process at its limit (SIGXFSZ).
 
 use super::again::open_again;
 use super::{Descriptor, DeviceFile};
@@ -13,16 +13,16 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// All file systems have files so long.
+/// Every file system supports files of this length.
 const LEN_SURE: u64 = (1 << 31) - 1;
 
-/// What keeps a file from becoming longer.
+/// The limit on a file's length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LengthLimit {
-    /// This process may write no byte behind so many of a file.
+    /// The number of bytes of a file that this process may write.
     Process(u64),
-    /// The file system has no files so long.
+    /// The largest file that the file system supports.
     FileSystem,
 }
 

@@ -1,32 +1,32 @@
-//! What is asked of a disk at a moment, by all that use it: whether a read that is timed has it to itself.
+//! The current load on a disk from all its users, which shows whether a timed read had the disk to itself.
 //!
-//! The kernel counts in `/sys/dev/block/MAJOR:MINOR/stat`, for the disk and not for a partition, as its partitions share the
-//! queue. A file system without a block device of its own (btrfs, overlay, network) has no such file, and a disk whose
-//! statistics are switched off counts nothing.
+//! The kernel counts requests in `/sys/dev/block/MAJOR:MINOR/stat`, for the whole disk, because its partitions share
+//! the queue. A file system without a block device of its own (btrfs, overlay, network) has no such file, and a disk
+//! with disabled statistics counts nothing.
 
 use super::facts::disk_directory;
 use std::fs;
 use std::path::Path;
 
-/// What a device says of what is asked of it.
+/// The load that a device reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DeviceLoad {
-    /// Nothing, as of a device that is no disk: a cache does not measure it again by itself.
+    /// Unknown, for example because the device is not a disk. The cache does not measure it again on its own.
     Unknown,
-    /// Nothing of what others ask of the disk: only what the cache asks is known.
+    /// Only the cache's own requests are known, not those of others.
     OwnOnly,
-    /// What the disk does for all.
+    /// The load on the disk from all its users.
     Disk {
-        /// Requests under way.
+        /// Requests in flight.
         in_transit: u64,
-        /// Requests that have ended since the system was started.
+        /// Requests completed since the system was started.
         ended: u64,
     },
 }
 
 impl DeviceLoad {
-    /// What sysfs says about the block device.
+    /// Reads the load of the block device from sysfs.
     pub(crate) fn of_block_device(major: u32, minor: u32) -> DeviceLoad {
         DeviceLoad::of_directory(Path::new(&format!("/sys/dev/block/{major}:{minor}")))
             .unwrap_or(DeviceLoad::OwnOnly)

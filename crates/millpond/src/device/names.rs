@@ -1,11 +1,11 @@
-//! What people call a device: `vda1`, or `overlay at /` where there is no disk of its own below the file system.
+//! Readable device names: `vda1`, or `overlay at /` for a file system without a disk of its own.
 
 use crate::host::mounts::{MountEntry, mounts};
 use std::fs;
 use std::path::Path;
 
-/// The name of the device with this number, as the system has it now. Reads a link in sysfs, and the list of mounts if
-/// that is not there.
+/// Returns the current name of the device with this number. Reads a link in sysfs, or the list of mounts if there is
+/// none.
 pub fn device_name(device: u64) -> String {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok();
@@ -14,7 +14,7 @@ pub fn device_name(device: u64) -> String {
     disk.or_else(mount).unwrap_or_else(|| format!("{major}:{minor}"))
 }
 
-/// A file system whose disk is named there gets its name.
+/// A file system whose disk is listed there gets its name.
 fn of_mounts(mounts: &[MountEntry], device: &str) -> Option<String> {
     let mount = mounts.iter().find(|mount| mount.device == device)?;
     let kind = &mount.fs_type;

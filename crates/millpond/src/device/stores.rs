@@ -1,41 +1,42 @@
-//! What a device says of stores that it stands on: services with requests, latencies and commits of their own, of which a
-//! cache knows nothing. It hands their figures on by name and unit, to `stat`, `top` and metrics.
+//! Figures of the stores beneath a device: services with requests, latencies and commits of their own, unknown to the
+//! cache. The cache passes the figures on by name and unit, to `stat`, `top` and metrics.
 
 use millpond_core::units::{Bytes, Nanos};
 
-/// The figures of one store, those first that most will look for.
+/// The figures of one store, the most important first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreFigures {
-    /// Which, for people. Has no secret in it: metrics show it to whatever may read them.
+    /// The store's name, for people. It must not contain secrets: metrics show it to all their readers.
     pub name: String,
-    /// What it says of itself.
+    /// The store's figures.
     pub figures: Vec<StoreFigure>,
 }
 
 /// One figure of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreFigure {
-    /// Lower-case words joined by `_`, without the unit: metrics make `millpond_store_garbage_bytes` of `garbage`.
+    /// The name: lower-case words joined by `_`, without the unit. Metrics turn `garbage` into
+    /// `millpond_store_garbage_bytes`.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// The description, one sentence.
     pub about: &'static str,
-    /// How much.
+    /// The value.
     pub value: StoreValue,
 }
 
-/// A figure's value, and what it counts.
+/// The value of a figure, with its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreValue {
-    /// What has happened so far; it only grows.
+    /// A count of events; monotonic.
     Total(u64),
-    /// Bytes so far; they only grow.
+    /// A count of bytes; monotonic.
     TotalBytes(Bytes),
-    /// What has ended so far, and what it took all together; both only grow.
+    /// A count of completed operations and their total time; both monotonic.
     Timed(u64, Nanos),
-    /// How many there are now.
+    /// A current number.
     Number(u64),
-    /// How many bytes there are now.
+    /// A current number of bytes.
     Bytes(Bytes),
-    /// A time, as it is now.
+    /// A current duration.
     Time(Nanos),
 }

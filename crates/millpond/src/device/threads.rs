@@ -1,6 +1,6 @@
-//! The device without io_uring: threads that wait for one transfer each.
+//! The device without io_uring: threads that perform one transfer each.
 //!
-//! A thread is made when a request finds none idle, up to [`THREADS_MAX`], and stays. Requests are started in order.
+//! A thread is started when a request finds none idle, up to [`THREADS_MAX`], and is kept. Requests start in order.
 
 use super::transfer::run_here;
 use super::{Completion, Device, DeviceFacts, DeviceFile, DeviceLoad, Request};
@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Transfers at a time: what a SATA disk's queue holds. A faster device is not filled by threads anyway.
+/// The maximum number of concurrent transfers: the queue depth of a SATA disk. Threads can't saturate a faster device
+/// anyway.
 const THREADS_MAX: usize = 32;
 
-/// Transfers by threads, each in preadv or pwritev.
+/// Performs transfers on threads with preadv and pwritev.
 #[derive(Debug)]
 pub struct Threads {
     name: String,
@@ -42,7 +43,8 @@ struct State {
 }
 
 impl Threads {
-    /// No thread yet. `why` there is nothing better goes into the [`name`](Device::name).
+    /// Creates the device without starting a thread. [`name`](Device::name) includes `why`, the reason for not using
+    /// io_uring.
     pub fn new(why: &str) -> Threads {
         Threads {
             name: format!("thread pool: {why}"),
@@ -52,7 +54,7 @@ impl Threads {
         }
     }
 
-    /// Makes as many threads as there are requests that find none idle.
+    /// Starts a thread for each request that finds none idle.
     fn staff(&self, idle: usize, queued: usize) -> io::Result<()> {
         let mut made = self.threads.lock();
         for _ in idle..queued {
@@ -156,7 +158,7 @@ impl Device for Threads {
 }
 
 impl Drop for Threads {
-    /// Waits for the transfers that have been started; the others are dropped.
+    /// Waits for the transfers that have started; drops the others.
     fn drop(&mut self) {
         if self.maker.is_another() {
             // A forked child, which has none of them.

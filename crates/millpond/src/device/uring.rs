@@ -50,7 +50,7 @@ const ASLEEP: u8 = 1;
 /// Something came for it; it is, or soon will be, awake.
 const CALLED: u8 = 2;
 
-/// Transfers by io_uring.
+/// Performs transfers with io_uring.
 #[derive(Debug)]
 pub struct Uring {
     reaper: Mutex<Reaper>,
@@ -64,7 +64,7 @@ struct Reaper {
     ring: Ring<Begun>,
 }
 
-/// A request that the ring has, and how far it is.
+/// A request in the ring, and its progress.
 #[derive(Debug)]
 struct Begun {
     request: Request,
@@ -92,10 +92,10 @@ impl std::fmt::Debug for Reaper {
 }
 
 impl Uring {
-    /// A ring of its own.
+    /// Creates the device with a ring of its own.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// The reason why io_uring is unavailable.
     pub fn new() -> Result<Uring, RingRefusal> {
         let ring = Ring::new(IN_FLIGHT_MAX).map_err(|(call, error)| RingRefusal::of(call, &error))?;
         Ok(Uring {
@@ -107,7 +107,7 @@ impl Uring {
         })
     }
 
-    /// Whether no thread has called the reaper since it looked.
+    /// Whether no thread has woken the reaper since it last checked.
     fn fall_asleep(&self) -> bool {
         self.reaper_state
             .compare_exchange(AWAKE, ASLEEP, Ordering::SeqCst, Ordering::SeqCst)

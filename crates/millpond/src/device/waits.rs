@@ -1,5 +1,4 @@
-//! Waits for something other than a device: a page that a thread holds by a guard, a log, the end of a file's
-//! last handle.
+//! Waits for something other than a device: a page held by a guard, a log, the closing of a file's last handle.
 //!
 //! ```text
 //!   a wait has lasted for 10 ms, or is one for a log ──► listed, with its file, cause and thread ──► ends: forgotten
@@ -8,8 +7,8 @@
 //!                                                       a Warning
 //! ```
 //!
-//! The watchdog looks at them as it looks at transfers. What ends such a wait is the program's: a guard that it drops, a log
-//! that it advances.
+//! The watchdog checks these waits like transfers. Only the program can end such a wait, by dropping a guard or
+//! advancing a log.
 
 use super::warning::Warning;
 use super::watched::{Watched, due_ns};
@@ -19,34 +18,34 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a call waits for that only the program can end.
+/// An event that a call waits for and only the program can cause.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Awaited {
-    /// A page that a thread holds by a guard ([`PageRef`](crate::PageRef), [`PageMut`](crate::PageMut)) or
-    /// during a call.
+    /// A page that a thread holds, through a guard ([`PageRef`](crate::PageRef), [`PageMut`](crate::PageMut)) or during
+    /// a call.
     Page {
         /// Its number.
         page: u64,
     },
-    /// A sync: pages that are changed by guards, the first of which is this one.
+    /// A sync waits for pages that guards hold for writing; this is the first of them.
     Changed {
         /// Its number.
         page: u64,
     },
-    /// A page of a mapping into which a device writes: a transfer that is under way, or memory that is registered with a ring.
+    /// A page of a mapping that a device writes into: a transfer in flight, or memory registered with a ring.
     Transfer {
         /// Its number.
         page: u64,
     },
-    /// That the log of the file's pages is durable up to a record.
+    /// The log of the file's pages becomes durable up to a record.
     Log {
         /// The record.
         wanted: u64,
-        /// Up to where it is durable.
+        /// The record up to which it is durable.
         durable: u64,
     },
-    /// That the last handle of the file, which is being dropped, has written it.
+    /// The last handle of the file, which is being dropped, has written the file.
     Close,
 }
 

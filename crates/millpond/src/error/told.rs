@@ -1,18 +1,18 @@
-//! Errors in the words of their readers.
+//! Error messages for each interface.
 //!
-//! An error says what is wrong, and behind that the way out. What is wrong has the same words everywhere; the
-//! way out names a call in Rust, an option on a command line, an argument in Python. `Display` is for
-//! programmers in Rust; a program or another language that hands an error on takes [`Error::told`].
+//! A message states the problem and then the remedy. The problem is worded the same everywhere. The remedy names a call
+//! in Rust, an option on a command line, or an argument in Python. `Display` is for Rust programmers; a program or
+//! another language that passes an error on uses [`Error::told`].
 
 use crate::error::Error;
 use std::fmt;
 
-/// Where an error is read.
+/// The interface at which an error is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Surface {
-    /// A caller of this crate: as `Display`.
+    /// A caller of this crate, as `Display`.
     Rust,
-    /// A user that typed a command, or looks into a log.
+    /// A user who typed a command, or reads a log.
     CommandLine,
     /// A user of the Python package.
     Python,
@@ -20,7 +20,7 @@ pub enum Surface {
     C,
 }
 
-/// The end of an error's text.
+/// The remedy at the end of a message.
 pub(crate) struct WayOut {
     rust: &'static str,
     command_line: &'static str,
@@ -39,7 +39,7 @@ impl WayOut {
     }
 }
 
-/// In Rust's words.
+/// Returns the remedy in terms of the Rust API.
 impl fmt::Display for WayOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.on(Surface::Rust))
@@ -102,7 +102,7 @@ pub(crate) const LET_GO: WayOut = WayOut {
     c: "put the page first",
 };
 
-/// What can be given instead.
+/// Returns the allowed values.
 pub(super) fn allowed(max: &Option<u64>) -> String {
     match max {
         Some(max) => format!("allowed is 0 to {max}"),
@@ -110,7 +110,7 @@ pub(super) fn allowed(max: &Option<u64>) -> String {
     }
 }
 
-/// What to do about a sync that failed.
+/// Returns the remedy for a failed sync.
 pub(super) fn after_sync(is_kept: bool, errno: i32) -> &'static str {
     match (is_kept, errno) {
         (false, _) => "close the file and check it before going on",
@@ -120,7 +120,7 @@ pub(super) fn after_sync(is_kept: bool, errno: i32) -> &'static str {
 }
 
 impl Error {
-    /// What is wrong and what to do about it, in the words of `surface`.
+    /// Returns the problem and the remedy, worded for `surface`.
     #[doc(hidden)]
     pub fn told(&self, surface: Surface) -> String {
         let text = self.to_string();
@@ -141,7 +141,7 @@ impl Error {
         }
     }
 
-    /// The same, of what the last handle of a file could not write: it is in memory no more.
+    /// Returns the same for data that the last handle of a file could not write, and that is no longer in memory.
     #[doc(hidden)]
     pub fn told_lost(&self, surface: Surface) -> String {
         self.told(surface).replace("are kept in memory", "are lost")

@@ -1,10 +1,10 @@
-//! What a user checks of pages on their way to a file and back.
+//! User-defined checks of pages on their way to and from a file.
 
-/// Looks at every page of a file when it is written and when it is read: for checksums, mostly.
+/// Processes every page of a file when it is written and when it is read, typically for checksums.
 ///
-/// Given to a file by [`OpenOptions::check`](crate::OpenOptions::check). Both are called on whichever thread writes or
-/// reads, several at a time, and must not use files of the cache. What they take is time that a fault, a sync or the
-/// cache's thread takes longer. If one panics, the cache is poisoned.
+/// Set with [`OpenOptions::check`](crate::OpenOptions::check). Any thread that reads or writes calls these methods,
+/// concurrently; they must not use files of the cache. Their run time adds to that of a fault, a sync or the cache's
+/// thread. If one panics, the cache is poisoned.
 ///
 /// ```
 /// use millpond::{OpenOptions, PageCache, PageCheck};
@@ -43,15 +43,16 @@
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait PageCheck: Send + Sync {
-    /// Page number `page` is about to be written. `bytes` is a private copy of the whole page, zeros behind the end of
-    /// the file, and what is in it afterwards is written, up to the end of the file. The page in memory stays as it is.
+    /// Called before page number `page` is written. `bytes` is a private copy of the whole page, with zeros past the
+    /// end of the file. Its content after the call is written, up to the end of the file. The page in memory does not
+    /// change.
     fn before_write(&self, page: u64, bytes: &mut [u8]);
 
-    /// Page number `page` was read: the whole page, zeros behind the end of the file. Places of a file that were never
-    /// written are zeros, too.
+    /// Called after page number `page` was read. `bytes` is the whole page, with zeros past the end of the file. Holes
+    /// of the file also read as zeros.
     ///
     /// # Errors
-    /// What is wrong with it. The reader of the page gets that as [`Error::Check`](crate::Error::Check), and
-    /// the page does not come into memory.
+    /// A description of the problem. The page's reader gets it as [`Error::Check`](crate::Error::Check), and the page
+    /// does not enter memory.
     fn after_read(&self, page: u64, bytes: &[u8]) -> Result<(), String>;
 }

@@ -12,16 +12,16 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum StablePages {
-    /// It is changed while the device reads it. The device may store a mix of before and after; the page is written once
-    /// more, so only a crash in between can show it. The default, and the fastest.
+    /// The page changes while the device reads it. The device may store a mix of old and new content, but the page is
+    /// then written again, so only a crash in between can expose it. The default, and the fastest.
     #[default]
     Off,
-    /// The device gets a private copy, so what it stores is a version of the page that was there. Costs a
-    /// copy of each page that is written, for which a thread that wants to change it waits, and a sixteenth
-    /// of the budget, at most 4 MiB, from the first such file on. A page that finds no room for its copy is written
-    /// as with [`StablePages::Wait`].
+    /// The device gets a private copy, so it always stores a consistent version of the page. Each page written costs a
+    /// copy, during which a thread that wants to change the page waits. The copies take a sixteenth of the budget, at
+    /// most 4 MiB, from the first such file on. A page without room for its copy is written as with
+    /// [`StablePages::Wait`].
     Copy,
-    /// A thread that wants to change it waits until the write is over; readers don't. Costs nothing
+    /// A thread that wants to change the page waits until the write is complete; readers don't wait. Costs nothing
     /// else.
     Wait,
 }

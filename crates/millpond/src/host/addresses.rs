@@ -1,7 +1,8 @@
-//! Addresses: a cache reserves as many as it could ever need, since they cost nothing; where they do, it takes a part.
+//! Address space. A cache reserves as much as it could ever need, because it is free; where it is limited, the cache
+//! takes a share.
 //!
-//! Batch systems limit them (`ulimit -v` by SLURM and SGE), or what of them can be written (`ulimit -d`), among which are
-//! the tables of all frames that there may be. A cache takes a quarter of what is left then, or what it is to have at once.
+//! Batch systems limit address space (`ulimit -v` by SLURM and SGE) or writable memory (`ulimit -d`), which includes
+//! the tables of all possible frames. A cache then takes a quarter of what is left, or what it needs at once.
 
 use crate::size::Size;
 use crate::sys::limits::{Resource, limit, used};
@@ -9,16 +10,18 @@ use millpond_core::units::Bytes;
 use std::fmt;
 use std::io;
 
-/// Of what is left so much is taken for a budget that may grow: the program, and other caches, need some as well.
+/// The share of the remaining address space taken for a budget that may grow: the program and other caches need some as
+/// well.
 const SHARE: u64 = 4;
 
-/// Bytes of memory for which there is a byte of tables, at least: 35 bytes for a page of 4 KiB.
+/// The bytes of memory per byte of tables, at least: 35 bytes of tables per page of 4 KiB.
 const TABLES_SHARE: u64 = 100;
 
-/// What a cache needs beside its frames and tables: mappings are whole huge pages, with one more while they are made.
+/// What a cache needs besides its frames and tables: mappings consist of whole huge pages, with one more while they are
+/// created.
 const BESIDE: u64 = 32 << 20;
 
-/// What the process may still have; `None`: no limit.
+/// What the process may still reserve; `None`: no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Left {
     addresses: Option<u64>,
@@ -44,12 +47,13 @@ impl Left {
     }
 }
 
-/// How much memory a cache that is to have `needed` now reserves addresses for, on a machine that has `machine`.
+/// Returns the amount of memory for which a cache that needs `needed` at once reserves addresses, on a machine with
+/// `machine`.
 pub(crate) fn to_reserve(needed: Bytes, machine: Bytes) -> Bytes {
     Bytes(Left::now().to_reserve(needed.0, machine.0.max(needed.0)))
 }
 
-/// Why there were none for `needed` bytes more.
+/// Returns the error for a failed reservation of `needed` bytes.
 pub(crate) fn refused(error: io::Error, needed: Bytes) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return error;
@@ -63,7 +67,7 @@ pub(crate) fn refused(error: io::Error, needed: Bytes) -> io::Error {
     }
 }
 
-/// What keeps this process from having more addresses, in words; `None`: no limit does.
+/// Returns the limit on this process's address space, in words; `None`: no limit.
 pub(crate) struct Limited(Vec<String>);
 
 impl Limited {

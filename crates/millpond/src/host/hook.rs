@@ -1,12 +1,11 @@
-//! The hook that is told what no call fails for: a function of the user's, or one that writes a line on
-//! standard error.
+//! The hook for conditions that no call fails for: a user's function, or one that prints a line on standard error.
 //!
 //! ```text
 //!   any thread, also the cache's own ──► queue ──► a thread that is there while something is queued ──► the hook
 //! ```
 //!
-//! What comes up on a thread for which others wait is reported by another thread, so that the hook may use
-//! the cache as any program may: a thread that reported it itself could wait for itself.
+//! A condition found on a thread that others wait for is reported by another thread, so that the hook may use the cache
+//! like any program. If the first thread reported it, it could end up waiting for itself.
 
 use crate::sys::threads;
 use parking_lot::{Condvar, Mutex};
@@ -18,19 +17,19 @@ use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// Values that wait to be told. A hook that does not return hears of no more.
+/// The maximum number of queued values. A hook that does not return misses further ones.
 const QUEUED_MAX: usize = 1024;
 
-/// How long [`Teller::tell`] waits for a hook: one that writes somewhere may take a while, and one that wants what the caller has
-/// never returns.
+/// How long [`Teller::tell`] waits for a hook. A hook that writes somewhere may take a while, and one that wants what
+/// the caller holds never returns.
 const TELL_MAX: Duration = Duration::from_secs(10);
 
 thread_local! {
-    /// The cache in whose hands the thread is, as an address, while it calls what must not use it; 0: none.
+    /// While the thread calls a function that must not use a cache: the address of that cache. Otherwise 0.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Makes `call`, of a user's that must not use `cache`, since what that waits for is this thread.
+/// Runs a user's `call` that must not use `cache`, because the cache would wait for this thread.
 pub(crate) fn inside<C, T>(cache: &C, call: impl FnOnce() -> T) -> T {
     struct Before(usize);
     impl Drop for Before {
@@ -43,7 +42,7 @@ pub(crate) fn inside<C, T>(cache: &C, call: impl FnOnce() -> T) -> T {
 }
 
 /// # Panics
-/// In a call by [`inside`] of this cache: it would wait for itself, for ever.
+/// If a call by [`inside`] of this cache is on the stack: it would wait for itself forever.
 #[inline]
 pub(crate) fn check_outside<C>(cache: &C) {
     assert!(
@@ -53,7 +52,7 @@ pub(crate) fn check_outside<C>(cache: &C) {
     );
 }
 
-/// One listener for values of one type, on whichever thread they come up.
+/// A listener for values of one type, called on the thread where they occur.
 pub(crate) struct Hook<T>(Box<dyn Fn(&T) + Send + Sync>);
 
 impl<T> Hook<T> {
@@ -72,7 +71,7 @@ impl<T> fmt::Debug for Hook<T> {
     }
 }
 
-/// A hook that is called on a thread of its own, one value after the other.
+/// A hook that a dedicated thread calls, one value at a time.
 pub(crate) struct Teller<T> {
     told: Arc<Told<T>>,
 }
@@ -81,13 +80,13 @@ struct Told<T> {
     hook: Hook<T>,
     queue: Mutex<Queue<T>>,
     moved: Condvar,
-    /// What is done if the hook panics.
+    /// The action if the hook panics.
     panicked: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 struct Queue<T> {
     values: VecDeque<T>,
-    /// Values so far, and those of them that were told.
+    /// The number of values so far, and the number of those reported.
     queued: u64,
     told: u64,
     thread: Option<ThreadId>,
@@ -112,12 +111,12 @@ impl<T: Send + 'static> Teller<T> {
         Teller { told: Arc::new(told) }
     }
 
-    /// What is to be done if the hook panics; only the first that is given counts.
+    /// Sets the action if the hook panics; only the first one set counts.
     pub(crate) fn if_it_panics(&self, what: impl Fn() + Send + Sync + 'static) {
         let _ = self.told.panicked.set(Box::new(what));
     }
 
-    /// Has it told, soon.
+    /// Queues a value for reporting.
     pub(crate) fn tell_soon(&self, value: T) {
         let mut queue = self.told.queue.lock();
         if queue.has_ended || queue.values.len() >= QUEUED_MAX {
@@ -140,7 +139,8 @@ impl<T: Send + 'static> Teller<T> {
         }
     }
 
-    /// Has it told, and waits for that; ten seconds at most, since the hook may want what the caller has.
+    /// Queues a value and waits until it is reported, for at most ten seconds, because the hook may want what the
+    /// caller holds.
     pub(crate) fn tell(&self, value: T) {
         self.tell_soon(value);
         let mut queue = self.told.queue.lock();
@@ -151,8 +151,8 @@ impl<T: Send + 'static> Teller<T> {
         }
     }
 
-    /// From now on the hook is not called, and no call is under way: it waits for one, and for what is queued. Only a
-    /// call that ends it itself goes on, and is the last.
+    /// Stops the hook. Waits for a running call and for queued values. Only a call that itself stops the hook
+    /// continues, and is the last.
     pub(crate) fn end(&self) {
         let mut queue = self.told.queue.lock();
         queue.has_ended = true;
@@ -167,7 +167,7 @@ impl<T: Send + 'static> Teller<T> {
     }
 }
 
-/// Tells what is queued, until nothing is.
+/// Reports queued values until the queue is empty.
 fn run<T>(told: &Told<T>) {
     loop {
         let value = {

@@ -1,4 +1,4 @@
-//! What is mounted where, as the kernel tells it of a process (`/proc/PID/mountinfo`, proc_pid_mountinfo(5)).
+//! The mounts of a process, as the kernel reports them (`/proc/PID/mountinfo`, proc_pid_mountinfo(5)).
 //!
 //! ```text
 //!   36 35 98:0 /mnt1 /mnt\0402 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
@@ -7,8 +7,8 @@
 //!         device
 //! ```
 //!
-//! A field is bytes, of whatever encoding; blanks, tabs, ends of lines and backslashes in it are written as three octal digits
-//! (`mangle` in fs/proc_namespace.c).
+//! A field is bytes in any encoding. Blanks, tabs, newlines and backslashes are escaped as three octal digits (`mangle`
+//! in fs/proc_namespace.c).
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,37 +19,38 @@ use std::path::{Path, PathBuf};
 /// A mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountEntry {
-    /// Major and minor number of the file system, as `98:0`.
+    /// The major and minor number of the file system, as `98:0`.
     pub device: String,
-    /// Which directory of the file system it shows.
+    /// The directory of the file system that it shows.
     pub root: PathBuf,
-    /// Where it is.
+    /// The mount point.
     pub point: PathBuf,
     /// The type of the file system, with its subtype.
     pub fs_type: String,
-    /// What the file system calls its source: a disk, or whatever it likes.
+    /// The source that the file system names: a disk, or any string.
     pub source: OsString,
-    /// Options of the file system.
+    /// The options of the file system.
     pub options: Vec<String>,
 }
 
-/// What is mounted, as this process sees it, in the order of mounting: of several at one place the last is the one to be seen.
+/// Returns the mounts that this process sees, in the order of mounting. Of several at the same mount point, the last is
+/// visible.
 ///
 /// # Errors
-/// If there is no /proc.
+/// If /proc is not mounted.
 pub fn mounts() -> io::Result<Vec<MountEntry>> {
     mounts_in(Path::new("/proc/self"))
 }
 
-/// The same for the process that has this directory in /proc.
+/// Returns the mounts of the process with this directory in /proc.
 ///
 /// # Errors
-/// If there is none, or it may not be read.
+/// If the directory does not exist or may not be read.
 pub fn mounts_in(process: &Path) -> io::Result<Vec<MountEntry>> {
     Ok(parse(&fs::read(process.join("mountinfo"))?))
 }
 
-/// A line that is no mount is left out.
+/// Skips lines that are not mounts.
 fn parse(lines: &[u8]) -> Vec<MountEntry> {
     lines
         .split(|&byte| byte == b'\n')
@@ -73,7 +74,7 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     })
 }
 
-/// The bytes that a field stands for.
+/// Decodes a field.
 fn unescaped(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,12 +1,12 @@
-//! The places whose memory this process shares with others: the machine, and each control group above it with a limit.
+//! The memory pools that this process shares with others: the machine, and each control group above it with a limit.
 //!
 //! ```text
 //!   machine    /proc/meminfo    MemTotal, MemAvailable             /proc/pressure/memory
 //!   group      its least limit, what it holds and can't drop       memory.pressure (version 2)
 //! ```
 //!
-//! A dozen small files, some tens of microseconds together. What is not there or can't be read leaves its place out, or
-//! its stalls.
+//! Reads a dozen small files, which takes a few tens of microseconds in total. An unreadable file omits its place or
+//! the place's stalls.
 
 use super::field;
 use super::limit::groups_below;
@@ -15,14 +15,14 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// For how much of the last 10 s something has waited for memory: `some avg10` of the kernel's pressure files, in
+/// The share of the last 10 s in which something waited for memory: `some avg10` of the kernel's pressure files, in
 /// hundredths of a percent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Stalls(pub(crate) u32);
 
 impl Stalls {
-    /// A tenth of the time. Ours: a sixth of the 60 % at which systemd-oomd kills by default
-    /// (`DefaultMemoryPressureLimit`), as what is done about it has to come first.
+    /// A tenth of the time. Our choice: a sixth of the 60 % at which systemd-oomd kills by default
+    /// (`DefaultMemoryPressureLimit`), because the cache must react first.
     pub(crate) const HIGH: Stalls = Stalls(1_000);
 }
 
@@ -32,21 +32,21 @@ impl fmt::Display for Stalls {
     }
 }
 
-/// Something that has so much memory and no more.
+/// A pool of memory with a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct MemoryGroup {
     /// The control group; `None`: the machine.
     pub(crate) group: Option<PathBuf>,
     pub(crate) limit: Bytes,
-    /// What is in use, by any process, and can't be dropped.
+    /// The memory in use by any process that can't be dropped.
     pub(crate) held: Bytes,
-    /// Where the kernel says.
+    /// The stalls, where the kernel reports them.
     pub(crate) stalls: Option<Stalls>,
-    /// What others took in a second of late (`control/takers`); a look does not know.
+    /// What others recently took per second (`control/takers`); a single reading does not provide it.
     pub(crate) taken_a_second: Bytes,
 }
 
-/// All of them, as they are now.
+/// Returns all places in their current state.
 pub(crate) fn places() -> Vec<MemoryGroup> {
     places_below(Path::new("/"))
 }
@@ -79,7 +79,7 @@ fn machine_below(root: &Path) -> Option<MemoryGroup> {
     })
 }
 
-/// `some avg10` of a pressure file.
+/// Parses `some avg10` of a pressure file.
 fn stalls(path: &Path) -> Option<Stalls> {
     let text = fs::read_to_string(path).ok()?;
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;

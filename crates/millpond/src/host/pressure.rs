@@ -1,4 +1,4 @@
-//! Descriptors by which the kernel says that memory is getting short: for the machine, and each control group with a limit.
+//! Descriptors that signal memory pressure: for the machine, and for each control group with a limit.
 //!
 //! ```text
 //!   machine              /proc/pressure/memory    a trigger: 200 ms of stalls within 2 s (Linux 5.2)
@@ -8,8 +8,8 @@
 //!                        memory.pressure_level    the kernel reclaims there
 //! ```
 //!
-//! What can't be had (no right to write there, no pressure in this kernel) is left out: a look at short intervals finds the
-//! same, later.
+//! What is unavailable (no write permission, no pressure support in this kernel) is left out: polling at short
+//! intervals finds the same, later.
 
 use super::limit::{ControlGroup, GroupVersion, groups_below};
 use crate::sys::eventfd::Eventfd;
@@ -19,16 +19,16 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-/// A tenth of the time, as the kernel's average says of the rule (`control/auto`). Windows of 2 s are those that every user
-/// may have (Linux 6.5).
+/// A tenth of the time, the same threshold as that of the rule for the kernel's average (`control/auto`). Every user
+/// may use windows of 2 s (Linux 6.5).
 const TRIGGER: &str = "some 200000 2000000";
 
 /// Thresholds of a version 1 group, in sixteenths of its limit.
 const THRESHOLDS: std::ops::RangeInclusive<u64> = 8..=15;
 
-/// What the kernel says something by.
+/// A source of kernel notifications.
 enum Teller {
-    /// Stalls, of the group, or of the machine.
+    /// Stalls of the group or the machine.
     Stalls(File, Option<PathBuf>),
     /// A file that has changed.
     Changed(File),
@@ -45,14 +45,14 @@ impl AsFd for Teller {
     }
 }
 
-/// All of them.
+/// All notification sources.
 #[derive(Default)]
 pub(crate) struct Pressure {
     tellers: Vec<Teller>,
 }
 
 impl Pressure {
-    /// Those that this system allows.
+    /// Opens the sources that this system allows.
     pub(crate) fn watch() -> Pressure {
         Pressure::below(Path::new("/"))
     }
@@ -82,7 +82,7 @@ impl Pressure {
         Pressure { tellers }
     }
 
-    /// What to poll.
+    /// Returns the descriptors to poll.
     pub(crate) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.tellers.iter().map(|teller| {
             let flags = match teller {
@@ -93,7 +93,8 @@ impl Pressure {
         })
     }
 
-    /// Takes what was polled, in the same order; whether something was said. `stalled` gets places whose programs stall.
+    /// Processes the poll results, in the same order. Returns whether there was a notification. Adds to `stalled` the
+    /// places whose programs stall.
     pub(crate) fn take(&mut self, said: &[PollFlags], stalled: &mut Vec<Option<PathBuf>>) -> bool {
         let mut gone = Vec::new();
         let mut any = false;

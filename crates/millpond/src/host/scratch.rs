@@ -1,8 +1,8 @@
-//! A directory for files that are removed whatever happens.
+//! A directory for temporary files that are always removed.
 //!
-//! Dropping it removes it. If the program is killed outright it stays; so it holds a lock file, and the next one with the
-//! same prefix in the same place removes every such directory whose lock no process holds any more, and what is mounted
-//! there.
+//! Dropping it removes it. If the program is killed, the directory stays. It therefore holds a lock file: the next
+//! `ScratchDir` with the same prefix in the same place removes every such directory whose lock no process holds, and
+//! unmounts what is mounted there.
 
 use super::mounts::mounts;
 use rustix::fs::FlockOperation;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const LOCK: &str = ".lock";
 
-/// A directory of this process's own.
+/// A private directory of this process.
 #[derive(Debug)]
 pub struct ScratchDir {
     path: PathBuf,
@@ -24,10 +24,11 @@ pub struct ScratchDir {
 }
 
 impl ScratchDir {
-    /// A new empty directory in `dir`, named by `prefix` and this process, after removing what killed processes left there.
+    /// Creates a new empty directory in `dir`, named after `prefix` and this process, after removing what killed
+    /// processes left there.
     ///
     /// # Errors
-    /// If `dir` is no directory that can be written to.
+    /// If `dir` is not a writable directory.
     pub fn create(dir: &Path, prefix: &str) -> io::Result<ScratchDir> {
         let dir = dir.canonicalize()?;
         sweep(&dir, prefix);
@@ -42,7 +43,7 @@ impl ScratchDir {
         }
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -66,7 +67,7 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes scratch directories that no running program holds. What cannot be removed is left: it is not ours.
+/// Removes scratch directories that no running program holds. Leaves what it can't remove: it is not ours.
 fn sweep(dir: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
@@ -83,7 +84,7 @@ fn sweep(dir: &Path, prefix: &str) {
     }
 }
 
-/// Takes away what the killed process has mounted below it, which would be in the way.
+/// Unmounts what the killed process mounted below it, which would prevent removal.
 fn detach(path: &Path) {
     let mounts = mounts().unwrap_or_default();
     let points = mounts.iter().map(|mount| &mount.point);
@@ -100,7 +101,7 @@ fn detach(path: &Path) {
     }
 }
 
-/// Removes a directory in which an orphan of the killed process may just be making its last file.
+/// Removes a directory in which an orphan of the killed process may still be creating its last file.
 fn remove_stubborn(path: &Path) {
     for _ in 0..20 {
         if fs::remove_dir_all(path).is_ok() || !path.exists() {

@@ -1,30 +1,30 @@
-//! How a region is made, and how a file is mapped.
+//! Options for regions and for file mappings.
 
 use crate::sys::uffd::Touch;
 
-/// Which thread serves the faults of a region.
+/// The thread that serves the page faults of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Faults {
-    /// Threads of the cache: a thread that touches a page which is not there sleeps until one has brought it. System calls
-    /// work on the region's memory, as far as [`Notice::NoKernelFaults`](crate::host::Notice::NoKernelFaults) does not say
-    /// otherwise.
+    /// Threads of the cache serve faults: a thread that touches a missing page sleeps until the page is loaded. System
+    /// calls work on the region's memory, unless there is a
+    /// [`Notice::NoKernelFaults`](crate::host::Notice::NoKernelFaults).
     #[default]
     Handlers,
-    /// The thread that touches the page, in a handler of `SIGBUS`. There is no thread to wake, so a fault
-    /// takes less; in return:
+    /// The thread that touches the page serves the fault, in a `SIGBUS` handler. A fault takes less time because no
+    /// other thread must be woken, but there are restrictions:
     ///
-    /// - A system call that touches a page which is not there fails with `EFAULT`, and so does one that writes into a page
-    ///   of which no more is known than that it was read: write a byte of each page that it gets before, or copy.
-    /// - The process's handler of `SIGBUS` is Millpond's from then on; what is not a region's goes to the one
-    ///   before. A program that sets another afterwards must hand such signals on. No thread that touches the
-    ///   region may block the signal.
-    /// - The fault runs on the thread's own stack and may allocate: the region can't be the memory of an allocator, and its
-    ///   threads need some 16 KiB of stack.
+    /// - A system call that touches a missing page fails with `EFAULT`. So does one that writes into a page that has only
+    ///   been read so far. Write a byte of each page before passing it to the system call, or copy.
+    /// - Millpond's handler replaces the process's `SIGBUS` handler, and passes signals that don't concern a region to the
+    ///   previous one. A program that installs another handler later must pass signals on likewise. No thread that touches
+    ///   the region may block the signal.
+    /// - The fault runs on the thread's own stack and may allocate. The region therefore can't be the memory of an
+    ///   allocator, and its threads need about 16 KiB of stack.
     InThread,
 }
 
-/// How a region is made: [`PageCache::region_with`](crate::PageCache::region_with).
+/// Options for creating a region: [`PageCache::region_with`](crate::PageCache::region_with).
 #[derive(Clone, Debug, Default)]
 pub struct RegionOptions {
     faults: Faults,
@@ -36,7 +36,7 @@ impl RegionOptions {
         RegionOptions::default()
     }
 
-    /// Which thread serves the region's faults. Default: [`Faults::Handlers`].
+    /// Sets which thread serves the region's faults. Default: [`Faults::Handlers`].
     pub fn faults(mut self, faults: Faults) -> RegionOptions {
         self.faults = faults;
         self
@@ -56,7 +56,7 @@ impl Faults {
     }
 }
 
-/// How a file is mapped: [`File::map`](crate::File::map).
+/// Options for mapping a file: [`File::map`](crate::File::map).
 #[derive(Clone, Debug, Default)]
 pub struct MapOptions {
     faults: Faults,
@@ -70,22 +70,22 @@ impl MapOptions {
         MapOptions::default()
     }
 
-    /// Which thread serves the mapping's faults. Default: [`Faults::Handlers`]. The same for all mappings of a file that
-    /// are there at a time.
+    /// Sets which thread serves the mapping's faults. Default: [`Faults::Handlers`]. All concurrent mappings of a file
+    /// must use the same choice.
     pub fn faults(mut self, faults: Faults) -> MapOptions {
         self.faults = faults;
         self
     }
 
-    /// Whether the mapping may be written: what is stored there is in the file at once, for all calls and mappings, and durable
-    /// after a [`Mapping::sync`](crate::Mapping::sync). Takes a file that was opened for writing. Default: only read.
+    /// Makes the mapping writable. Stores change the file at once, for all calls and mappings, and are durable after a
+    /// [`Mapping::sync`](crate::Mapping::sync). Requires a file that is open for writing. Default: read-only.
     pub fn writable(mut self, writable: bool) -> MapOptions {
         self.writable = writable;
         self
     }
 
-    /// How many bytes of the file later mappings of it can have while this one is there: they are parts of the same
-    /// addresses, which are reserved by the first. Costs addresses only. Default: twice the file, and 1 GiB at least.
+    /// Sets how many bytes of the file later mappings can cover while this one exists. They share the addresses that
+    /// the first mapping reserves. Costs only address space. Default: twice the file's length, and at least 1 GiB.
     pub fn room(mut self, bytes: u64) -> MapOptions {
         self.room = bytes;
         self
@@ -99,7 +99,7 @@ impl MapOptions {
         self.writable
     }
 
-    /// Bytes of addresses for a file of `len` bytes of which the first `end` are mapped.
+    /// Returns the bytes of address space for a file of `len` bytes of which the first `end` are mapped.
     pub(crate) fn addresses(&self, len: u64, end: u64) -> u64 {
         let least = match self.room {
             0 => len.saturating_mul(2).max(1 << 30),

@@ -27,11 +27,11 @@ const SLOTS_MAX: u64 = 1 << 31;
 /// How a swap file begins. No other file is overwritten.
 const MAGIC: &[u8] = b"millpond swap: nothing in here is of use to anybody\n";
 
-/// Where pages of regions go that have no room in memory: a file, or a block device.
+/// A swap file or block device, to which pages of regions are evicted.
 ///
-/// The file is made if it is not there, with mode 600, gets its blocks at once, and is locked (`flock`) for
-/// as long as the cache lives: it is free for the next as soon as the process ends, however that ends, and
-/// whichever forked children it has. What is in it is of no use afterwards, and it is not encrypted.
+/// The file is created with mode 600 if it does not exist, and all its blocks are allocated at once. It is locked
+/// (`flock`) while the cache lives. The lock ends with the process, however that ends and whichever forked children
+/// exist. The contents are useless afterwards, and they are not encrypted.
 #[derive(Clone, Debug)]
 pub struct SwapFile {
     path: PathBuf,
@@ -95,7 +95,8 @@ impl Drop for Claim {
 }
 
 impl SwapFile {
-    /// `bytes` bytes in the file at `path`: as many as all regions of the cache have together, at least.
+    /// Uses `bytes` bytes of the file at `path`. The swap files must be at least as large as all regions of the cache
+    /// together.
     pub fn new(path: impl AsRef<Path>, bytes: u64) -> SwapFile {
         SwapFile {
             path: path.as_ref().to_owned(),
@@ -105,16 +106,16 @@ impl SwapFile {
         }
     }
 
-    /// Of several swap files, the one with the highest priority is filled first, and those of the same take turns.
-    /// Default: 0.
+    /// Sets the priority. The cache fills the swap file with the highest priority first, and alternates between files
+    /// of equal priority. Default: 0.
     pub fn priority(mut self, priority: i16) -> SwapFile {
         self.priority = priority;
         self
     }
 
-    /// Whether the file's name is removed as soon as the file is open: nothing is left behind then, whatever happens.
-    /// Default: no, so that its blocks need not be got again the next time. Not for block devices. If the path is that of a
-    /// folder, the file is made there and never has a name.
+    /// Removes the file's name as soon as the file is open, so that nothing is left behind in any case. Default: no,
+    /// which saves allocating the blocks again next time. Not for block devices. If the path is a directory, the file
+    /// is created there without a name.
     pub fn unlinked(mut self, unlinked: bool) -> SwapFile {
         self.unlinked = unlinked;
         self

@@ -31,10 +31,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How far a log is durable. Pages that were given an order ([`PageMut::set_order`]) are written to their file when the
-/// log is durable up to it, and not before. Clones are the same log.
+/// The durable position of a log. A page with an order ([`PageMut::set_order`]) is written to its file only after the
+/// log is durable up to that order. Clones refer to the same log.
 ///
-/// Records are counted as the log likes, as long as later ones have larger numbers: by their place in bytes, most often.
+/// The log chooses its record numbers, usually byte positions; later records must have larger numbers.
 ///
 /// ```
 /// use millpond::{LogOrder, OpenOptions, PageCache};
@@ -96,27 +96,29 @@ struct State {
 }
 
 impl LogOrder {
-    /// A log that is durable up to record 0. The program that makes records durable calls
-    /// [`LogOrder::advance`]; the cache cannot ask for it, so a sync waits until it happens.
+    /// Creates a log that is durable up to record 0. The program that makes records durable calls
+    /// [`LogOrder::advance`]. The cache cannot request it, so a sync waits until it happens.
     pub fn new() -> LogOrder {
         LogOrder::of(Asked::default())
     }
 
-    /// A log that the cache can ask: `flush(n)` makes everything up to record `n` durable, and says up to which record
-    /// it has, which may be more; if it is less, the cache waits for [`LogOrder::advance`]. It is as if [`LogOrder::advance`] were called with that; calling it otherwise is
-    /// allowed at any time.
+    /// Creates a log that the cache can ask to become durable. `flush(n)` makes everything up to record `n` durable and
+    /// returns the record up to which the log is durable, which may be larger. If it is smaller, the cache waits for
+    /// [`LogOrder::advance`]. The returned record counts as a call of [`LogOrder::advance`], which may also be called
+    /// directly at any time.
     ///
-    /// The cache asks when a sync needs it, when too much is dirty, when reclaim or age want a page written, and when the
-    /// last handle of a file is dropped. One thread, made here, does all the calls, one after the other: `flush` may
-    /// take its time and may use the cache, but not the files that wait for this log: a sync of one of them is an error
-    /// there, and one whose last handle is dropped there is closed by another thread. What it must not wait for is a
-    /// thread that is inside a call of the cache: that may be waiting for the log, or for a page that is held still for it.
+    /// The cache calls `flush` when a sync needs it, when too much memory is dirty, when reclaim or age requires
+    /// writing a page, and when the last handle of a file is dropped. A single thread, started here, makes all calls
+    /// one after the other. `flush` may block, and may use the cache, but not the files that wait for this log. A sync
+    /// of such a file fails there, and if its last handle is dropped there, another thread closes it. `flush` must not
+    /// wait for a thread that is inside a call of the cache, because that thread may be waiting for the log, or for a
+    /// page that writeback keeps stable until the log advances.
     ///
-    /// The drop of the last of this log's handles and files waits for a call that is under way, unless it is in the callback
-    /// itself; none begins afterwards.
+    /// Dropping the last of this log's handles and files waits for a running call, unless it happens in the callback
+    /// itself. No call begins afterwards.
     ///
-    /// If it fails, all threads that wait for it get the error as [`Error::Log`](crate::Error::Log), and
-    /// pages keep waiting. The next sync asks again at once, the background after a second.
+    /// If `flush` fails, all threads that wait for it get the error as [`Error::Log`](crate::Error::Log), and the pages
+    /// remain dirty. The next sync calls it again at once, background writeback after a second.
     ///
     /// # Errors
     /// [`Error::Setup`](crate::Error::Setup) if the system gives no thread.
@@ -162,19 +164,19 @@ impl LogOrder {
         LogOrder { log: Arc::new(log) }
     }
 
-    /// Everything up to record `n` is durable, and stays so. A smaller number than before changes nothing. Takes no lock
-    /// unless something waits for it.
+    /// Declares that everything up to record `n` is durable and remains so. A number smaller than before has no effect.
+    /// Takes no lock unless a thread waits for the log.
     pub fn advance(&self, n: u64) {
         self.log.state.advance(n);
     }
 
-    /// Up to which record the log is durable.
+    /// Returns the record up to which the log is durable.
     pub fn durable(&self) -> u64 {
         self.log.durable()
     }
 
-    /// Up to which record something has asked the log to be durable so far. For logs without a callback, which can look
-    /// here from time to time.
+    /// Returns the largest record up to which the cache has asked the log to be durable. Logs without a callback can
+    /// poll this.
     pub fn wanted(&self) -> u64 {
         self.log.state.asked.lock().most_wanted()
     }
