@@ -1,5 +1,5 @@
-//! Deliberate mistakes, for tests of the swarm: with the feature `mutations` a thread can switch one on. A swarm that
-//! passes says something only if it had failed had the layout been wrong.
+//! Deliberate bugs for testing the swarm: with the feature `mutations` a thread can enable one. A swarm that passes
+//! says something only if it would fail with a wrong layout.
 
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

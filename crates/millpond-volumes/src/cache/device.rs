@@ -1,4 +1,4 @@
-//! The device that knows which files are of stores.
+//! The device that knows which files belong to stores.
 
 use super::gate::Gate;
 use super::pool::Pool;
@@ -17,16 +17,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The most bytes of a memory file's name.
+/// The longest name of a memory file in bytes.
 const STAND_IN_NAME_MAX: usize = 249;
 
-/// A store of a cache: what it has of the budget.
+/// A store in a cache: its part of the budget.
 #[derive(Debug)]
 pub(super) struct Quota {
     share: Share,
     /// Reads for which callers wait.
     callers: Gate,
-    /// For what is held.
+    /// Buffers for what is held.
     pool: Arc<Pool>,
 }
 
@@ -40,16 +40,16 @@ impl Quota {
     }
 }
 
-/// A file of a store, and what stands for it in the cache.
+/// A file of a store, and its stand-in in the cache.
 #[derive(Debug)]
 pub(super) struct Backing {
     file: StoreFile,
     pub(super) stand_in: File,
     pub(super) identity: FileIdentity,
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) shown: String,
     quota: Arc<Quota>,
-    /// Held by a write: the pages of one are neighbours in the store.
+    /// Held during a write, so that the pages of one write are adjacent in the store.
     writing: Mutex<()>,
 }
 
@@ -77,7 +77,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Volumes {
     shared: Arc<Shared>,
-    /// Apart: writes wait while a store can't be written, and it can be read still.
+    /// Separate, because writes wait while a store can't be written, and it can still be read.
     reads: Sender<Request>,
     writes: Sender<Request>,
     name: String,
@@ -87,8 +87,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As a cache hands it on: the store's reason, and a kind that stands for an errno. `ESTALE` if another writer has the
-/// store, `ETIMEDOUT` if it does not answer, `ENOENT` if the file is gone, else `EIO`.
+/// The error that a cache passes on: the store's reason, and a kind that stands for an errno. `ESTALE` if another
+/// writer has the store, `ETIMEDOUT` if it does not answer, `ENOENT` if the file is gone, else `EIO`.
 fn io_error(error: &Error) -> io::Error {
     let (kind, text) = match error {
         // How much of it was taken is of no use: all of it is written again.
@@ -104,10 +104,10 @@ fn io_error(error: &Error) -> io::Error {
 }
 
 impl Volumes {
-    /// A device that does the transfers of files of stores itself, and all others as `below` does.
+    /// Creates a device that does the transfers of store files itself, and passes all others to `below`.
     ///
     /// # Errors
-    /// If its threads can't be made.
+    /// If its threads can't be created.
     pub fn new(below: Arc<dyn Device>) -> io::Result<Arc<Volumes>> {
         let name = format!("stores, and {}", below.name());
         let shared = Arc::new(Shared {
@@ -135,12 +135,12 @@ impl Volumes {
         }))
     }
 
-    /// Has a store among those that it says figures of, as long as that lives.
+    /// Includes a store in the device's figures as long as the store lives.
     pub(super) fn watch(&self, store: &Store) {
         lock(&self.shared.stores).push(WeakStore::new(store));
     }
 
-    /// Takes a file of a store; what stands for it is what a cache opens, between two calls of [`Volumes::knows`].
+    /// Creates the stand-in of a store's file. A cache opens it between two calls of [`Volumes::knows`].
     pub(super) fn stand_in(
         (store, name): (&str, &str),
         file: StoreFile,
@@ -168,13 +168,13 @@ impl Volumes {
         }))
     }
 
-    /// Does the file's transfers with its store from now on, until a cache has closed it. Whether it did before.
+    /// Does the file's transfers with its store until a cache has closed it. Returns whether it already did.
     pub(super) fn knows(&self, backing: &Arc<Backing>) -> bool {
         let before = lock(&self.shared.files).insert(backing.identity, backing.clone());
         before.is_some()
     }
 
-    /// A cache could not open it.
+    /// A cache could not open the file.
     pub(super) fn forgets(&self, identity: FileIdentity) {
         let known = lock(&self.shared.files).remove(&identity);
         // Not under the lock: it may be the last of its store, which is closed then.

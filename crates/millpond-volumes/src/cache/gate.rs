@@ -1,8 +1,8 @@
-//! So many bytes at a time.
+//! Limits the bytes of concurrent transfers.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Lets transfers through as long as they have no more than so many bytes together; one that has more goes alone.
+/// Admits transfers as long as they do not exceed a limit in bytes together. A larger one goes alone.
 #[derive(Debug)]
 pub(super) struct Gate {
     most: u64,
@@ -10,7 +10,7 @@ pub(super) struct Gate {
     left: Condvar,
 }
 
-/// A transfer that was let through.
+/// An admitted transfer.
 #[derive(Debug)]
 pub(super) struct Inside<'a> {
     gate: &'a Gate,

@@ -5,10 +5,10 @@
 //!                                                         └──── no ──► the device below, as without it
 //! ```
 //!
-//! A cache knows files by descriptors. A file of a store has a *stand-in*: a file in memory, as long as the file, that has
-//! no bytes. [`Volumes`] is a device that knows the stand-ins and does their transfers with the store, from and to the
-//! cache's pages; all else it hands on. It says of them how large transfers shall be, and takes what they need from the cache's
-//! budget (`share`).
+//! A cache knows files by descriptors. A file of a store has a *stand-in*: a memory file of the same length without
+//! data. [`Volumes`] is a device that knows the stand-ins and does their transfers with the store, from and to the
+//! cache's pages. It passes everything else on. It tells the cache how large transfers of these files should be, and
+//! takes the memory for them from the cache's budget (`share`).
 
 mod device;
 mod gate;

@@ -1,7 +1,7 @@
 //! Buffers for what a store holds.
 //!
-//! Used again and again: an allocator keeps much of what was freed, in a heap for each thread, and the budget would have to be
-//! for that as well.
+//! They are reused, because an allocator keeps much of what is freed, in a heap per thread, and the budget would have
+//! to cover that too.
 
 use bytes::{Bytes, BytesMut};
 use std::sync::{Arc, Mutex, PoisonError};

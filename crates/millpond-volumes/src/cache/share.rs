@@ -1,4 +1,4 @@
-//! What a store has of a cache's budget, and how large its transfers are.
+//! A store's part of a cache's budget, and the size of its transfers.
 //!
 //! | what | bytes | of 512 MiB |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | answers of reads for which callers wait | two transfers together | 8 MiB |
 //! | from the cache's pages to what is held, [`WRITERS`] at a time | a 16th of a transfer each, 64 KiB at least | 2 MiB |
 //!
-//! A request takes its time however short it is, so that only many bytes at a time are fast: in 30 ms a network of 1 GB/s
-//! has 30 MB. Eight requests of 4 MiB are that many, in either direction.
+//! A request takes its time however short it is, so only many bytes in transit are fast: in 30 ms a network of 1 GB/s
+//! moves 30 MB. That is eight requests of 4 MiB, in either direction.
 
 use millpond::device::DeviceFacts;
 

@@ -7,17 +7,17 @@ use millpond::{File, OpenOptions, PageCache, SetAside};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What a store of a cache could not do.
+/// Errors of a store in a cache.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// The store's.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The cache's.
+    /// An error of the cache.
     #[error(transparent)]
     Cache(#[from] millpond::Error),
-    /// The cache has another device, so that nothing that is written to it would come to the store. Nothing was changed.
+    /// The cache has another device, so nothing written to it would reach the store. Nothing was changed.
     #[error(
         "the cache has another device, and nothing of it would come to the store: build it with \
          PageCache::builder().device(volumes.clone())"
@@ -25,25 +25,26 @@ pub enum CacheError {
     OtherDevice,
 }
 
-/// A store that is written, whose files are files of a cache: with its pages, guards, budget and background writing.
+/// A store open for writing whose files are files of a cache: with its pages, guards, budget and background writeback.
 #[derive(Debug)]
 pub struct CacheStore {
     store: Store,
     cache: PageCache,
     volumes: Arc<Volumes>,
     quota: Arc<Quota>,
-    /// What the store has of the cache's budget.
+    /// The store's part of the cache's budget.
     _set_aside: SetAside,
-    /// Files by the names under which they are open: a file has one stand-in. It lives as long as a handle.
+    /// Open files by name. A file has one stand-in, which lives as long as a handle.
     open: Mutex<BTreeMap<String, Weak<Backing>>>,
 }
 
 impl Volumes {
-    /// Opens a store for writing, whose files are files of `cache`, which must have this device. Best with pages as large as
-    /// the store's: smaller ones are correct, and read the rest of a page of the store before they change a part of it.
+    /// Opens a store for writing whose files are files of `cache`, which must use this device. Pages of the store's
+    /// size are best: smaller ones are correct, but changing part of a store page first reads the rest of it.
     ///
-    /// What the store holds and what is on its way is taken from the cache's budget, as it is now, until this is dropped: of 512
-    /// MiB 82. It holds an eighth of the budget at most, whatever [`StoreOptions::held_bytes`] says, and 8 MiB at least.
+    /// The memory for what the store holds and for transfers is taken from the cache's current budget until this is
+    /// dropped: 82 of 512 MiB. The store holds at most an eighth of the budget, whatever [`StoreOptions::held_bytes`]
+    /// says, and at least 8 MiB.
     ///
     /// # Errors
     /// [`CacheError::OtherDevice`] if the cache was built without this device. As [`PageCache::set_aside`], and
@@ -99,10 +100,10 @@ impl CacheStore {
         }
     }
 
-    /// Makes an empty file. It is in the store with the next sync of any file.
+    /// Creates an empty file. It is in the store after the next sync of any file.
     ///
     /// # Errors
-    /// If there is one of that name.
+    /// If a file with this name exists.
     pub fn create(&self, name: &str) -> Result<File, CacheError> {
         self.create_with(name, OpenOptions::new())
     }
@@ -110,7 +111,7 @@ impl CacheStore {
     /// As [`CacheStore::create`], with a log, a check or stable pages.
     ///
     /// # Errors
-    /// If there is one of that name.
+    /// If a file with this name exists.
     pub fn create_with(&self, name: &str, options: OpenOptions) -> Result<File, CacheError> {
         let mut files = self.files();
         let backing = Volumes::stand_in((self.store.name(), name), self.store.create(name)?, &self.quota)?;
@@ -121,7 +122,7 @@ impl CacheStore {
     /// Opens a file for reading and writing. All handles of a file share its pages.
     ///
     /// # Errors
-    /// If there is none of that name.
+    /// If there is no file with this name.
     pub fn open(&self, name: &str) -> Result<File, CacheError> {
         self.open_with(name, OpenOptions::new())
     }
@@ -129,7 +130,7 @@ impl CacheStore {
     /// As [`CacheStore::open`], with a log, a check or stable pages.
     ///
     /// # Errors
-    /// If there is none of that name; if it is open with others.
+    /// If there is no file with this name, or it is open with other options.
     pub fn open_with(&self, name: &str, options: OpenOptions) -> Result<File, CacheError> {
         let mut files = self.files();
         let backing = match files.get(name).and_then(Weak::upgrade) {
@@ -147,12 +148,12 @@ impl CacheStore {
         self.handle(&backing, options)
     }
 
-    /// Gives a file another name, with the next sync of any file, and what was written to it before comes with the name: it is
-    /// written out first, so that the file that had the name is not replaced by one whose data are in memory. Its handles stay
-    /// good; those of a file that had that name do not.
+    /// Renames a file, with the next sync of any file. Earlier writes to it are written out first, so that no file is
+    /// replaced by one whose data is only in memory. Handles of the renamed file stay valid; those of a file that had
+    /// the new name do not.
     ///
     /// # Errors
-    /// If there is no such file; if it can't be written out: it keeps its name then.
+    /// If there is no such file, or if it can't be written out. It then keeps its name.
     pub fn rename(&self, from: &str, to: &str) -> Result<(), CacheError> {
         // Without the lock: a log's callback may open files.
         let renamed = self.files().get(from).and_then(Weak::upgrade);
@@ -175,7 +176,7 @@ impl CacheStore {
         Ok(())
     }
 
-    /// Removes a file, with the next sync. What its handles write is an error of their syncs.
+    /// Removes a file, with the next sync. Later writes through its handles make their syncs fail.
     ///
     /// # Errors
     /// If there is no such file.
@@ -186,12 +187,12 @@ impl CacheStore {
         Ok(())
     }
 
-    /// The files by name. Lengths are those that the store knows: a cache tells it ahead of its writes.
+    /// The files by name. Lengths are those the store knows: a cache reports a new length ahead of its writes.
     pub fn list(&self) -> Vec<Entry> {
         self.store.list()
     }
 
-    /// Writes all that is dirty in the cache, and keeps what the store has then under a name.
+    /// Writes all dirty pages of the cache, and keeps the resulting content of the store under a name.
     ///
     /// # Errors
     /// As [`PageCache::sync_all`] and [`Store::snapshot`].
@@ -200,17 +201,18 @@ impl CacheStore {
         Ok(self.store.snapshot(name)?)
     }
 
-    /// The cache that its files are of.
+    /// The cache of its files.
     pub fn cache(&self) -> &PageCache {
         &self.cache
     }
 
-    /// What was written and is in no commit, as [`Store::take_lost`] has it, and after that what the cache has not handed to
-    /// the store, by pages of the cache: where both have a place it is the newer one. Of use when another writer has the
-    /// store, and as long as the files are open: what is dirty of a file goes with its last handle.
+    /// Returns what was written and is in no commit: first the pages from [`Store::take_lost`], then those that the
+    /// cache has not handed to the store, in pages of the cache. Where both have a range, the later entry is newer.
+    /// Useful when another writer has the store, and only as long as the files are open, because a file's dirty pages
+    /// go with its last handle.
     ///
     /// # Errors
-    /// If the cache is of no use any more. What can't be read of its pages is left out.
+    /// If the cache is unusable. Pages that can't be read are left out.
     pub fn take_lost(&self) -> Result<Vec<LostPage>, CacheError> {
         let mut lost = self.store.take_lost();
         let open: Vec<_> = {
@@ -240,13 +242,13 @@ impl CacheStore {
         Ok(lost)
     }
 
-    /// The store below: its usage, snapshots, fence, `verify`. Not for its files while they are open here.
+    /// The store below: its usage, snapshots, fence, `verify`. Don't use it for files while they are open here.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Makes all of the cache durable and closes the store. What is written to its files later is an error of their syncs. The
-    /// store stays open without it as long as the device lives.
+    /// Makes the whole cache durable and closes the store. Later writes to its files make their syncs fail. Without
+    /// this call the store stays open as long as the device lives.
     ///
     /// # Errors
     /// As [`Store::close`].

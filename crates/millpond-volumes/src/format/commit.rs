@@ -5,7 +5,7 @@
 //!   checkpoint  ├ the same without pages ───────────────────────┤
 //! ```
 //!
-//! A head says its own length in its first bytes, so that it is read without the pages behind it.
+//! A head stores its own length in its first bytes, so that it can be read without the pages after it.
 
 use super::op::{self, Op};
 use super::wire::{Reader, Writer};

@@ -1,4 +1,4 @@
-//! What a commit changes. A checkpoint is the same: the changes that lead from nothing to all that holds.
+//! The changes in a commit. A checkpoint is the same: the changes from nothing to the complete state.
 
 use super::wire::{Reader, Writer};
 use super::{FormatError, ObjectId};

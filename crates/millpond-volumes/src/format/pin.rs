@@ -1,4 +1,4 @@
-//! What a reader still reads.
+//! Records what a reader still reads.
 
 use super::wire::{Reader, Writer};
 use super::{FormatError, VERSION};

@@ -1,4 +1,4 @@
-//! Reading and writing of fields: little endian, lengths before texts.
+//! Reads and writes fields: little endian, lengths before texts.
 
 use super::{FormatError, checksum};
 

@@ -1,5 +1,5 @@
-//! What a commit's head says. One that can't be read is read again before it is called damaged: a bit may have flipped on the
-//! way.
+//! Reads a commit's head. An unreadable head is read again before it counts as damaged, because a bit may have flipped
+//! on the way.
 
 use super::loaded::LoadError;
 use super::requests::{Answer, Outbox, Request, RequestId};

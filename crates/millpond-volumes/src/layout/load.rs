@@ -1,4 +1,4 @@
-//! The newest commit, and all that holds as of it.
+//! Loads the newest commit, and the complete state as of it.
 //!
 //! ```text
 //!   list m/ ──► head of the newest ──► its checkpoint, and the heads of all commits behind that ──► state
@@ -6,14 +6,14 @@
 //!      └── nothing ──► list c/ and k/ ── nothing ──► no store
 //! ```
 //!
-//! What is listed may be deleted meanwhile, a grace later: what is missing, and an answer that came too late, begin it
-//! anew. Each commit names the checksum of the one before, so that one that a delayed request has brought back is not
-//! taken for the one that was there.
+//! Listed objects may be deleted a grace later, while loading. A missing object, or an answer that came too late,
+//! restarts the load. Each commit names the checksum of its predecessor, so a commit that a delayed request has brought
+//! back is not mistaken for the original.
 //!
-//! **What was lost is noticed.** The newest commit is never deleted, and what it needs is there. So a store that has chunks or
-//! checkpoints and no commit, or those of an epoch behind that of its newest commit, or not what this commit needs, has lost
-//! objects, by hand or by a copy that is not whole: the second time in a row that says so it is refused. With `salvage` it is
-//! opened as of the newest commit that is whole.
+//! **Losses are noticed.** The newest commit is never deleted, and everything it needs exists. A store has lost
+//! objects, by hand or through an incomplete copy, if it has chunks or checkpoints but no commit, or some of an epoch
+//! after that of its newest commit, or lacks what this commit needs. When two loads in a row find this, the store is
+//! refused. With `salvage` it is opened as of the newest complete commit.
 
 use super::head::{Head, HeadFetch, READINGS};
 use super::loaded::{LoadError, Loaded, Purpose};

@@ -1,4 +1,4 @@
-//! What a load is for, what comes of it, and why nothing may.
+//! The purpose of a load, its result, and its errors.
 
 use super::options::GRACE;
 use super::requests::Listed;

@@ -1,45 +1,46 @@
-//! What a writer is told when it is made.
+//! The settings of a writer.
 
 use std::time::Duration;
 
-/// The grace of a store that was made without another.
+/// The default grace of a new store.
 pub(super) const GRACE: Duration = Duration::from_secs(15 * 60);
 
-/// Bytes of a page of a store that was made without others.
+/// The default page size of a new store in bytes.
 pub(super) const PAGE_BYTES: u32 = 64 << 10;
 
-/// How a writer goes about it.
+/// The settings of a writer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WriterOptions {
-    /// Bytes of a page. A store keeps those of its first commit; `None`: whichever these are, and 64 KiB in a new one.
+    /// Page size in bytes. A store keeps the size of its first commit. `None`: the store's size, or 64 KiB for a new
+    /// one.
     pub page_bytes: Option<u32>,
-    /// Bytes of a chunk at most.
+    /// The most bytes in a chunk.
     pub chunk_bytes: u64,
-    /// A sync of up to so many bytes carries its pages in the commit: one request, one round trip.
+    /// A sync of at most this many bytes carries its pages in the commit: one request, one round trip.
     pub inline_bytes: u64,
-    /// Chunks of writes in transit at most; one of cleaning comes on top.
+    /// The most chunks of writes in transit; one of cleaning comes on top.
     pub in_transit: usize,
-    /// Bytes that are held until they are in the store. A write beyond waits. Cleaning has three chunks of them, and half at
-    /// most, while it has work.
+    /// Bytes held until they are in the store. Writes beyond this wait. While cleaning has work it uses three chunks of
+    /// them, at most half.
     pub held_bytes: u64,
-    /// How long what was superseded stays, for readers and writers that do not know yet. A store keeps that of its first
-    /// commit; `None`: whichever that is, and 15 minutes in a new one.
+    /// How long superseded objects are kept for readers and writers that do not know yet. A store keeps the grace of
+    /// its first commit. `None`: the store's grace, or 15 minutes for a new one.
     pub grace: Option<Duration>,
-    /// A sync is told of requests that fail when it has waited for so long. What is refused it is told of at once.
+    /// A sync that has waited this long reports failing requests. It reports a refusal immediately.
     pub patience: Duration,
-    /// A checkpoint is made after so many commits, or later if the map is large.
+    /// A checkpoint is made after this many commits, or later if the map is large.
     pub checkpoint_commits: u64,
-    /// Chunks are cleaned when those that have live pages hold more than this share, in percent, of these, and a chunk.
+    /// Chunks are cleaned when those with live pages hold more than this percentage of the live bytes, plus a chunk.
     pub stored_percent_max: u64,
-    /// Drawn at random, once for each writer.
+    /// Random, one for each writer.
     pub nonce: u128,
-    /// What time it was, in milliseconds since 1970, when the time was zero: for people.
+    /// The wall clock at time zero, in milliseconds since 1970. For people.
     pub unix_ms_at_zero: u64,
-    /// Host and process, for people.
+    /// Host and process. For people.
     pub owner: String,
     /// Take the store from a writer that has not closed it.
     pub take_over: bool,
-    /// Open it as of the newest commit that is whole, if the newest is not.
+    /// If the newest commit is incomplete, open the store as of the newest complete one.
     pub salvage: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Where the pages of a file are.
 //!
-//! Leaves of 256 pages each. A copy shares them, and a change copies the one leaf that it is in, if that is shared: so all
-//! that holds as of a commit is kept for a checkpoint at the cost of a count for each leaf.
+//! Leaves of 256 pages each. A copy shares them, and a change copies the one leaf it is in if that is shared. So the
+//! state as of a commit is kept for a checkpoint at the cost of one count per leaf.
 
 use super::state::Place;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What is asked of a store, and what it answers.
+//! Requests to a store, and its answers.
 
 use crate::format::{Key, Kind};
 use bytes::Bytes;

@@ -1,12 +1,12 @@
-//! A store whose newest commit is not whole, as of the newest one that is.
+//! Opens a store whose newest commit is incomplete as of the newest complete one.
 //!
 //! ```text
 //!   list m/ and k/ ──► the newest checkpoint that can be read, or nothing, if commit 1 is there
 //!                        └──► the commits behind it, as far as each is there, whole, and follows
 //! ```
 //!
-//! Snapshots that are deleted are left out. What is behind that commit is left out too, all of it: a part of it would be a mixture. A writer goes on behind the newest commit that
-//! is listed, from a checkpoint that says what holds.
+//! Deleted snapshots are left out. Everything after that commit is left out too, because a part of it would be a
+//! mixture. A writer continues after the newest listed commit, from a checkpoint with the state.
 
 use super::head::{Head, HeadFetch, READINGS};
 use super::load::checkpoint_state;

@@ -1,4 +1,4 @@
-//! All that holds as of a commit: files, where their pages are, snapshots.
+//! The complete state as of a commit: files, the locations of their pages, snapshots.
 
 use super::places::Places;
 use crate::format::op::FileNo;

@@ -1,5 +1,6 @@
-//! Settings and credentials as AWS' own tools read them: the variables `AWS_*`, else the profile `AWS_PROFILE` (`default`) in
-//! `~/.aws/credentials` and `~/.aws/config`, with its keys or the program that gives some, else what the machine's role has.
+//! Settings and credentials as AWS's own tools read them: the variables `AWS_*`, else the profile `AWS_PROFILE`
+//! (`default`) in `~/.aws/credentials` and `~/.aws/config`, with its keys or the program that supplies them, else those
+//! of the machine's role.
 
 use super::credentials::{OfFiles, OfProcess};
 use super::error::Error;

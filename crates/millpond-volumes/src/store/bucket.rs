@@ -1,4 +1,4 @@
-//! Does what a machine asks for, and counts it.
+//! Performs a state machine's requests, and counts them.
 
 use super::clock;
 use super::counters::{Counters, Requests};

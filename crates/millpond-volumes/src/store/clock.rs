@@ -1,9 +1,10 @@
-//! Clocks: the store's time, and how long something was waited for.
+//! Clocks: the store's time, and how long a caller has waited.
 //!
-//! A grace is for others, who go on while this process sleeps: its clock counts all time, also while the machine is suspended
-//! ([`now`]). Patience is not: a process that was stopped (by SIGSTOP, a freezer, a laptop's lid) could see nothing of what it
-//! waits for, and what looks at a clock first would find its time over before any answer was read. So some thread looks at
-//! least each [`EVERY`], and what lies between two looks beyond [`COUNTED_MAX`] is a stop, which [`awake`] leaves out.
+//! A grace protects others, who continue while this process sleeps. Its clock counts all time, including time while the
+//! machine is suspended ([`now`]). A timeout is different: a process that was stopped (by SIGSTOP, a freezer, a
+//! laptop's lid) could not see the answers it waits for, and checking the clock first would expire the timeout before
+//! any answer was read. So some thread reads the clock at least every [`EVERY`]. Time between two readings beyond
+//! [`COUNTED_MAX`] counts as a stop, which [`awake`] leaves out.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

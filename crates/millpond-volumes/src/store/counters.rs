@@ -1,4 +1,4 @@
-//! What requests of a store are counted in.
+//! Counters of a store's requests.
 
 use super::clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,5 @@
-//! Credentials that are not in the environment: of a profile, whose files may change, or of a program that a profile names.
+//! Credentials that are not in the environment: from a profile, whose files may change, or from a program named by a
+//! profile.
 
 use super::profile::Profile;
 use async_trait::async_trait;

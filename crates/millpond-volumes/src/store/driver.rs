@@ -1,7 +1,7 @@
-//! A machine, its requests and its callers.
+//! A state machine, its requests and its callers.
 //!
-//! Two threads of a runtime of its own do the requests. Callers, of whichever kind their threads are, take a lock for
-//! moments and wait for a condition; they never enter the runtime.
+//! Two threads of a separate runtime perform the requests. Callers, on any kind of thread, hold a lock only briefly and
+//! wait for a condition. They never enter the runtime.
 
 use super::bucket::Bucket;
 use super::clock::{self, now};

@@ -1,4 +1,4 @@
-//! What a store says of itself to those that watch a cache: its usage, figure by figure.
+//! A store's usage figures for observers of a cache.
 
 use super::writer::{Inner, Store, StoreUsage};
 use millpond::device::{StoreFigure, StoreFigures, StoreValue};

@@ -10,7 +10,7 @@ use crate::layout::{Place, State, Uncommitted, WriteError};
 use bytes::{Bytes, BytesMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often a reader that was away for too long begins anew within one call.
+/// How often a reader that was away for too long starts over within one call.
 const TRIES: usize = 4;
 
 pub(super) fn entries(state: &State) -> Vec<Entry> {
@@ -22,28 +22,28 @@ pub(super) fn entries(state: &State) -> Vec<Entry> {
     files.collect()
 }
 
-/// A file, open for reading and writing.
+/// A file open for reading and writing.
 #[derive(Debug)]
 pub struct StoreFile {
     store: Arc<Inner>,
     file: FileNo,
     name: String,
     page_bytes: u64,
-    /// Held by a write: one that changes a part of a page reads the rest before.
+    /// Held during a write: one that changes part of a page first reads the rest.
     writing: Mutex<()>,
 }
 
-/// What a call has of each page that it wants.
+/// What a call has found for each page that it needs.
 enum Found {
     Here(Bytes),
     At(Place),
     Zeros,
 }
 
-/// What is of a page and was never written, or was cut off.
+/// The content of the parts of a page that were never written, or were cut off.
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// Fills `out`, which begins at `offset`, from pages.
+/// Fills `out`, which starts at `offset`, from pages.
 fn fill(
     out: &mut [u8],
     offset: u64,
@@ -56,7 +56,7 @@ fn fill(
     pieces(range, page_bytes, found, read, put)
 }
 
-/// All bytes of a range, piece by piece: where in it, and which.
+/// All bytes of a range, in pieces: the position in the range, and the bytes.
 fn pieces(
     range: std::ops::Range<u64>,
     page_bytes: u64,
@@ -152,8 +152,9 @@ impl StoreFile {
         Ok(self.len()? == 0)
     }
 
-    /// Fills `buffer` from `offset` on; fewer bytes only where the file ends. Sees every write that returned before. Neighbours
-    /// that were written together are one request of up to 4 MiB; eight are under way at a time.
+    /// Fills `buffer` from `offset` on; returns fewer bytes only at the end of the file. Sees every write that has
+    /// returned. Adjacent pages that were written together take one request of up to 4 MiB; eight requests are in
+    /// transit at a time.
     ///
     /// # Errors
     /// If a page can't be read, or is damaged.
@@ -163,7 +164,7 @@ impl StoreFile {
         self.read_with(offset, len, put)
     }
 
-    /// The same, of `len` bytes, each piece of which `put` is given as soon as all of them are here, with where it begins.
+    /// The same for `len` bytes. `put` receives each piece, with its position, as soon as all of it has arrived.
     pub(crate) fn read_with(
         &self,
         offset: u64,
@@ -200,22 +201,22 @@ impl StoreFile {
         pieces(range, page_bytes, found, read, put).map_err(|error| failed(&self.name, error))
     }
 
-    /// Takes bytes for `offset` on, and makes the file long enough. They are in the store after a sync. Waits while as much is
-    /// on its way as may be. A part of a page reads the rest of it before.
+    /// Accepts bytes at `offset`, extending the file if necessary. They are in the store after a sync. Waits while the
+    /// limit on held bytes is reached. A write to part of a page first reads the rest of it.
     ///
     /// # Errors
-    /// If another writer has the store; if there was no room for the time of a sync. The file is as it was then, unless it is
-    /// [`Error::Short`], which says how much of it was written.
+    /// If another writer has the store, or if there was no space for the time of a sync. The file is then unchanged,
+    /// except after [`Error::Short`], which says how much was written.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         self.write_parts(bytes.len(), offset, |part| Bytes::copy_from_slice(&bytes[part]))
     }
 
-    /// The same with bytes that are kept as they are, in one piece, until all of it is in the store.
+    /// The same for bytes that are kept as they are, in one piece, until all of them are in the store.
     pub(crate) fn write_bytes(&self, bytes: &Bytes, offset: u64) -> Result<(), Error> {
         self.write_parts(bytes.len(), offset, |part| bytes.slice(part))
     }
 
-    /// `part` has those of a range of the `len` bytes.
+    /// `part` returns a range of the `len` bytes.
     fn write_parts(
         &self,
         len: usize,
@@ -247,7 +248,7 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Takes bytes that are within a page, of a file that was `len` long, or none of them.
+    /// Accepts bytes within one page of a file that was `len` long: all of them or none.
     fn write_in_page(&self, page: u64, part: Bytes, at: u64, len: u64) -> Result<(), Error> {
         let page_bytes = self.page_bytes();
         let begins = page * page_bytes;
@@ -266,7 +267,7 @@ impl StoreFile {
         self.store.write(self.file, page, content, to)
     }
 
-    /// Makes the file `len` bytes long: what is behind is gone, what is new is zeros. In the store with the next sync.
+    /// Sets the file's length to `len`. Bytes past it are gone, new bytes are zero. In the store with the next sync.
     ///
     /// # Errors
     /// If another writer has the store.
@@ -278,7 +279,7 @@ impl StoreFile {
             .with(|side| side.writer.set_len(self.file, len))?)
     }
 
-    /// Makes a range zeros. In the store with the next sync.
+    /// Zeroes a range. In the store with the next sync.
     ///
     /// # Errors
     /// As [`StoreFile::write_at`].
@@ -302,13 +303,13 @@ impl StoreFile {
     /// Commits all changes of all files of the store: [`Store::sync`](super::Store::sync).
     ///
     /// # Errors
-    /// As that.
+    /// As [`Store::sync`](super::Store::sync).
     pub fn sync_data(&self) -> Result<(), Error> {
         self.store.sync(|side, now, ticket| side.writer.sync(now, ticket))
     }
 }
 
-/// A file as of what a reader reads.
+/// A file as seen by a reader.
 #[derive(Debug)]
 pub struct StoreFileReader {
     pub(super) store: StoreReader,
@@ -317,7 +318,7 @@ pub struct StoreFileReader {
 }
 
 impl StoreFileReader {
-    /// Its length in bytes, as of the commit that is read now.
+    /// Its length in bytes, as of the current commit.
     ///
     /// # Errors
     /// If it was removed.
@@ -338,10 +339,10 @@ impl StoreFileReader {
         Ok(self.len()? == 0)
     }
 
-    /// Fills `buffer` from `offset` on, all of it as of one commit; fewer bytes only where the file ends.
+    /// Fills `buffer` from `offset` on, all of it as of one commit; returns fewer bytes only at the end of the file.
     ///
     /// # Errors
-    /// If a page can't be read, or is damaged; if the file was removed.
+    /// If a page can't be read or is damaged, or the file was removed.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         let driver = self.store.driver();
         for tries in 1.. {

@@ -1,5 +1,5 @@
-//! The folder of a store, which must be the one that was opened: where it was removed, or its disk is not mounted any more,
-//! what is put would make another, and say that it is stored.
+//! Checks that a store's folder is still the one that was opened. If it was removed, or its disk is no longer mounted,
+//! a put would create another folder and report success.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a store's error says, without what may be a secret.
+//! Error messages of a store, without secrets.
 //!
 //! ```text
 //!   settings of the environment and of profiles ─┐
@@ -7,7 +7,7 @@
 //!   words as long as a token or a signature; queries and users of addresses ──► left out
 //! ```
 //!
-//! A server's answer may have any part of a request in it, and a request has keys and tokens in its headers.
+//! A server's answer may contain any part of a request, and a request has keys and tokens in its headers.
 
 use object_store::Error as StoreError;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Stores as programs use them: a state machine of [`layout`](crate::layout), a bucket, and threads between them.
+//! Stores as programs use them: a state machine from [`layout`](crate::layout), a bucket, and threads between them.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Stores in memory that do one thing as they should not, and what is made of them.
+//! In-memory stores that each misbehave in one way, and how they are handled.
 
 use super::bucket::Bucket;
 use super::driver::wait_for;

@@ -1,10 +1,10 @@
-//! How a store is opened.
+//! The options for opening a store.
 
 use super::error::Error;
 use crate::layout::{At, Pinning, WriterOptions};
 use std::time::Duration;
 
-/// How a store is opened. The defaults are meant for S3.
+/// How to open a store. The defaults suit S3.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     pub(super) layout: WriterOptions,
@@ -40,37 +40,37 @@ impl StoreOptions {
         StoreOptions::default()
     }
 
-    /// Takes the store from a writer that has not closed it, which is fenced from then on. Without it such a store is
-    /// refused.
+    /// Takes the store from a writer that has not closed it, and fences that writer. Without this, opening such a store
+    /// fails.
     pub fn take_over(mut self, yes: bool) -> StoreOptions {
         self.layout.take_over = yes;
         self
     }
 
-    /// Bytes of a page, a power of two from 4 KiB to 1 MiB, for the life of a store. Unless they are said they are the store's,
-    /// and 64 KiB in a new one. A store is refused with others than its own; what none can have is an [`Error::PageBytes`] of
-    /// [`Store::open`](super::Store::open).
+    /// Page size in bytes, a power of two from 4 KiB to 1 MiB, fixed for the life of a store. Default: the store's own,
+    /// or 64 KiB for a new store. Opening a store with a different size fails. For an invalid size
+    /// [`Store::open`](super::Store::open) returns [`Error::PageBytes`].
     pub fn page_bytes(mut self, bytes: u32) -> StoreOptions {
         self.layout.page_bytes = Some(bytes);
         self
     }
 
-    /// How long what was superseded stays, in whole milliseconds: 15 minutes unless the first opening says otherwise, 1 second
-    /// at least. A writer or a reader that was away for longer begins anew. A store keeps the grace that it was made with,
-    /// for all that open it without saying one, and is refused with another.
+    /// How long superseded objects are kept, in whole milliseconds, at least 1 second. A writer or reader that was away
+    /// for longer starts over. A store keeps the grace it was created with, 15 minutes by default: without this option
+    /// it applies to every opener, and opening with a different one fails.
     ///
     /// # Panics
-    /// If it is shorter.
+    /// If it is less than 1 second.
     pub fn grace(mut self, grace: Duration) -> StoreOptions {
         assert!(grace >= Duration::from_secs(1), "a grace of {grace:?}");
         self.layout.grace = Some(Duration::from_millis(grace.as_millis() as u64));
         self
     }
 
-    /// The most that is held until it is in the store: 40 MiB unless it is said, 8 MiB at least.
+    /// The most bytes held in memory until they are in the store. Default 40 MiB, at least 8 MiB.
     ///
     /// # Panics
-    /// If it is less.
+    /// If it is less than 8 MiB.
     pub fn held_bytes(mut self, bytes: u64) -> StoreOptions {
         assert!(bytes >= 8 << 20, "{bytes} bytes held at most: 8 MiB at least");
         self.layout.held_bytes = bytes;
@@ -78,7 +78,7 @@ impl StoreOptions {
     }
 
     /// # Errors
-    /// If no store can be made with them.
+    /// If these options don't allow a store.
     pub(super) fn check(&self) -> Result<(), Error> {
         let Some(bytes) = self.layout.page_bytes else {
             return Ok(());
@@ -89,12 +89,12 @@ impl StoreOptions {
         }
     }
 
-    /// What it is now.
+    /// The current value.
     pub(crate) fn held(&self) -> u64 {
         self.layout.held_bytes
     }
 
-    /// Chunks in transit at most: 8 unless it is said.
+    /// The most chunks in transit. Default 8.
     ///
     /// # Panics
     /// If it is 0.
@@ -104,62 +104,62 @@ impl StoreOptions {
         self
     }
 
-    /// The address of an S3 server that is not Amazon's.
+    /// The address of an S3 server other than Amazon's.
     pub fn endpoint(mut self, url: impl Into<String>) -> StoreOptions {
         self.endpoint = Some(url.into());
         self
     }
 
-    /// After so long an attempt at a request is given up, and no other is begun: 10 seconds unless it is said. A request fails
-    /// after three times as long whatever was attempted.
+    /// How long one attempt at a request may take, and after which no further attempt starts. Default 10 seconds. A
+    /// request fails after three times as long in any case.
     pub fn request_timeout(mut self, timeout: Duration) -> StoreOptions {
         self.request_timeout = timeout;
         self
     }
 
-    /// A request of which an attempt failed is attempted again so often, within [`StoreOptions::request_timeout`]: 3 times
-    /// unless it is said.
+    /// How often a request is retried within [`StoreOptions::request_timeout`]. Default 3.
     pub fn retries(mut self, retries: usize) -> StoreOptions {
         self.retries = retries;
         self
     }
 
-    /// Opening, and a sync in which nothing reaches the store, return an error after this time: 60 seconds by default. A sync goes
-    /// on for longer while its bytes arrive, however slowly. Most failures are reported sooner.
+    /// Opening, and a sync of which nothing reaches the store, return an error after this time. Default 60 seconds. A
+    /// sync continues for longer while its bytes arrive, however slowly. Most failures are reported sooner.
     pub fn sync_timeout(mut self, timeout: Duration) -> StoreOptions {
         self.sync_timeout = timeout;
         self
     }
 
-    /// How often a reader looks for newer commits: each second unless it is said.
+    /// How often a reader looks for newer commits. Default 1 second.
     pub fn poll(mut self, poll: Duration) -> StoreOptions {
         self.poll = poll;
         self
     }
 
-    /// Each request takes so much longer: what a store would be like that is further away.
+    /// Adds this delay to every request, to simulate a more distant store.
     pub fn delay(mut self, delay: Duration) -> StoreOptions {
         self.delay = delay;
         self
     }
 
-    /// Opens a store whose newest commit is not whole, for a flipped bit or for what was lost, as of the newest commit that is.
-    /// Without it such a store is refused. What is behind that commit is left out; a writer goes on from there, and deletes
-    /// it after a grace. `salvaged` of what was opened says which commit that is.
+    /// Opens a store whose newest commit is incomplete, because of a flipped bit or lost objects, as of the newest
+    /// complete commit. Without this, opening such a store fails. Everything after that commit is left out; a writer
+    /// continues from there and deletes the rest after a grace. `salvaged` of the opened store tells which commit that
+    /// is.
     pub fn salvage(mut self, yes: bool) -> StoreOptions {
         self.layout.salvage = yes;
         self
     }
 
-    /// Whether a reader puts a pin, an object of its own that keeps what it reads from being deleted: if it may, unless it is
-    /// said. One that has none may find that what it reads was deleted, a grace after that was superseded, and begins anew at
-    /// the newest commit then. It needs the rights to list and to read, and no other.
+    /// Whether a reader puts a pin, an object of its own that keeps what it reads from being deleted. By default it
+    /// does if it may. Without a pin, objects can be deleted under the reader a grace after they were superseded; the
+    /// reader then starts over at the newest commit. It needs only the rights to list and read.
     pub fn pinning(mut self, pinning: Pinning) -> StoreOptions {
         self.pinning = pinning;
         self
     }
 
-    /// A reader reads this snapshot.
+    /// Makes a reader read this snapshot.
     pub fn snapshot(mut self, name: impl Into<String>) -> StoreOptions {
         self.at = At::Snapshot(name.into());
         self

@@ -1,8 +1,8 @@
 //! How long an upload may take.
 //!
-//! What a link takes is not known before. An upload is given the time of a request, and beside that the time that all bytes on
-//! their way would take at a rate which is a quarter of the last that was seen. One that was not there in time is given four
-//! times as long the next time, if a small request shows that it is the link, and not the store, that is slow.
+//! The speed of a link is not known in advance. An upload gets the time of a request, plus the time that all bytes in
+//! transit would take at a quarter of the last observed rate. An upload that did not finish in time gets four times as
+//! long next time, if a small request shows that the link is slow and not the store.
 
 use super::clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Pages read from where they are, neighbours at once.
+//! Reads pages from where they are, neighbors together.
 
 use super::bucket::{Bucket, NotRead};
 use super::driver::wait_for;

@@ -1,4 +1,4 @@
-//! A profile of AWS' own tools: what `~/.aws/credentials` and `~/.aws/config` say below its name.
+//! A profile of AWS's own tools: the entries for its name in `~/.aws/credentials` and `~/.aws/config`.
 
 use object_store::aws::AwsCredential;
 use std::collections::BTreeMap;

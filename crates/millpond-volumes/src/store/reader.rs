@@ -1,4 +1,4 @@
-//! A store that is read.
+//! A store open for reading.
 
 use super::bucket::Bucket;
 use super::clock;
@@ -13,12 +13,12 @@ use crate::layout::{Answer, At, Numbered, ReadError, Reader, ReaderOptions, Read
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A reader and what its callers wait for.
+/// A reader, and what its callers wait for.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) reader: Reader,
     failed: Option<ReadError>,
-    /// Counts how often it has moved.
+    /// The number of times it has moved to another commit.
     pub(super) moved: u64,
 }
 
@@ -58,18 +58,18 @@ struct Inner {
     options: StoreOptions,
 }
 
-/// A store, open for reading: at its newest commit, which it follows, or at a snapshot. Handles are cheap to clone.
+/// A store open for reading: at its newest commit, which it follows, or at a snapshot. Handles are cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StoreReader {
     inner: Arc<Inner>,
 }
 
 impl StoreReader {
-    /// Opens the store at `url` for reading. It writes one object of its own, a pin, so that what it reads is not deleted; where
-    /// it may not, or is not to, it goes without ([`StoreOptions::pinning`]).
+    /// Opens the store at `url` for reading. Writes one object of its own, a pin, so that what it reads is not deleted.
+    /// It goes without one if it may not write or is told not to ([`StoreOptions::pinning`]).
     ///
     /// # Errors
-    /// If there is no store, no such snapshot, or it does not answer.
+    /// If there is no store or no such snapshot, or the store does not answer.
     pub fn open(url: &str, options: StoreOptions) -> Result<StoreReader, Error> {
         let bucket = Arc::new(address::bucket(url, &options)?);
         StoreReader::open_in(bucket, options)
@@ -102,7 +102,7 @@ impl StoreReader {
         &self.inner.driver
     }
 
-    /// Waits until there is something to read. What the store says to the first request is final, as it is for a writer.
+    /// Waits until there is something to read. As for a writer, the store's answer to the first request is final.
     fn opened(&self) -> Result<(), Error> {
         let driver = &self.inner.driver;
         let named = |why: &str| Error::Address(format!("{}: {why}", driver.bucket().name));
@@ -121,7 +121,7 @@ impl StoreReader {
         })
     }
 
-    /// Waits until it has moved more often than `moved`.
+    /// Waits until it has moved more than `moved` times.
     fn wait_beyond(&self, moved: u64) -> Result<(), Error> {
         let timeout = self.inner.options.sync_timeout;
         let opened = self
@@ -152,15 +152,15 @@ impl StoreReader {
         self.wait_beyond(moved)
     }
 
-    /// The files by name, as of the commit that is read now.
+    /// The files by name, as of the current commit.
     pub fn list(&self) -> Vec<Entry> {
         self.inner.driver.with(|side| entries(side.reader.state()))
     }
 
-    /// Opens a file. It follows as the reader does.
+    /// Opens a file. It follows newer commits as the reader does.
     ///
     /// # Errors
-    /// If there is none of that name.
+    /// If there is no file with this name.
     pub fn open_file(&self, name: &str) -> Result<StoreFileReader, Error> {
         let found = self
             .inner
@@ -181,19 +181,19 @@ impl StoreReader {
             .with(|side| side.reader.state().snapshots.keys().cloned().collect())
     }
 
-    /// The commit that is read; of a snapshot, the newest when it was opened.
+    /// The current commit; for a snapshot, the newest one when the snapshot was opened.
     pub fn commit(&self) -> u64 {
         self.inner.driver.with(|side| side.reader.number())
     }
 
-    /// How long ago it was known that nothing newer is there. Of a snapshot it only grows: nothing is looked for, and what is
-    /// read stays as it is.
+    /// How long ago the current commit was known to be the newest. For a snapshot this only grows: the reader looks for
+    /// nothing, and its data does not change.
     pub fn age(&self) -> Duration {
         self.inner.driver.with(|side| side.reader.age(clock::now()))
     }
 
-    /// Looks for newer commits now, and waits until it has what was the newest when it was called. At a snapshot there is
-    /// nothing to look for.
+    /// Looks for newer commits, and waits until the reader has the one that was newest at the time of the call. Does
+    /// nothing for a snapshot.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -215,14 +215,14 @@ impl StoreReader {
         done.ok_or_else(|| Error::TimedOut(timeout, trouble()))
     }
 
-    /// Why nothing keeps what it reads from being deleted, if nothing does: [`StoreOptions::pinning`].
+    /// Why the reader has no pin to keep what it reads from being deleted, if it has none: [`StoreOptions::pinning`].
     pub fn unpinned(&self) -> Option<String> {
         self.inner
             .driver
             .with(|side| side.reader.unpinned().map(str::to_owned))
     }
 
-    /// What was opened of a store that is not whole, with [`StoreOptions::salvage`]; `None`: it is whole.
+    /// What was opened of an incomplete store with [`StoreOptions::salvage`]; `None` if the store is complete.
     pub fn salvaged(&self) -> Option<Salvaged> {
         self.inner.driver.with(|side| side.reader.salvaged().cloned())
     }
@@ -232,7 +232,7 @@ impl StoreReader {
         self.inner.driver.bucket().requests()
     }
 
-    /// Reads all that is committed, and compares every checksum and every reference.
+    /// Reads everything committed, and checks every checksum and every reference.
     ///
     /// # Errors
     /// If the store does not answer.

@@ -1,7 +1,7 @@
-//! Every reference and every checksum.
+//! Checks every reference and every checksum.
 //!
-//! Opening has compared those of the newest commit, of its checkpoint, and of all commits between; what is left are the
-//! pages, and the snapshots.
+//! Opening has checked those of the newest commit, its checkpoint, and all commits between. What is left are the pages
+//! and the snapshots.
 
 use super::bucket::Bucket;
 use super::error::Error;

@@ -1,4 +1,4 @@
-//! A store that is written.
+//! A store open for writing.
 
 use super::bucket::Bucket;
 use super::clock;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest that closing waits for what is due to be deleted.
+/// The longest that closing waits for due deletions.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// A file of a store.
@@ -39,35 +39,35 @@ pub struct StoreUsage {
     pub layout: Usage,
     /// Requests of this handle.
     pub requests: Requests,
-    /// Commits that this handle has made. Opening makes one.
+    /// Commits made by this handle, including the one that opening makes.
     pub commits: u64,
-    /// How long ago this handle has made the newest commit. Opening makes one.
+    /// How long ago this handle made the newest commit.
     pub commit_age: Duration,
 }
 
 /// A page that was written and is in no commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostPage {
-    /// The file's name; empty: it was removed.
+    /// The file's name; empty if the file was removed.
     pub file: String,
-    /// Where it begins in the file.
+    /// The page's offset in the file.
     pub offset: u64,
-    /// Its bytes; `None`: the writer that has the store has deleted them.
+    /// The page's content; `None` if the store's new writer has deleted it.
     pub bytes: Option<Bytes>,
 }
 
-/// A writer and what its callers wait for.
+/// A writer, and what its callers wait for.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) writer: Writer,
     opened: Option<Result<(), OpenError>>,
     results: BTreeMap<Ticket, Option<Result<(), SyncError>>>,
     last_ticket: Ticket,
-    /// Since when there has been no room for a write.
+    /// Since when a write has had to wait for space.
     full_since: Option<Duration>,
-    /// The newest commit, and when it became that.
+    /// The newest commit, and when it became the newest.
     pub(super) committed: (u64, Duration),
-    /// The commit that opening has made.
+    /// The commit made by opening.
     first_commit: u64,
 }
 
@@ -120,20 +120,20 @@ pub(super) struct Inner {
     pub(super) options: StoreOptions,
 }
 
-/// A store, open for writing: its one writer. Handles are cheap to clone. Dropping the last of a store and its files closes
-/// it if that is possible; [`Store::close`] says whether it was.
+/// A store open for writing, by its one writer. Handles are cheap to clone. Dropping the last handle of a store and its
+/// files closes it if possible; [`Store::close`] reports whether it worked.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) inner: Arc<Inner>,
 }
 
 impl Store {
-    /// Opens the store at `url` for writing, or makes it. What is written by others meanwhile is kept out by a fence: whichever
-    /// opens last has the store. Costs about 9 requests, and one for each commit since the last checkpoint.
+    /// Opens the store at `url` for writing, or creates it. A fence excludes all other writers: whichever opens last
+    /// has the store. Costs about 9 requests, plus one for each commit since the last checkpoint.
     ///
     /// # Errors
-    /// [`OpenError::Held`] if the last writer has not closed it and [`StoreOptions::take_over`] was not asked for; if the
-    /// store has no conditional PUT, or does not answer.
+    /// [`OpenError::Held`] if the last writer has not closed the store and [`StoreOptions::take_over`] is not set. Also
+    /// if the store has no conditional PUT, or does not answer.
     pub fn open(url: &str, options: StoreOptions) -> Result<Store, Error> {
         options.check()?;
         let bucket = Arc::new(address::bucket(url, &options)?);
@@ -178,10 +178,10 @@ impl Store {
         Ok(Store { inner })
     }
 
-    /// Makes an empty file. It is in the store with the next sync of any file.
+    /// Creates an empty file. It is in the store after the next sync of any file.
     ///
     /// # Errors
-    /// If there is one of that name.
+    /// If a file with this name exists.
     pub fn create(&self, name: &str) -> Result<StoreFile, Error> {
         let file = self.inner.driver.with(|side| side.writer.create(name))?;
         Ok(StoreFile::new(self.inner.clone(), file, name))
@@ -190,7 +190,7 @@ impl Store {
     /// Opens a file.
     ///
     /// # Errors
-    /// If there is none of that name.
+    /// If there is no file with this name.
     pub fn open_file(&self, name: &str) -> Result<StoreFile, Error> {
         let found = self
             .inner
@@ -200,7 +200,7 @@ impl Store {
         Ok(StoreFile::new(self.inner.clone(), file, name))
     }
 
-    /// Gives a file another name, with the next sync. A file that had it goes in the same commit.
+    /// Renames a file, with the next sync. A file that has the new name is removed in the same commit.
     ///
     /// # Errors
     /// If there is no such file.
@@ -208,7 +208,7 @@ impl Store {
         Ok(self.inner.driver.with(|side| side.writer.rename(from, to))?)
     }
 
-    /// Removes a file, with the next sync. Its handles are of no use from now on.
+    /// Removes a file, with the next sync. Its handles are unusable from here on.
     ///
     /// # Errors
     /// If there is no such file.
@@ -223,28 +223,29 @@ impl Store {
             .with(|side| super::file::entries(side.writer.state()))
     }
 
-    /// Commits all that was changed before, of all files. One request if that is 4 MiB or less.
+    /// Commits all earlier changes of all files. Takes one request if they amount to 4 MiB or less.
     ///
     /// # Errors
-    /// [`SyncError::Store`] if the store can't be written at present: all of it is kept, and tried again by itself and by the
-    /// next sync. [`SyncError::Fenced`] if another writer has the store: [`Store::take_lost`] has what is in no commit.
+    /// [`SyncError::Store`] if the store can't be written at present. Everything is kept, and retried automatically and
+    /// by the next sync. [`SyncError::Fenced`] if another writer has the store: [`Store::take_lost`] returns what is in
+    /// no commit.
     pub fn sync(&self) -> Result<(), Error> {
         self.inner.sync(|side, now, ticket| side.writer.sync(now, ticket))
     }
 
-    /// Commits, and keeps what that commit has under a name until it is given up.
+    /// Commits, and keeps that commit's content under a name until the snapshot is dropped.
     ///
     /// # Errors
-    /// As [`Store::sync`]; if there is a snapshot of that name.
+    /// As [`Store::sync`]; or if a snapshot with this name exists.
     pub fn snapshot(&self, name: &str) -> Result<(), Error> {
         self.inner.driver.with(|side| side.writer.snapshot(name))?;
         self.sync()
     }
 
-    /// Gives a snapshot up, with a commit.
+    /// Drops a snapshot, with a commit.
     ///
     /// # Errors
-    /// As [`Store::sync`]; if there is none of that name.
+    /// As [`Store::sync`]; or if there is no snapshot with this name.
     pub fn drop_snapshot(&self, name: &str) -> Result<(), Error> {
         self.inner.driver.with(|side| side.writer.drop_snapshot(name))?;
         self.sync()
@@ -257,10 +258,10 @@ impl Store {
             .with(|side| side.writer.state().snapshots.keys().cloned().collect())
     }
 
-    /// Commits, and says in the store that this writer is done, so that the next need not take over.
+    /// Commits, and records in the store that this writer is done, so that the next one need not take over.
     ///
     /// # Errors
-    /// As [`Store::sync`]; it can be tried again.
+    /// As [`Store::sync`]. Closing can be retried.
     pub fn close(&self) -> Result<(), Error> {
         self.inner.close()
     }
@@ -270,31 +271,31 @@ impl Store {
         &self.inner.driver.bucket().name
     }
 
-    /// What was opened of a store that was not whole, with [`StoreOptions::salvage`]; `None`: it was whole.
+    /// What was opened of an incomplete store with [`StoreOptions::salvage`]; `None` if the store was complete.
     pub fn salvaged(&self) -> Option<Salvaged> {
         self.inner.driver.with(|side| side.writer.salvaged().cloned())
     }
 
-    /// Bytes of a page, for the life of the store.
+    /// Page size in bytes, fixed for the life of the store.
     pub fn page_bytes(&self) -> u32 {
         self.inner.page_bytes()
     }
 
-    /// Which writer has the store instead, if another has.
+    /// The writer that has taken the store, if any.
     pub fn fence(&self) -> Option<Fence> {
         self.inner.driver.with(|side| side.writer.fence().cloned())
     }
 
-    /// Why a request failed last, if one has: also one of which no call speaks, for a checkpoint or a deletion.
-    /// [`Store::usage`] says whether these still fail.
+    /// Why a request last failed, if one has, including requests that no call reports, such as those of a checkpoint or
+    /// a deletion. [`Store::usage`] tells whether these still fail.
     pub fn trouble(&self) -> Option<String> {
         self.inner
             .driver
             .with(|side| side.writer.trouble().map(str::to_owned))
     }
 
-    /// What was written and is in no commit, also what its writer was told of as taken. Of use when another writer has the
-    /// store. Reads what has to be read.
+    /// Returns what was written and is in no commit, including writes that were reported as accepted. Useful when
+    /// another writer has the store. Reads from the store what it needs.
     pub fn take_lost(&self) -> Vec<LostPage> {
         let lost: Vec<Lost> = self.inner.driver.with(|side| side.writer.lost());
         let page_bytes = u64::from(self.inner.page_bytes());
@@ -314,7 +315,7 @@ impl Store {
         lost.collect()
     }
 
-    /// Sizes and requests. Costs a look at each object.
+    /// Sizes and requests. Costs a visit to each object's record.
     pub fn usage(&self) -> StoreUsage {
         let side = |side: &mut Side| {
             (
@@ -332,7 +333,7 @@ impl Store {
         }
     }
 
-    /// Reads all that is committed, and compares every checksum and every reference.
+    /// Reads everything committed, and checks every checksum and every reference.
     ///
     /// # Errors
     /// If there is no commit, or it can't be read.
@@ -383,8 +384,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a page of a file that reaches to `end` with it, and waits for room. One after the other, as a cache's writes of a
-    /// file come, do not wait longer than one: where there has been no room for as long, it is refused at once.
+    /// Writes a page of a file that then reaches to `end`, and waits for space. Consecutive writes of a file, as a
+    /// cache makes them, wait no longer in total than one: once there has been no space for that long, a write fails
+    /// immediately.
     pub(super) fn write(&self, file: FileNo, page: u64, bytes: Bytes, end: u64) -> Result<(), Error> {
         let since = self.driver.with(|side| side.full_since);
         let waited = since.map_or(Duration::ZERO, |since| clock::awake().saturating_sub(since));

@@ -1,4 +1,4 @@
-//! One that reads what held as of a commit, and follows.
+//! A reader: reads the state as of a commit, and follows newer ones.
 //!
 //! ```text
 //!   load ──► put a pin ──► open ──► read m/<n+1> ── absent ──► as new as a moment ago; later again
@@ -7,10 +7,12 @@
 //! ```
 //!
 //! A reader never sees a mixture: its state changes by whole commits, and objects never change. It sees no commit of a
-//! writer that has lost its fence: while its pin is there no commit behind its own is deleted, so that none is made again.
+//! writer that has lost its fence: while the reader's pin exists, no commit after its own is deleted, so none is
+//! created again.
 //!
-//! One that may not write, or is not to, has no pin. It then believes what is behind its commit for half a grace since nothing
-//! was, as a writer does, and begins anew after that; and what it reads may be deleted a grace after it was superseded.
+//! A reader that may not write, or is told not to, has no pin. It trusts what follows its commit for half a grace since
+//! nothing did, as a writer does, and starts over after that. What it reads may be deleted a grace after it was
+//! superseded.
 
 use crate::format::{Key, Pin};
 use crate::layout::head::{Head, HeadFetch, READINGS};

@@ -1,4 +1,4 @@
-//! What a reader is told when it is made, and what it says.
+//! What a reader is given when it is created, and what it reports.
 
 use crate::format::Key;
 use crate::layout::loaded::LoadError;

@@ -1,4 +1,4 @@
-//! What a reader reads.
+//! The state that a reader reads.
 
 use crate::layout::salvage::Salvaged;
 use crate::layout::state::State;

@@ -1,18 +1,19 @@
-//! For how long what is in a store has been dead, as it is known when it is opened.
+//! How long objects in a store have been dead, as known when it is opened.
 //!
-//! A writer that lives shorter than a grace would delete nothing if the grace began anew with each. So it is measured by the
-//! store's own clock, which stamps each object: what the time is says the stamp of the commit that has just been made. An object
-//! is dead since the commit that has no use for it was put, where that is behind the newest checkpoint. Of what is dead at that
-//! it is not known since when; but what a checkpoint that is older than a grace had no use for, of epochs before it, can go.
-//!
+//! If the grace started over with each writer, a writer that lives shorter than a grace would delete nothing. So it is
+//! measured by the store's own clock, which stamps each object; the stamp of the commit just made gives the current
+//! time. An object is dead since the commit that stopped using it was put, if that commit is after the newest
+//! checkpoint. For objects already dead at that checkpoint the time is unknown; but what a checkpoint older than a
+//! grace did not use, of epochs before it, can be deleted.
 //! ```text
 //!   checkpoint, a grace old ─ … ─ checkpoint ── commit, empties c/3 ── commit ── the fence
 //!          │                                            └── c/3: dead for so long ──┘
 //!          └── what is not live in it, of epochs before: dead for a grace
 //! ```
 //!
-//! A store's clock that jumps ahead makes things older than they are. What is deleted too early for that is missed by a reader
-//! that has no pin, or whose pin is not renewed, which begins anew; and by a writer that slept while two others had the store.
+//! A store's clock that jumps ahead makes objects look older than they are. An object deleted too early affects a
+//! reader without a pin, or whose pin is not renewed, which then starts over; and a writer that slept while two others
+//! had the store.
 
 use super::Writer;
 use crate::format::{Key, ObjectId};

@@ -1,8 +1,8 @@
-//! All that holds, now and then, so that opening reads few commits.
+//! Stores the complete state from time to time, so that opening reads few commits.
 //!
-//! A checkpoint is as large as the map. So it is made after a number of commits, and not before their heads are half as
-//! large as the last checkpoint: what is written for it stays below twice of what the commits are. Commits name it once
-//! it is stored.
+//! A checkpoint is as large as the map. So one is made after a number of commits, but not before their heads are half
+//! as large as the last checkpoint. The bytes written for checkpoints thus stay below twice those of the commits.
+//! Commits name a checkpoint once it is stored.
 
 use super::Writer;
 use crate::format::{Checkpoint, Key};

@@ -1,4 +1,4 @@
-//! Writes that are taken, and chunks that are answered.
+//! Accepts writes, and handles answers for chunks.
 
 use super::staging::{Staged, bytes_of};
 use super::{SyncError, Told, WriteError, Writer};

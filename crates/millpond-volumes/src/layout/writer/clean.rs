@@ -1,12 +1,13 @@
-//! Chunks that are mostly dead are written anew: their live pages are copied to a new chunk, and the old one is dead with
-//! the next commit.
+//! Rewrites chunks that are mostly dead: their live pages are copied to a new chunk, and the old one is dead with the
+//! next commit.
 //!
-//! It goes on as long as the objects that have live pages hold more than `stored_percent_max` of these, the emptiest first,
-//! also while nothing is written. What snapshots have is left out: copying it would free nothing.
+//! Cleaning continues, emptiest chunks first, as long as the objects with live pages hold more than
+//! `stored_percent_max` of the live bytes, even while nothing is written. What snapshots have is left out, because
+//! copying it would free nothing.
 //!
-//! No sync waits for it. Copies are no changes: they go into chunks of their own, of which one is in transit, and what they
-//! move is in the next commit that is made; where nobody asks for one, and nothing that was changed would be in it half,
-//! it is made for them. Memory for it is a share of the held bytes, which writes leave alone while it has work.
+//! No sync waits for cleaning. Copies are not changes: they go into their own chunks, one in transit at a time, and the
+//! pages they move are in the next commit. If no caller asks for a commit, one is made for them, provided that it would
+//! not contain half of a change. Cleaning uses a share of the held bytes, which writes leave free while it has work.
 
 use super::{PageKey, Phase, Writer};
 use crate::format::{ObjectId, checksum};

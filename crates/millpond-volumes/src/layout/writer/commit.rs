@@ -1,7 +1,7 @@
-//! What a commit has, whether it is stored, and which callers are told.
+//! The content of a commit, whether it is stored, and which callers are notified.
 //!
-//! A commit is *frozen* when it is made: until it is known what became of it, the same bytes are put again, and no
-//! other is made.
+//! A commit is *frozen* when it is made: until its outcome is known, the same bytes are put again, and no other commit
+//! is made.
 //!
 //! ```text
 //!             ┌──────────── absent ────────────┐

@@ -1,4 +1,5 @@
-//! Changes of names and lengths. They hold here at once, and in the store with the next commit, all of them.
+//! Changes of names and lengths. They take effect here immediately, and in the store with the next commit, all
+//! together.
 
 use super::{WriteError, Writer};
 use crate::format::Op;

@@ -1,11 +1,12 @@
-//! Of a writer that commits without a pause a store is taken over too.
+//! Takes a store over from a writer that commits without a pause.
 //!
-//! One that opens a store and finds its number taken does not load anew: it applies the commit that has it, asks for those
-//! behind at once, and tries the next number. One that commits makes the next commit sooner than another can know of the last,
-//! so that this alone may never succeed. So the one that opens leaves a *claim*, and the one that commits looks for one now and
-//! then, and gives way to each once: it makes no commit for a while, and finds then that it was taken over, or goes on.
+//! A writer that opens a store and finds its number taken does not reload. It applies the commit with that number, asks
+//! for the following ones at once, and tries the next number. A busy writer makes its next commit sooner than another
+//! can learn of the last one, so this alone may never succeed. The opening writer therefore leaves a *claim*. The busy
+//! writer looks for claims from time to time and yields to each one once: it makes no commit for a while. It then finds
+//! that it was taken over, or continues.
 //!
-//! A claim is a pin that holds nothing: what is left of one goes as pins do.
+//! A claim is a pin that holds nothing; leftover claims are removed like pins.
 
 use super::{Phase, Writer};
 use crate::format::{Commit, Key, Pin};

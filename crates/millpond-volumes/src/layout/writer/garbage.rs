@@ -1,11 +1,10 @@
-//! What nothing needs any more is deleted.
+//! Deletes what nothing needs any more.
 //!
-//! An object is *dead* as of the commit that no longer needs it. It is deleted when all of this holds: a grace has passed
-//! since then; no snapshot has it; no reader's pin, looked at after the grace, is of an older commit. The newest commit is
-//! never dead.
+//! An object is *dead* as of the commit that no longer needs it. It is deleted when a grace has passed since then, no
+//! snapshot has it, and no reader's pin, read after the grace, is for an older commit. The newest commit is never dead.
 //!
-//! What is in the store and neither needed nor known to be dead is an orphan: of a writer that died, or of a request that
-//! was delayed. It is looked for when a store is opened and then now and then, and is dead from then on.
+//! An object that is neither needed nor known to be dead is an orphan, left by a dead writer or a delayed request.
+//! Orphans are searched for when a store is opened and from time to time, and are dead from then on.
 
 use super::Writer;
 use super::ages::Ages;

@@ -1,4 +1,4 @@
-//! The one that writes.
+//! The writer of a store.
 //!
 //! ```text
 //!   write ──► staged ──4 MiB──► chunk in transit ──stored──► placed in the state ─┐

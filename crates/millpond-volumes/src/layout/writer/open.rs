@@ -1,4 +1,4 @@
-//! The newest commit is loaded, and the next one created: the fence.
+//! Loads the newest commit and creates the next one: the fence.
 
 use super::ages::Ages;
 use super::{Fence, OpenError, Phase, Told, Writer};

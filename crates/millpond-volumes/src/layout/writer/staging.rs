@@ -1,8 +1,8 @@
 //! Pages on their way into the store, and the bytes that are held for them.
 //!
-//! A page that was written is *staged*; of staged pages chunks are made, which are *in transit* until the store has
-//! them. What is written meanwhile is staged again, and the later one wins, whatever lands first: each write has a
-//! number. A chunk whose outcome is unknown is put again under its name until it is there.
+//! A written page is *staged*. Staged pages are made into chunks, which are *in transit* until the store has them. A
+//! page written in the meantime is staged again. Each write has a number, and the later one wins, whichever lands
+//! first. A chunk with an unknown outcome is put again under its name until it is there.
 
 use super::PageKey;
 use crate::format::Key;

@@ -1,6 +1,6 @@
-//! What is in the store and neither needed nor known to be dead: orphans, of a writer that died, or of a request that was
-//! delayed. It is looked for when a store is opened and then now and then, and is dead from then on, or since a writer before
-//! could have known it.
+//! Finds orphans: objects in the store that are neither needed nor known to be dead, left by a dead writer or a delayed
+//! request. The store is searched when it is opened and from time to time. An orphan is dead from then on, or since an
+//! earlier writer could have known it.
 //!
 //! ```text
 //!   what each snapshot has ──► all commits ──► all checkpoints ──► one that is older than a grace ──► all chunks

@@ -1,4 +1,4 @@
-//! What a writer says: errors, outcomes, figures.
+//! What a writer reports: errors, outcomes, figures.
 
 use super::Ticket;
 use crate::format::op::FileNo;
