@@ -1,7 +1,7 @@
-//! The control socket: a running cache looked into and retuned from outside, by `millpond stat`, `inspect` and `set`.
+//! The control socket, through which `millpond stat`, `inspect` and `set` inspect and tune a running cache.
 //!
-//! A program gives its cache one with [`Builder::control`](crate::Builder::control); the `millpond` program is the client
-//! that most will want. [`Client`] and [`sockets`] are for others: a supervisor, a test, a dashboard.
+//! A program enables it with [`Builder::control`](crate::Builder::control). Most users need only the `millpond` program
+//! as the client. [`Client`] and [`sockets`] serve others: a supervisor, a test, a dashboard.
 //!
 //! ```
 //! use millpond::PageCache;
@@ -17,24 +17,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What goes over it
+//! # Protocol
 //!
 //! ```text
 //!   client ── "set dirty.background=64M memory=1G\n" ──► a line of words
 //!          ◄── {"changed":[…],"limits":[…]}\n ────────── a line of JSON; {"error":"…"} if it can't be
 //! ```
 //!
-//! It is there if [`Builder::control`](crate::Builder::control) or `control_at` asked for it: a Unix stream
-//! socket that only the same user may use (its mode is 600, and the user of each connection is checked). One
-//! thread of its own serves all clients, and calls nothing but what programs call; a client that sends half
-//! lines, too much, or never reads its answers holds up only itself. The socket goes with the cache. One that
-//! a killed process has left is replaced by the next cache that wants its name, and never offered to a
-//! client.
+//! [`Builder::control`](crate::Builder::control) or `control_at` creates the socket: a Unix stream socket that only the
+//! same user may use (mode 600, and the user of each connection is checked). A single dedicated thread serves all
+//! clients, and uses only calls that programs can use too. A client that sends partial lines, sends too much, or never
+//! reads its answers delays only itself. The socket is removed with the cache. A stale socket of a killed process is
+//! replaced by the next cache that wants its name, and is never offered to a client.
 //!
-//! Where: in `$XDG_RUNTIME_DIR/millpond`, else in `millpond-UID` among temporary files, as `PID-N.sock`, where N is a
-//! number that no other cache there has. Both folders are the user's alone (mode 700), or they are not used.
+//! The socket is `PID-N.sock` in `$XDG_RUNTIME_DIR/millpond`, or else in `millpond-UID` in the directory for temporary
+//! files. N is a number that no other cache there uses. Both directories belong to the user alone (mode 700), or they
+//! are not used.
 //!
-//! The commands are those of the table in `socket/answer.rs`, which `help` lists.
+//! The table in `socket/answer.rs` defines the commands; `help` lists them.
 
 pub(crate) mod auto;
 pub(crate) mod budget;

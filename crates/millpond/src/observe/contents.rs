@@ -1,7 +1,7 @@
-//! What is in memory: pages by state, and the files that have most of them.
+//! The contents of memory: pages by state, and the files with the most pages.
 //!
-//! For the question *whose pages are these?*, asked by a person or once a second: [`PageCache::contents`] answers it, and
-//! `millpond top` draws it. How full the cache is as a whole is in [`PageCache::stats`], which costs less.
+//! Answers the question *whose pages are these?*, for a person or once a second. [`PageCache::contents`] returns it,
+//! and `millpond top` displays it. [`PageCache::stats`] reports how full the cache is as a whole, at lower cost.
 //!
 //! ```
 //! use millpond::contents::Order;
@@ -24,11 +24,10 @@
 //!                ▲ 1024 of them                more than 2^20 frames: every second, third … slice, counted so often
 //! ```
 //!
-//! Pages are not counted by file while the cache works, so a hit and a fault pay nothing for this; the caller
-//! pays with a look at the frames. It is bounded by the number of frames that are looked at, not by the pool:
-//! 2^20, which is 4 GiB of pages of 4 KiB; to that comes a look at each open file, as many at a time. The
-//! slices are looked at one after the other, so the whole is no picture of one moment: a page that moves
-//! meanwhile may be missed or counted twice.
+//! The cache keeps no page counts per file, so hits and faults pay nothing; the caller pays with a scan of the frames.
+//! The cost is bounded by the number of frames scanned, not by the size of the pool: at most 2^20, which is 4 GiB in
+//! pages of 4 KiB. In addition, the call visits each open file, in batches of the same size. Slices are scanned one
+//! after the other, so the result is not a snapshot: a page that moves meanwhile may be missed or counted twice.
 
 use crate::observe::stats::hit_ratio;
 use millpond_core::manager::FrameLook;
@@ -38,24 +37,24 @@ use millpond_core::units::{FileId, PageCount};
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
-/// Frames that are looked at while the core lock is held: four times those of the largest transfer.
+/// The frames scanned per hold of the core lock: four times those of the largest transfer.
 pub(crate) const SLICE: u32 = 1024;
 
-/// Frames that are looked at for one answer.
+/// The maximum number of frames scanned per call.
 pub(crate) const FRAMES_MAX: u32 = 1 << 20;
 
-/// By what files are put in order, those with most first.
+/// The sort key of files, in descending order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Order {
     /// Pages in memory.
     #[default]
     Resident,
-    /// Dirty pages, those whose change came during their write among them.
+    /// Dirty pages, including those changed while being written.
     Dirty,
     /// Dirty pages on their second chance.
     Tagged,
-    /// Pages that were missing and had been in memory, since the file was opened.
+    /// Refaults since the file was opened: missing pages that had been in memory before.
     Refaults,
 }
 
@@ -63,7 +62,7 @@ impl Order {
     /// All of them.
     pub const ALL: [Order; 4] = [Order::Resident, Order::Dirty, Order::Tagged, Order::Refaults];
 
-    /// As it is written in a command.
+    /// Returns the name used in commands.
     pub fn name(self) -> &'static str {
         match self {
             Order::Resident => "resident",
@@ -74,23 +73,23 @@ impl Order {
     }
 }
 
-/// Pages by what they are. The first six are all there are: a page is in one of them.
+/// Pages by state. Every page is in exactly one of the first six states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Pages {
-    /// As the device has them, on the active list.
+    /// Clean, on the active list.
     pub clean_active: PageCount,
-    /// As the device has them, on another list or held by a thread.
+    /// Clean, on another list or held by a thread.
     pub clean_inactive: PageCount,
-    /// The device lacks them, and no write is under way.
+    /// Dirty, and not being written.
     pub dirty: PageCount,
-    /// Being written, and not changed since.
+    /// Being written, unchanged since the write began.
     pub writing: PageCount,
-    /// Being written, and changed since.
+    /// Being written, and changed since the write began.
     pub redirtied: PageCount,
-    /// Being read, or made.
+    /// Being read or created.
     pub loading: PageCount,
-    /// Of all of them, pages that reclaim met dirty and sent round once: on their second chance.
+    /// Of all pages, the dirty ones to which reclaim gave a second chance.
     pub tagged: PageCount,
 }
 
@@ -125,7 +124,7 @@ impl Pages {
         self.clean_active + self.clean_inactive + self.unclean() + self.loading
     }
 
-    /// Those that the device lacks.
+    /// Returns the number of pages that are not on the device.
     pub fn unsaved(&self) -> PageCount {
         self.dirty + self.redirtied
     }
@@ -135,69 +134,70 @@ impl Pages {
     }
 }
 
-/// A file, and what of it is in memory.
+/// A file and its pages in memory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FileContents {
-    /// The path that it was opened by first; `None` for a region.
+    /// The path by which it was first opened; `None` for a region.
     pub path: Option<PathBuf>,
-    /// The device that it is on ([`FileIdentity::device`](crate::device::FileIdentity::device)).
+    /// The device that holds it ([`FileIdentity::device`](crate::device::FileIdentity::device)).
     pub device: Option<u64>,
     /// Its length in bytes; zero for a region.
     pub len: u64,
     /// Its pages.
     pub pages: Pages,
-    /// Pages of it that calls have asked for, as [`page_requests`](crate::stats::Stats::page_requests), since it was opened:
-    /// exact up to 8192, then to a few per cent; zero for a region.
+    /// The pages that calls have requested since it was opened, as
+    /// [`page_requests`](crate::stats::Stats::page_requests): exact up to 8192, then to within a few percent; zero for
+    /// a region.
     pub requests: u64,
-    /// How its pages leave and come back, since it was opened: whether memory is too small for it.
+    /// The evictions and refaults of its pages since it was opened, which show whether memory is too small for it.
     pub reuse: ReuseFigures,
 }
 
 impl FileContents {
-    /// The share of the pages asked for that memory served, as [`Stats::hit_ratio`](crate::stats::Stats::hit_ratio). `None`
-    /// for a region, and if none was asked for.
+    /// Returns the share of requested pages that memory served, as
+    /// [`Stats::hit_ratio`](crate::stats::Stats::hit_ratio). `None` for a region, and if no page was requested.
     pub fn hit_ratio(&self) -> Option<f64> {
         hit_ratio(self.requests, self.reuse.misses)
     }
 }
 
-/// What is in memory. See the module for what it costs and how exact it is.
+/// The contents of memory. The module documentation describes cost and accuracy.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Contents {
-    /// Frames that were looked at, of `frames`: if not all, the counts of pages are as if the rest were alike.
+    /// The number of frames scanned, out of `frames`. If not all were scanned, page counts are extrapolated.
     pub frames_scanned: PageCount,
-    /// Frames there are.
+    /// The number of frames.
     pub frames: PageCount,
     /// Pages of files.
     pub of_files: Pages,
     /// Pages of regions.
     pub anonymous: Pages,
-    /// Files and regions that are open.
+    /// The number of open files and regions.
     pub files_open: u64,
-    /// Those with most, in order.
+    /// The first files in the requested order.
     pub files: Vec<FileContents>,
 }
 
-/// What is known of a file between two slices.
+/// The state of a file between two slices.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     pages: Pages,
     is_anonymous: bool,
 }
 
-/// Frames and files as they are looked at, one after the other.
+/// The scan of frames and files, in progress.
 pub(crate) struct Tally {
     contents: Contents,
-    /// By the number of the file.
+    /// Indexed by the file's number.
     files: Vec<Counted>,
-    /// Files and regions that are open, and how the pages of each come back.
+    /// The open files and regions, with the reuse of their pages.
     open: Vec<(FileId, ReuseFigures)>,
 }
 
 impl Tally {
-    /// Of a pool of so many frames.
+    /// Starts a scan of a pool with this many frames.
     pub(crate) fn new(frames: u32) -> Tally {
         Tally {
             contents: Contents {
@@ -209,7 +209,7 @@ impl Tally {
         }
     }
 
-    /// A page of the file is in a frame, which stands for `times` frames.
+    /// Counts a page of the file in a frame that stands for `times` frames.
     pub(crate) fn add(&mut self, file: FileId, is_anonymous: bool, look: FrameLook, times: u64) {
         let at = file.0 as usize;
         if at >= self.files.len() {
@@ -219,7 +219,7 @@ impl Tally {
         self.files[at].pages.add(look, times);
     }
 
-    /// So many frames more were looked at.
+    /// Counts further scanned frames.
     pub(crate) fn looked_at(&mut self, frames: u32) {
         self.contents.frames_scanned += PageCount(frames.into());
     }
@@ -229,7 +229,7 @@ impl Tally {
         self.files.len()
     }
 
-    /// Whether the file is a region with pages.
+    /// Returns whether the file is a region with pages.
     pub(crate) fn is_anonymous(&self, file: FileId) -> bool {
         self.counted(file).is_anonymous
     }
@@ -238,12 +238,12 @@ impl Tally {
         self.files.get(file.0 as usize).copied().unwrap_or_default()
     }
 
-    /// The file is open, and its pages come back like this.
+    /// Records that the file is open, with the reuse of its pages.
     pub(crate) fn open(&mut self, file: FileId, reuse: ReuseFigures) {
         self.open.push((file, reuse));
     }
 
-    /// The `count` files that are first in `order`, without what only the file knows.
+    /// Returns the first `count` files in `order`, without what only the file itself knows.
     pub(crate) fn pick(&self, count: usize, order: Order) -> Vec<(FileId, FileContents)> {
         let described = |&(file, reuse): &(FileId, ReuseFigures)| {
             let contents = FileContents {
@@ -271,7 +271,7 @@ impl Tally {
         all
     }
 
-    /// All of it, with these files.
+    /// Returns the result, with these files.
     pub(crate) fn contents(mut self, files: Vec<FileContents>) -> Contents {
         for file in &self.files {
             match file.is_anonymous {

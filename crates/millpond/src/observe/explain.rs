@@ -1,7 +1,7 @@
-//! Where the time of a call went: what it waited for, for how long, and the figures that explain it.
+//! Explains where the time of a call went: what it waited for, for how long, and the figures behind that.
 //!
-//! For a call that was slower than it should have been. Put [`explain()`] around it, keep the answer if it took long, and
-//! log its text. It costs a hit nothing and a wait two looks at the clock, so it can stay in a service for good.
+//! For calls that are slower than expected. Wrap the call in [`explain()`], and log the explanation if the call took
+//! long. A hit costs nothing extra and a wait costs two clock reads, so a service can keep it enabled permanently.
 //!
 //! ```
 //! use millpond::{OpenOptions, PageCache, explain};
@@ -17,7 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # How it is found out
+//! # How it works
 //!
 //! ```text
 //!   explain(|| file.write_at(..)) ──► notes on this thread: on ──► the call ──► notes: off ──► Explanation
@@ -25,8 +25,8 @@
 //!      a miss, a pause, a sync ──────────────┘ each wait adds its time, if there are notes
 //! ```
 //!
-//! Only places that wait look whether there are notes, and take the time only then. A hit does not come by
-//! any of them, so it costs nothing; a wait without notes costs one look at a variable of the thread.
+//! Only code that waits checks for notes, and reads the clock only then. A hit passes none of these places, so it costs
+//! nothing. A wait without notes costs one read of a thread-local variable.
 
 use crate::observe::events;
 use millpond_core::manager::Pressure;
@@ -34,26 +34,25 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// What a call can wait for. No two of them at a time.
+/// What a call can wait for. A call waits for one of these at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Wait {
-    /// A page that is missing, read from the device by this call or by another.
+    /// A missing page, read from the device by this call or another.
     Read,
-    /// A frame to put a page into.
+    /// A free frame.
     Frame,
-    /// A page, or the length of the file, that another caller holds.
+    /// A page, or the length of the file, held by another caller.
     Busy,
     /// The device, to change the length of the file.
     Length,
-    /// Fewer dirty pages: the cache pauses threads that make pages dirty faster than the device takes
-    /// them.
+    /// Fewer dirty pages: the cache throttles threads that dirty pages faster than the device writes them.
     DirtyLimit,
-    /// What a sync wants written, until all of it is.
+    /// The writes of a sync, until all are complete.
     Writes,
-    /// The device, to make durable what it has taken.
+    /// The device, to make completed writes durable.
     Flush,
-    /// The log of the file, which must be durable first.
+    /// The log of the file, which must become durable first.
     Log,
 }
 
@@ -84,13 +83,13 @@ impl Wait {
     }
 }
 
-/// What was called.
+/// The kind of call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Call {
-    /// A read of so many bytes.
+    /// A read, with its number of bytes.
     Read(usize),
-    /// A write, or a lock of a page for changing it, of so many bytes.
+    /// A write, or a lock of a page for writing, with its number of bytes.
     Write(usize),
     /// A sync.
     Sync,
@@ -117,30 +116,31 @@ impl fmt::Display for Call {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The first call that had to wait, for 10 us or longer.
+    /// The first call that waited for at least 10 us.
     pub call: Option<Call>,
-    /// The last one that said that it might.
+    /// The last call that announced a possible wait.
     present: Option<Call>,
-    /// From the beginning to the end.
+    /// The total time.
     pub took: Duration,
     waited: [Duration; Wait::COUNT],
-    /// How long, of what it waited for a frame, the dirty limit or its writes, the next write of the cache was held back
-    /// by the admission. The rest was the device's.
+    /// The part of its waits for a frame, the dirty limit or its writes in which admission held back the cache's next
+    /// write. The rest is due to the device.
     pub held_back: Duration,
-    /// How long, of what it waited for its writes, the next of them could not be made because its page was busy (a guard
-    /// held it), or because its log was behind.
+    /// The part of the wait for its writes in which the next write was blocked, because a guard held its page or
+    /// because its log was behind.
     pub blocked: Duration,
-    /// How it was around when the first wait for a frame, the dirty limit or writes began.
+    /// The state of the cache when the first wait for a frame, the dirty limit or writes began.
     pub pressure: Option<Pressure>,
 }
 
 impl Explanation {
-    /// How long it waited for this.
+    /// Returns the time it waited for `wait`.
     pub fn waited(&self, wait: Wait) -> Duration {
         self.waited[wait as usize]
     }
 
-    /// How long it waited in all. For what is left of [`took`](Self::took) it was at work, or wanted a lock or a processor.
+    /// Returns the total time it waited. During the rest of [`took`](Self::took) it ran, or waited for a lock or a
+    /// processor.
     pub fn waited_total(&self) -> Duration {
         self.waited.iter().sum()
     }
@@ -201,7 +201,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// A shorter wait is too short to notice, and the text leaves it out.
+/// The shortest wait that the text mentions.
 const WORTH_SAYING: Duration = Duration::from_micros(10);
 
 struct Millis(Duration);
@@ -217,11 +217,10 @@ thread_local! {
     static NOTES: RefCell<Option<Box<Explanation>>> = const { RefCell::new(None) };
 }
 
-/// Runs `call` on this thread and says where its time went: what the cache's calls in it waited for. Best around one
-/// call. Any cache; what other threads do for it, such as a log's callback, is in it as the wait for them.
+/// Runs `call` on this thread and reports where its time went: what the calls of any cache in it waited for. Best used
+/// around a single call. Work by other threads, such as a log's callback, appears as the wait for them.
 ///
-/// Costs two looks at the clock (about 50 ns) and one allocation, whether the call waits or not; a call outside of it
-/// pays nothing for its being there.
+/// Costs two clock reads (about 50 ns) and one allocation, whether or not the call waits. Calls outside it pay nothing.
 ///
 /// ```
 /// use millpond::{OpenOptions, PageCache, explain};
@@ -271,14 +270,14 @@ fn note(what: impl FnOnce(&mut Explanation)) {
     });
 }
 
-/// Names the call that is about to wait, or may be.
+/// Names the call that is about to wait, or may wait.
 pub(crate) fn waits_in(call: Call) {
     if HAS_NOTES.get() {
         note(|notes| notes.present = Some(call));
     }
 }
 
-/// Waits, by `wait_for`, and notes for how long.
+/// Waits by calling `wait_for`, and notes the time.
 pub(crate) fn timed<T>(wait: Wait, wait_for: impl FnOnce() -> T) -> T {
     let is_told = events::wants_stalls();
     if !HAS_NOTES.get() && !is_told {
@@ -299,17 +298,17 @@ pub(crate) fn timed<T>(wait: Wait, wait_for: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What a wait for writes is explained by, before it and after it.
+/// The figures that explain a wait for writes, before and after it.
 #[derive(Clone)]
 pub(crate) struct WriteFigures {
-    /// For how long admission has held writes back so far.
+    /// The total time for which admission has held back writes.
     pub(crate) held_back_ns: u64,
-    /// For how long syncs were blocked so far.
+    /// The total time for which syncs were blocked.
     pub(crate) blocked_ns: u64,
     pub(crate) pressure: Pressure,
 }
 
-/// As [`timed`], where it is writes that are waited for: `figures` are asked for before and after, if there are notes.
+/// As [`timed`], for waits for writes: calls `figures` before and after, if there are notes.
 pub(crate) fn timed_writes<T>(
     wait: Wait,
     figures: impl Fn() -> WriteFigures,

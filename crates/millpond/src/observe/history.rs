@@ -1,9 +1,8 @@
-//! The changes of a cache's settings: when, by which process or part, from what to what, and what
-//! became of the limits.
+//! The changes of a cache's settings: when, by which process or component, from what to what, and the resulting limits.
 //!
-//! For users that ask why a cache is no longer as it was configured: each change names the process, or the
-//! part of the cache, that made it. [`PageCache::set`](crate::PageCache::set) returns the change that it was,
-//! and [`PageCache::history`](crate::PageCache::history) has the last ones.
+//! It shows why a cache differs from its configuration: each change names the process, or the part of the cache, that
+//! made it. [`PageCache::set`](crate::PageCache::set) returns its change, and
+//! [`PageCache::history`](crate::PageCache::history) the most recent ones.
 //!
 //! ```
 //! # let cache = millpond::PageCache::builder().build()?;
@@ -15,8 +14,8 @@
 //! # Ok::<(), millpond::Error>(())
 //! ```
 //!
-//! Kept in memory, the last [`CHANGES_MAX`] of them; those that are forgotten are counted. A call that sets what is set
-//! already is no change and not kept. Changes by the host that follow one another are one, from the first to the last.
+//! The last [`CHANGES_MAX`] changes are kept in memory; forgotten ones are counted. A call that sets a value already in
+//! force is not a change. Consecutive changes by the host are merged into one, from the first to the last.
 
 use millpond_core::manager::Derived;
 use millpond_core::units::PageCount;
@@ -24,30 +23,30 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// So many are kept: a day of a change every six minutes, in well below 1 MiB.
+/// The number of changes kept: a change every six minutes for a day, in well under 1 MiB.
 pub const CHANGES_MAX: usize = 256;
 
-/// What has changed something.
+/// The origin of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum By {
-    /// The program that has the cache, by a call.
+    /// A call by the program that owns the cache.
     Program,
-    /// The cache itself, when it had measured its device or was given what one is like.
+    /// The cache itself, after it measured its device or received a calibration.
     Calibration,
-    /// The cache itself, when a file was opened that needs memory beside its pages.
+    /// The cache itself, when it opened a file that needs memory besides its pages.
     File,
-    /// The cache itself, when a region was made or dropped: what is known of its pages takes memory.
+    /// The cache itself, when a region was created or dropped, because page metadata takes memory.
     Region,
-    /// The cache itself, as the host had less memory or more: `memory=auto`.
+    /// The cache itself, because the host had less or more memory: `memory=auto`.
     Host,
     /// A process, through the control socket.
     Process {
-        /// Its number.
+        /// The process ID.
         pid: u32,
-        /// Its user's.
+        /// The user ID.
         uid: u32,
-        /// Its program's name, if the system still knew it.
+        /// The program's name, if the system still knew it.
         name: String,
     },
 }
@@ -66,50 +65,50 @@ impl fmt::Display for By {
     }
 }
 
-/// A setting that has become another.
+/// A changed setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SettingChange {
-    /// Which, by the name in [`settings`](crate::settings).
+    /// Its name in [`settings`](crate::settings).
     pub name: &'static str,
-    /// What it was, as it can be typed; `None` if the form that was chosen then has no such setting.
+    /// The old value, as it can be typed; `None` if the form selected then has no such setting.
     pub old: Option<String>,
     /// What it is.
     pub new: Option<String>,
 }
 
-/// A limit that has become another by it.
+/// A limit that changed as a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LimitChange {
-    /// Which, as in [`PageCache::inspect_limits`](crate::PageCache::inspect_limits).
+    /// Its name, as in [`PageCache::inspect_limits`](crate::PageCache::inspect_limits).
     pub name: &'static str,
-    /// What it was.
+    /// The old value.
     pub old: PageCount,
     /// What it is.
     pub new: PageCount,
 }
 
-/// What one call has changed.
+/// The changes made by one call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Change {
-    /// Changes of a cache are counted from 1; 0 if nothing has changed.
+    /// The number of the change in this cache, from 1; 0 if nothing changed.
     pub number: u64,
-    /// When, by the calendar.
+    /// The wall-clock time.
     pub at: SystemTime,
-    /// How old the cache was.
+    /// The age of the cache.
     pub age: Duration,
-    /// What made the change.
+    /// The origin of the change.
     pub by: By,
-    /// The settings.
+    /// The changed settings.
     pub settings: Vec<SettingChange>,
-    /// The limits.
+    /// The changed limits.
     pub limits: Vec<LimitChange>,
 }
 
 impl Change {
-    /// One more of the same kind, told with it.
+    /// Merges a further change of the same kind.
     fn go_on(&mut self, next: &Change) {
         (self.at, self.age) = (next.at, next.age);
         for limit in &next.limits {
@@ -125,14 +124,14 @@ impl Change {
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct History {
-    /// The last of them, the oldest first.
+    /// The most recent changes, oldest first.
     pub changes: VecDeque<Change>,
-    /// How many before those are forgotten.
+    /// The number of earlier, forgotten changes.
     pub forgotten: u64,
 }
 
 impl History {
-    /// One more; it gets its number, unless it changes nothing.
+    /// Adds a change and numbers it, unless it changes nothing.
     pub(crate) fn add(&mut self, change: &mut Change) {
         if change.settings.is_empty() && change.limits.is_empty() {
             return;
@@ -155,7 +154,7 @@ impl History {
     }
 }
 
-/// The limits, by the names of [`PageCache::inspect_limits`](crate::PageCache::inspect_limits).
+/// Returns the limits by their names in [`PageCache::inspect_limits`](crate::PageCache::inspect_limits).
 fn limits(derived: &Derived) -> [(&'static str, PageCount); 11] {
     let (marks, dirty) = (&derived.watermarks, &derived.dirty);
     [
@@ -173,7 +172,7 @@ fn limits(derived: &Derived) -> [(&'static str, PageCount); 11] {
     ]
 }
 
-/// Those that differ.
+/// Returns the entries that differ.
 pub(crate) fn limit_changes(old: &Derived, new: &Derived) -> Vec<LimitChange> {
     let both = limits(old).into_iter().zip(limits(new));
     both.filter(|(old, new)| old != new)

@@ -1,8 +1,9 @@
-//! What a cache has done, and how full it is: the parts of [`Stats`].
+//! Counters of a cache's work, and its occupancy: the parts of [`Stats`].
 //!
-//! [`PageCache::stats`](crate::PageCache::stats) takes the core's lock for a moment, so it may be asked many times a second.
-//! Counters only grow, and those that Linux has too have its names (`pgscan_direct`, `workingset_refault_file`): read them
-//! twice and subtract. As text, a `Stats` is a line for each figure, as `/proc/vmstat`.
+//! [`PageCache::stats`](crate::PageCache::stats) takes the core's lock briefly, so it may be called many times a
+//! second. Counters are monotonic. Those that Linux also has use its names (`pgscan_direct`,
+//! `workingset_refault_file`): read them twice and subtract. As text, a `Stats` is one line per figure, as in
+//! `/proc/vmstat`.
 //!
 //! ```
 //! # let cache = millpond::PageCache::builder().build()?;
@@ -14,8 +15,9 @@
 //! # Ok::<(), millpond::Error>(())
 //! ```
 //!
-//! What one call waited for is told by [`explain`](mod@crate::explain), what each disk has done by
-//! [`PageCache::devices`](crate::PageCache::devices), and whose pages they are by [`contents`](crate::contents).
+//! Related: [`explain`](mod@crate::explain) reports what one call waited for,
+//! [`PageCache::devices`](crate::PageCache::devices) the work of each disk, and [`contents`](crate::contents) whose
+//! pages are in memory.
 
 pub use millpond_core::dirty::limits::Thresholds;
 pub use millpond_core::lru::{RefaultCosts, Statistics as ReplacementCounters};
@@ -27,103 +29,103 @@ use millpond_core::units::{Bytes, Nanos, PageCount};
 use std::fmt;
 use std::time::Duration;
 
-/// A picture of one moment.
+/// A snapshot.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
     /// Counters, with the kernel's names where the kernel has them.
     pub counters: Counters,
-    /// Counters of the replacement.
+    /// Counters of page replacement.
     pub replacement: ReplacementCounters,
-    /// Pages of files whose content a call has asked for, in memory or not: those that were read or lent, and those that a
-    /// write changed a part of. Exact up to 8192 of a file, then to a few per cent. The pages that had to be read for them are [`page_misses`](Counters::page_misses).
+    /// File pages whose content calls have requested, whether or not they were in memory: pages read or lent, and pages
+    /// of which a write changed a part. Exact up to 8192 per file, then to within a few percent.
+    /// [`page_misses`](Counters::page_misses) counts the pages that had to be read for them.
     pub page_requests: u64,
-    /// How pages of files leave and come back; by file in [`contents`](crate::contents).
+    /// Evictions and refaults of file pages; [`contents`](crate::contents) has them by file.
     pub reuse_of_files: ReuseFigures,
-    /// How pages of regions do.
+    /// Evictions and refaults of region pages.
     pub reuse_of_regions: ReuseFigures,
-    /// What refaults of files and of regions cost at present, and whose pages stay longer for it.
+    /// The current cost of refaults of files and of regions, and which of them reclaim favors for it.
     pub refault_costs: RefaultCosts,
-    /// How full the pool is and with what.
+    /// How full the pool is, and with what.
     pub occupancy: Occupancy,
-    /// What writers have before them, and how long reads take at present.
+    /// The current state of write admission, and current read latencies.
     pub pressure: Pressure,
-    /// The threads that wait at this moment.
+    /// The threads that are waiting.
     pub waiting: Waiting,
-    /// The median of the reads of the last seconds that a thread waited for.
+    /// The median latency of reads in the last seconds that a thread waited for.
     pub read_p50: Option<Nanos>,
-    /// What the options come to.
+    /// The limits derived from the options.
     pub derived: Derived,
-    /// Bytes of metadata, of the engine and the core, for which the budget has room: what is known of frames and of dirty
-    /// pages, what pages wait for in their logs, and the copies of pages that must stay as they are while they are written
-    /// (all of them, also those that are free).
+    /// The bytes of metadata reserved in the budget, for the engine and the core: the state of frames and dirty pages,
+    /// the log positions that pages wait for, and the copies of pages that must stay stable while they are written (all
+    /// of them, including free ones).
     pub metadata: Bytes,
-    /// Whether the frames are in huge pages: hits on a large set are then two to three times as fast.
+    /// Whether frames use huge pages, which makes hits on a large set two to three times as fast.
     pub is_huge: bool,
-    /// Slots of the swap file that hold pages of regions.
+    /// The slots of swap that hold pages of regions.
     pub swap_used: PageCount,
-    /// Slots of the swap file; zero without one.
+    /// The slots of swap; zero without a swap file.
     pub swap_total: PageCount,
-    /// Pages of regions that were read ahead and then touched, or stood right behind one that was; those read ahead are
-    /// [`swap_ra`](Counters::swap_ra).
+    /// Region pages that were read ahead and then touched, or directly followed a page that was.
+    /// [`swap_ra`](Counters::swap_ra) counts the pages read ahead.
     pub swap_ahead_hits: u64,
-    /// What the kernel's page tables for regions take at most, beside the budget: 4 KiB for each 2 MiB of addresses in which
-    /// a page has been in memory. On x86-64 from Linux 6.14 on those that are empty go when this is more than a 32nd of
-    /// memory.
+    /// The maximum memory of the kernel's page tables for regions, outside the budget: 4 KiB for each 2 MiB of
+    /// addresses in which a page has been in memory. On x86-64 from Linux 6.14 on, empty tables are freed when this
+    /// exceeds a 32nd of memory.
     pub region_tables: Bytes,
-    /// Warnings given so far ([`Builder::on_warning`](crate::Builder::on_warning)): each says that something has
-    /// been waited for for long, a device, a guard or a log, that a page is lost, or that memory was unlocked.
+    /// The number of warnings so far ([`Builder::on_warning`](crate::Builder::on_warning)). Each reports a long wait
+    /// for a device, a guard or a log, a lost or unreadable page, blocked stores, lack of memory, or unlocked memory.
     pub warnings: u64,
-    /// How long the longest call of this moment has waited for a page that another thread holds, or for a
-    /// file that is being closed: from 10 ms on.
+    /// The longest current wait for a page that another thread holds, or for a file that is being closed, if it is at
+    /// least 10 ms.
     pub guard_wait: Duration,
-    /// How long the longest call of this moment has waited for the log of its file.
+    /// The longest current wait for the log of a file.
     pub log_wait: Duration,
-    /// How long calls have waited for frames.
+    /// The waits of calls for frames.
     pub frame_waits: FrameWaits,
-    /// How transfers are made, and why.
+    /// How transfers are performed, and why.
     pub device: String,
 }
 
 impl Stats {
-    /// The share of the pages that calls asked for which memory served: neither read from the device for the call nor ahead
-    /// of it, 0 to 1. `None` if none was asked for.
+    /// Returns the share of requested pages that memory served, from 0 to 1: those read from the device neither for the
+    /// call nor ahead of it. `None` if no page was requested.
     ///
-    /// This is `1 - page_misses / page_requests` since the cache was made; of two `Stats` the same of the differences is that of
-    /// the time in between. `cachestat` counts so for the kernel: a scan that is read ahead is no hit. Regions are not in
-    /// it, since a touch of memory is not seen.
+    /// This is `1 - page_misses / page_requests` since the cache was built. For the time between two `Stats`, use the
+    /// differences. The kernel's `cachestat` counts in the same way: a scan served by read-ahead is not a hit. Regions
+    /// are not included, because touches of memory are not observed.
     pub fn hit_ratio(&self) -> Option<f64> {
         hit_ratio(self.page_requests, self.counters.page_misses)
     }
 }
 
-/// The share of `requests` that was served without one of the `misses`.
+/// Returns the share of `requests` served without one of the `misses`.
 pub(crate) fn hit_ratio(requests: u64, misses: u64) -> Option<f64> {
     // More may have been read ahead than was asked for yet.
     let served = requests.saturating_sub(misses) as f64;
     (requests > 0).then(|| served / requests as f64)
 }
 
-/// How long calls that needed frames have waited for them, because reclaim had none at once. What a call waits because
-/// too much is dirty is not among it: [`balance_dirty_pauses`](Counters::balance_dirty_pauses).
+/// The waits of calls that needed a frame when reclaim had none ready. Waits due to the dirty limit are not included:
+/// see [`balance_dirty_pauses`](Counters::balance_dirty_pauses).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct FrameWaits {
-    /// Calls that have waited.
+    /// The number of calls that waited.
     pub count: u64,
-    /// All together.
+    /// The total wait.
     pub total: Duration,
-    /// The longest.
+    /// The longest wait.
     pub longest: Duration,
-    /// The longest that a call has waited while there were pages in memory that the device had, in use or not: reclaim
-    /// should have had one of them.
+    /// The longest wait during which clean pages were in memory, in use or not: reclaim should have freed one of them.
     pub longest_with_clean: Duration,
-    /// Time that calls have spent reclaiming for themselves, which is no wait but is not for nothing either.
+    /// The time that calls have spent in direct reclaim, which is not a wait but delays them.
     pub reclaiming: Duration,
 }
 
-/// A line for each figure, its name and its value, as `/proc/vmstat` has them: what is there now, with the kernel's names
-/// in pages, and the counters.
+/// One line per figure with its name and value, as in `/proc/vmstat`: current values, with the kernel's names where
+/// they are in pages, and the counters.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (now, waits) = (&self.occupancy, &self.frame_waits);

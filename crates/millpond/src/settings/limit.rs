@@ -1,12 +1,13 @@
-//! What follows from settings: a limit, its formula, and the setting behind it.
+//! Limits derived from settings: value, formula, and the setting responsible.
 
 use millpond_core::manager::DerivedValue;
 use millpond_core::units::Bytes;
 use std::fmt;
 use std::time::Duration;
 
-/// A limit. As text: `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 (1 MiB) to 15145 (dirty.ceiling); 1 B
-/// set 2.0 s ago`, or `by memory 2.0 s ago` behind the setting if it was another that has changed.
+/// A limit. As text:
+/// `dirty.hard 256 pages (1 MiB) = 1 B / 4096 B, rounded up, 256 (1 MiB) to 15145 (dirty.ceiling); 1 B set 2.0 s ago`.
+/// If another setting changed last, it names that one instead, as in `by memory 2.0 s ago`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limit {
@@ -14,7 +15,7 @@ pub struct Limit {
     pub derived: DerivedValue,
     /// The value in bytes.
     pub bytes: Bytes,
-    /// How long ago one of the settings was set to something else; the age of the cache, if none was.
+    /// The time since one of its settings last changed, or the age of the cache if none has.
     pub set_ago: Duration,
 }
 

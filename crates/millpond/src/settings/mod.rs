@@ -1,8 +1,9 @@
-//! The settings of a running cache by name: one table, which `set`, `inspect` and the documents read.
+//! The settings of a running cache by name: one table, which `set`, `inspect` and the documents use.
 //!
-//! For programs that pass settings on: from a configuration file, a command line, an administrator. A program that knows
-//! what it wants takes [`options`](crate::options) instead, which the compiler checks. [`PageCache::set`] takes names and
-//! values, [`PageCache::settings`] lists what they are, and [`PageCache::inspect_limits`] what every limit came to and why.
+//! For programs that pass settings through from a configuration file, a command line or an administrator. A program
+//! with fixed settings should use [`options`](crate::options), which the compiler checks. [`PageCache::set`] takes
+//! names and values, [`PageCache::settings`] lists the current values, and [`PageCache::inspect_limits`] lists every
+//! derived limit and its origin.
 //!
 //! ```
 //! # let cache = millpond::PageCache::builder().build()?;
@@ -25,10 +26,11 @@
 //!   "dirty.hard=64M" ──► table: name ──► its place in Options ──► Options::check ──► in force, or nothing is
 //! ```
 //!
-//! A name is the place in [`Options`] where the value is; `memory` is the budget. Not all of the options are settings: those
-//! for which an operator has no reason are set by the program only, with [`Options`]. What belongs to one form of a choice
-//! (`admission.read_latency` to `admission=goal`) can be set while that form is chosen; choosing another form gives that
-//! one's defaults, choosing the same changes nothing. Several settings are taken from left to right, all or none.
+//! A name is the path of a field in [`Options`]; `memory` is the budget. Not every option is a setting: those without a
+//! use for an operator can be set only by the program, with [`Options`]. A setting of one form of a choice
+//! (`admission.read_latency` of `admission=goal`) can be set only while that form is selected. Selecting another form
+//! installs its defaults; selecting the same form changes nothing. Several settings apply from left to right, all or
+//! none.
 
 mod limit;
 mod table;
@@ -44,21 +46,22 @@ use millpond_core::options::Options;
 use millpond_core::units::Bytes;
 use std::fmt;
 
-/// All that can be set while a cache runs.
+/// All settings that can be changed while a cache runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
     pub(crate) options: Options,
     pub(crate) memory: Memory,
 }
 
-/// The budget: as it was set, or as the host lets it be.
+/// The budget: a fixed value, or one that follows the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Memory {
     Fixed(Bytes),
     Auto(MemoryRange),
 }
 
-/// With `memory=auto` and no bounds the budget can go down to this part of what it is. Ours; not measured.
+/// With `memory=auto` and no bounds, the budget can shrink to this fraction of its current value. Our choice; not
+/// measured.
 const AUTO_MIN: u64 = 8;
 
 impl Memory {
@@ -69,7 +72,7 @@ impl Memory {
         }
     }
 
-    /// The host decides from now on: what was set is the most then.
+    /// The host decides from now on, with the previous value as the maximum.
     fn auto(self) -> MemoryRange {
         match self {
             Memory::Auto(range) => range,
@@ -81,53 +84,53 @@ impl Memory {
     }
 }
 
-/// A setting that can't be set so. It changes nothing.
+/// An invalid change of a setting. Nothing is changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SettingError {
-    /// There is none of this name.
+    /// No setting has this name.
     Unknown {
         /// What was asked for.
         name: String,
-        /// One with a name much like it.
+        /// A setting with a similar name.
         nearest: Option<&'static str>,
     },
-    /// It is not `NAME=VALUE`.
+    /// The text is not `NAME=VALUE`.
     NotAPair {
         /// What was asked for.
         text: String,
     },
-    /// The value is not of the setting's kind.
+    /// The value does not fit the setting's type.
     NotOfItsKind {
         /// The setting.
         setting: &'static str,
         /// What was asked for.
         value: String,
-        /// What may be typed, and the range.
+        /// The accepted input and range.
         allowed: String,
     },
-    /// The setting belongs to another form of a choice than the present one.
+    /// The setting belongs to a form of a choice that is not selected.
     NotNow {
         /// The setting.
         setting: &'static str,
         /// The choice: `admission`.
         choice: &'static str,
-        /// The forms to which the setting belongs.
+        /// The forms that the setting belongs to.
         forms: &'static [&'static str],
-        /// The present form.
+        /// The selected form.
         present: String,
     },
-    /// The rule that the program has chosen with its [`Options`] has no such number.
+    /// The rule that the program selected with its [`Options`] has no such number.
     NotThere {
         /// The setting.
         setting: &'static str,
     },
-    /// The same setting twice.
+    /// The same setting is given twice.
     Twice {
         /// The setting.
         setting: &'static str,
     },
-    /// Nothing to set.
+    /// No setting is given.
     Nothing,
 }
 
@@ -183,10 +186,10 @@ fn names() -> impl Iterator<Item = &'static str> {
     SETTINGS.iter().map(|setting| setting.name)
 }
 
-/// The setting of this name.
+/// Returns the setting with this name.
 ///
 /// # Errors
-/// [`SettingError::Unknown`], with the nearest name if one is near.
+/// [`SettingError::Unknown`], with the closest name if there is a close one.
 pub fn find(name: &str) -> Result<&'static Setting, SettingError> {
     let setting = SETTINGS.iter().find(|setting| setting.name == name);
     setting.ok_or_else(|| SettingError::Unknown {
@@ -195,7 +198,7 @@ pub fn find(name: &str) -> Result<&'static Setting, SettingError> {
     })
 }
 
-/// The name that was meant, if that can be guessed: the same last word, or a slip of the fingers away.
+/// Guesses the intended name: the same last word, or a typing error away.
 fn nearest(name: &str) -> Option<&'static str> {
     let wanted = name.to_ascii_lowercase().replace(['-', '/', ':'], ".");
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
@@ -209,7 +212,7 @@ fn nearest(name: &str) -> Option<&'static str> {
 }
 
 impl Settings {
-    /// What `setting` has; `None` if it belongs to another form than is chosen.
+    /// Returns the value of `setting`; `None` if it belongs to a form that is not selected.
     pub(crate) fn value(&self, setting: &Setting) -> Option<Value> {
         match setting.slot {
             None => Some(self.memory.value()),
@@ -217,7 +220,7 @@ impl Settings {
         }
     }
 
-    /// Takes the value that `text` says.
+    /// Sets the value given by `text`.
     fn set(&mut self, setting: &'static Setting, text: &str) -> Result<(), SettingError> {
         let allowed = || format!("{}: {}", setting.kind.syntax(), setting.allowed());
         let wrong = || SettingError::NotOfItsKind {
@@ -260,10 +263,10 @@ impl Settings {
         }
     }
 
-    /// Takes all of them, from left to right, and says which they were.
+    /// Sets all of them from left to right. Returns which they were.
     ///
     /// # Errors
-    /// The first that can't be; some before it may have been taken.
+    /// The first invalid one; earlier ones may have been applied.
     pub(crate) fn set_all(&mut self, pairs: &[(&str, &str)]) -> Result<Vec<&'static Setting>, SettingError> {
         if pairs.is_empty() {
             return Err(SettingError::Nothing);
@@ -294,7 +297,8 @@ impl Settings {
     }
 }
 
-/// Reads a budget as `memory` takes it: `64M`, `auto:256M..4G`, or `auto`, which is an eighth of `present` up to all of it.
+/// Parses a budget as `memory` accepts it: `64M`, `auto:256M..4G`, or `auto`, which ranges from an eighth of `present`
+/// to all of it.
 ///
 /// # Errors
 /// [`SettingError::NotOfItsKind`].
@@ -307,7 +311,7 @@ pub fn memory(text: &str, present: Bytes) -> Result<Value, SettingError> {
     Ok(settings.memory.value())
 }
 
-/// Reads a value as the setting `name` takes it.
+/// Parses a value as the setting `name` accepts it.
 ///
 /// # Errors
 /// Those of [`PageCache::set`](crate::PageCache::set).
@@ -321,7 +325,7 @@ pub fn value(name: &str, text: &str) -> Result<Value, SettingError> {
     value.ok_or_else(|| SettingError::NotAPair { text: text.into() })
 }
 
-/// Takes `NAME=VALUE` apart.
+/// Splits `NAME=VALUE`.
 ///
 /// # Errors
 /// [`SettingError::NotAPair`].
@@ -332,7 +336,8 @@ pub fn pair(text: &str) -> Result<(&str, &str), SettingError> {
 }
 
 impl Setting {
-    /// What it has in a new cache with Millpond's own options, in the first form that has it; `None` for the budget.
+    /// Returns the value in a new cache with Millpond's own options, in the first form that has the setting; `None` for
+    /// the budget.
     pub fn default_value(&self) -> Option<Value> {
         Settings::default_of(self)
     }

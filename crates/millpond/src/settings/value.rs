@@ -1,4 +1,4 @@
-//! Sizes, times, shares and words, as they are typed and shown again.
+//! Parsing and formatting of sizes, times, shares and words.
 //!
 //! ```text
 //!   64M  1.5GiB  100MB  4096      sizes: K, M, G, T are powers of 1024, KB, MB, GB, TB powers of 1000
@@ -7,31 +7,31 @@
 //!   20%  0.8%  1/256              shares
 //! ```
 //!
-//! What is shown can be typed again and is the same value, to the last bit: all is reckoned in integers. So a list of
-//! settings that was printed brings back exactly what was there.
+//! Displayed values can be typed again and give exactly the same value, because all arithmetic uses integers. A printed
+//! list of settings therefore restores the configuration exactly.
 
 use crate::host;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{Bytes, Nanos, Ratio};
 use std::fmt;
 
-/// Between which bounds the host decides: `memory=auto:MIN..MAX`.
+/// The bounds within which the host decides: `memory=auto:MIN..MAX`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryRange {
-    /// The budget is never below.
+    /// The minimum of the budget.
     pub min: Bytes,
-    /// And never above.
+    /// The maximum of the budget.
     pub max: Bytes,
 }
 
 impl MemoryRange {
-    /// The nearest in the range.
+    /// Returns the nearest value in the range.
     pub(crate) fn clamp(self, budget: Bytes) -> Bytes {
         Bytes(budget.0.min(self.max.0).max(self.min.0))
     }
 }
 
-/// What a setting takes.
+/// The type of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Kind {
@@ -39,11 +39,11 @@ pub enum Kind {
     Size,
     /// `4ms`.
     Time,
-    /// `4ms`, or `measure`: what follows from measuring.
+    /// `4ms`, or `measure`: derived from a measurement.
     TimeOrMeasure,
     /// `20%`.
     Share,
-    /// `64M`; `10%` of what the process may have; or `auto:256M..4G`: what the host has, between these.
+    /// `64M`; `10%` of the memory that the process may use; or `auto:256M..4G`: follows the host between these bounds.
     Memory,
     /// `64M` or `20%`.
     SizeOrShare,
@@ -56,7 +56,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What may be typed, with an example.
+    /// Returns the accepted input, with an example.
     pub fn syntax(self) -> String {
         match self {
             Kind::Size => "a size such as 64M, 1.5G or 512KiB".into(),
@@ -78,19 +78,19 @@ impl Kind {
     }
 }
 
-/// What a setting has.
+/// The value of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Value {
     /// Bytes.
     Size(Bytes),
-    /// What the host has, between bounds.
+    /// Follows the host, between bounds.
     Auto(MemoryRange),
     /// Nanoseconds.
     Time(Nanos),
-    /// What will be measured.
+    /// To be measured.
     Measure,
-    /// A part of something.
+    /// A fraction.
     Share(Ratio),
     /// A number.
     Count(u64),
@@ -101,7 +101,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Reads `text`; `None` if it is not of this kind.
+    /// Parses `text`; `None` if it does not have this type.
     pub(crate) fn parse(kind: Kind, text: &str) -> Option<Value> {
         let text = text.trim();
         match kind {
@@ -135,7 +135,7 @@ impl From<DirtyLimit> for Value {
     }
 }
 
-/// As it can be typed again.
+/// Formats the value so that it can be typed again.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
