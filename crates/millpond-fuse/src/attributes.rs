@@ -1,4 +1,4 @@
-//! Attributes as FUSE has them, from those of the file system below.
+//! FUSE attributes, from those of the underlying file system.
 
 use fuser::{FileAttr, FileType, INodeNo};
 use rustix::fs::{Stat, Timespec};

@@ -1,4 +1,5 @@
-//! Creates that the kernel was told to look up once more (`ESTALE`), so that the second time of the same call is known.
+//! Creates that the kernel was told to look up again (`ESTALE`), so that the second attempt of the same call is
+//! recognized.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -1,10 +1,10 @@
 //! Credentials of callers, and files created with them.
 //!
-//! A mount that root makes serves many users. The kernel has checked what they may (`default_permissions`), from the
-//! attributes that the file system below has; but a new file is to be theirs, with the group of a directory that hands
-//! its group on, and within their quota. So the thread that creates it takes their user and group for the time of the call,
-//! as kernels know them per thread, and keeps the right to pass permissions, which were checked with groups that it
-//! does not have.
+//! A mount made by root serves many users. The kernel has checked their permissions (`default_permissions`) from the
+//! attributes of the underlying file system. A new file, however, must belong to the caller, take the group of a
+//! directory that passes its group on, and count for the caller's quota. So the creating thread takes the caller's user
+//! and group during the call, which kernels keep per thread. It keeps the right to bypass permissions, which were
+//! checked with groups that it does not have.
 
 use procfs::process::{Process, Status};
 use rustix::process::{Gid, Uid};

@@ -1,4 +1,4 @@
-//! The entries of a directory, as the file system below gives them, with its own cookies.
+//! The entries of a directory, as the underlying file system returns them, with its cookies.
 
 use parking_lot::Mutex;
 use rustix::fs::{FileType, RawDir, SeekFrom};

@@ -1,4 +1,4 @@
-//! Why a directory can't be mounted, and the way out.
+//! Why a directory can't be mounted, and what to do about it.
 
 use millpond::internal::Surface;
 use std::io;

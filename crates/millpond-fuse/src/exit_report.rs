@@ -1,14 +1,14 @@
 //! The exit report: the last message of a mount's process, which says whether everything is on the disk.
 //!
-//! A program that unmounts waits for the process, which goes on writing, and can't ask it when it is gone. So the process
-//! leaves its report in a pipe, which the other has opened before:
+//! A program that unmounts waits for the process, which goes on writing, and can't ask it after it has exited. So the
+//! process leaves its report in a pipe that the other program has opened before:
 //!
 //! ```text
 //!   the process   makes the pipe ──────────── writes all ── its report ── ends
 //!   umount             opens it ── unmounts ── reads ····················· to its end
 //! ```
 //!
-//! A process that was killed has left none, and then no program says that all is saved.
+//! A killed process leaves no report, and then no program claims that everything was saved.
 
 use crate::error::{MountError, Result, system};
 use crate::host::{self, mountinfo};

@@ -1,6 +1,7 @@
-//! Flags of open(2), as the kernel hands them on.
+//! Flags of open(2), as the kernel passes them on.
 //!
-//! By the numbers of the kernel's headers: `O_SYNC` contains `O_DSYNC`, and is called that by some libraries.
+//! They use the numbers of the kernel's headers, where `O_SYNC` contains `O_DSYNC`. The `O_DSYNC` of some libraries is the
+//! kernel's `O_SYNC`.
 
 /// How a file is opened; of a write, what `fcntl(F_GETFL)` says and what pwritev2(2) adds.
 #[derive(Clone, Copy)]

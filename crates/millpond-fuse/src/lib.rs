@@ -1,4 +1,4 @@
-//! A directory mounted once more: any program then uses Millpond's page cache for the data of its files.
+//! Mounts a directory a second time, so that any program uses Millpond's page cache for the data of its files.
 //!
 //! ```text
 //!   program ── read(2), write(2), mmap ──► kernel ── FUSE, past its page cache ──► operations/ ──► millpond::File
@@ -6,8 +6,8 @@
 //!                                              names, attributes, links, xattrs ────────┴──► the directory below
 //! ```
 //!
-//! Rows of modules. A file imports `crate::x` only if `x` is its own module or stands in a lower row; modules side by side
-//! in a row don't know one another. A test of the lab reads this table and the sources.
+//! The modules form rows. A file imports `crate::x` only if `x` is its own module or in a lower row; modules in the
+//! same row don't know one another. A test in the lab checks this table against the sources.
 //!
 //! ```text
 //!   6  mount                                           a mount's life: made, served, unmounted, all of it written
@@ -19,8 +19,8 @@
 //!   0  options  error  flags  own_attributes           the vocabulary
 //! ```
 //!
-//! Everything but data goes straight to the file system below, so names, permissions and links are what that makes of
-//! them. `docs/MOUNT.md` has the semantics.
+//! Everything but data goes directly to the underlying file system, so names, permissions and links behave as they do
+//! there. `docs/MOUNT.md` has the semantics.
 #![forbid(unsafe_code)]
 
 mod attributes;

@@ -1,4 +1,4 @@
-//! What is mounted, where, and how.
+//! What to mount, where, and how.
 
 use millpond::MemoryRange;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Extended attributes of the mount's root that are the mount's own: programs find and ask its process through them.
+//! Extended attributes of the mount's root that belong to the mount: programs use them to find and query its process.
 
 use std::ffi::OsStr;
 

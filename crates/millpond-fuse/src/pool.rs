@@ -1,9 +1,9 @@
-//! Threads for what takes long, so that those that answer the kernel are there for reads that take microseconds.
+//! Threads for slow work, so that the threads that answer the kernel are free for reads that take microseconds.
 //!
-//! A thread is made when there is work and none is free, and ends when it had nothing to do for a while. Each kind of work
-//! has a queue and threads of its own: writes, which pause; other calls of programs that wait for the disk; and what is
-//! deferred, such as the eviction of files that the kernel has forgotten, many at a time. No call waits for another that
-//! may be behind it in its queue.
+//! A thread is created when there is work and none is free, and ends after a while without work. Each kind of work has
+//! its own queue and threads: writes, which pause; other calls of programs that wait for the disk; and deferred work,
+//! such as the eviction of files that the kernel has forgotten, many at a time. No call waits for another that may be
+//! after it in its queue.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;

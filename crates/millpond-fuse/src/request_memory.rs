@@ -1,4 +1,4 @@
-//! What requests may hold of memory: all of it is within the cache's budget, and follows it.
+//! The memory that requests may hold: all of it is within the cache's budget, and follows it.
 //!
 //! ```text
 //!   kernel ── a thread reads a request, with the bytes of a write ──► answers it                  2 buffers a thread
@@ -6,17 +6,17 @@
 //!     └─ what no thread has read yet: the bytes of these writes are still the writers' own
 //! ```
 //!
-//! A request can't be looked at before it is read, and then its bytes are here. So a read gets by the writes before it only if
-//! there is room for their bytes. Writes that have to wait for the disk are put aside, so that some thread is there for reads;
-//! when an eighth of the budget waits, the threads wait for room, and whatever else comes is kept by the kernel. So requests
-//! are small: that eighth has room for some 450 of them.
+//! A request can't be examined before it is read, and reading it brings its bytes in. So a read can pass the writes
+//! before it only if there is space for their bytes. Writes that have to wait for the disk are set aside, so that some
+//! thread is free for reads. When an eighth of the budget waits, the threads wait for space, and the kernel keeps
+//! whatever else arrives. Requests are therefore small: that eighth has space for about 450 of them.
 //!
-//! It is set aside all the time. To have room from the cache when writes wait takes locks that are held by what waits for the
-//! disk, too, and then no thread is there for reads.
+//! The memory is set aside permanently. Getting it from the cache when writes wait would take locks that are also held
+//! by what waits for the disk, and then no thread would be free for reads.
 //!
-//! The wait is for the disk alone. A write that waits for the kernel itself
-//! (`inode::kernel_pages` puts its bytes into a page that the kernel may have locked, and unlocks when we answer a read)
-//! lets the others by: that read has to be found among the requests.
+//! Only waits for the disk count. A write that waits for the kernel itself lets the others pass: `inode::kernel_pages`
+//! puts its bytes into a page that the kernel may have locked, and unlocks only when we answer a read. That read has to
+//! be found among the requests.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;

@@ -1,13 +1,13 @@
-//! Room on the disk that is about to come: a removed file's blocks are free when its last descriptor is closed, some time
-//! after the call that removed it has returned.
+//! Disk space about to be freed: a removed file's blocks are free when its last descriptor is closed, some time after
+//! the call that removed it has returned.
 //!
 //! ```text
 //!   rm ─ unlink, answered ──► the kernel forgets the file ──► its data are evicted ──► its descriptor is closed: room
 //!            └──────────────── leaving ───────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! What finds no room meanwhile waits until nothing is leaving any more, and is tried again. A file that does not go, since a
-//! program keeps it without having it open, is waited for once.
+//! A write that finds no space in the meantime waits until no file is leaving, and is retried. A file that stays,
+//! because a program keeps it without having it open, is waited for once.
 
 use parking_lot::{Condvar, Mutex};
 use rustix::io::{Errno, Result};

@@ -1,8 +1,9 @@
-//! The source: a directory of which one mount at a time changes the files.
+//! The source: a directory whose files only one mount at a time may change.
 //!
-//! Two caches of one file write over each other's changes, and each says that all is on the disk. So a mount that writes locks
-//! the directory (`flock`) for as long as its process lives: the same directory by any path, in any name space, is found so.
-//! A source within another's is found by their paths within the file system, as far as the mounts are to be seen from here.
+//! Two caches of one file overwrite each other's changes, and each reports that everything is on the disk. So a writing
+//! mount locks the directory (`flock`) for the life of its process. The lock is found under any path to the directory,
+//! in any namespace. A source inside another one is detected by their paths within the file system, as far as the
+//! mounts are visible from here.
 
 use crate::error::{MountError, Result, system};
 use crate::host;

@@ -1,4 +1,4 @@
-//! All that a mount knows: its inodes, its open files, its cache.
+//! The state of a mount: its inodes, its open files, its cache.
 
 use crate::attributes::{Attributes, blocks_with_unwritten, file_attr};
 use crate::create_retries::CreateRetries;

@@ -1,17 +1,18 @@
-//! What must be true of any page cache, checked against every step.
+//! What must be true of any page cache, checked after every step.
 //!
-//! * **No lost write.** Every write gives a page a new version. A page that leaves memory must have its newest
-//!   version on the device; a page that is read must bring it back; no old content replaces a newer one; a page that
-//!   counts as clean is equal to the device's copy.
-//! * **No false promise.** When the core says that a file was written, the versions that were there when the sync
-//!   began are on the device; when the sync ends well, the device has said that they are durable. What it said may have
-//!   been a lie; but when all was synced after it has stopped to lie, all is durable.
-//! * **Budget.** No more frames are in use than the pool has, none that was withdrawn, and while the pool is larger
-//!   than it shall be, none is given out.
+//! * **No lost write.** Every write gives a page a new version. A page that leaves memory must have its newest version
+//!   on the device, and a page that is read must bring it back. No old content replaces newer content. A clean page is
+//!   identical to the device's copy.
+//! * **No false promise.** When the core reports that a file was written, the versions from the start of the sync are
+//!   on the device. When the sync succeeds, the device has reported them durable. That report may be a lie, but once
+//!   everything was synced after the device stopped lying, everything is durable.
+//! * **Budget.** No more frames are in use than the pool has, and no withdrawn frame is. While the pool is above its
+//!   target size, no frame is given out.
 //! * **Reserve.** A step that gives out frames leaves the reserve alone.
-//! * **Transitions and counters.** The core's phase of each page that a step touched is what the world knows of the
-//!   page; [`Manager::validate`] and the assertions of the core.
-//! * **Progress.** No process waits for longer than [`PATIENCE`] of virtual time (checked by the world).
+//! * **Transitions and counters.** The core's phase of each page that a step touched matches the world's view.
+//!   [`Manager::validate`] and the
+//!   assertions of the core hold.
+//! * **Progress.** No process waits longer than [`PATIENCE`] of virtual time (checked by the world).
 
 use super::frames::{SimFrame, SimFrames};
 use millpond_core::admission::Form;

@@ -1,25 +1,26 @@
-//! What goes wrong in a world, and what must hold all the same.
+//! What goes wrong in a world, and what must hold nevertheless.
 //!
 //! ```text
-//!   class         what the device does                              what the driver does with it
+//! ```text
+//!   class         what the device does                              how the driver reacts
 //!   ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-//!   read error    gives no content                                  the page leaves memory; the reader is told
-//!   write error   stores any of the pages and says that it failed   all of them stay dirty
-//!   broken file   the same, for every write of a file               the same; the file's writers are told
+//!   read error    returns no content                                the page leaves memory; the reader gets an error
+//!   write error   stores any of the pages and reports a failure     all of them stay dirty
+//!   broken file   the same, for every write of a file               the same; the file's writers get an error
 //!   no room       the same, for every write, for a while            the same
-//!   slow          serves one request at a time, each so long        waits
-//!   stuck         answers only after a long time                    waits, up to its patience
-//!   short         transfers fewer pages than asked for              asks for the rest
-//!   shuffled      answers requests out of their order               takes them as they come
-//!   sync error    can't make durable what it has taken, and may     every sync of the file fails until it is
+//!   slow          serves one request at a time, slowly              waits
+//!   stuck         answers only after a long time                    waits, up to its timeout
+//!   short         transfers fewer pages than requested              requests the rest
+//!   shuffled      answers requests out of order                     takes the answers as they come
+//!   sync error    can't make durable what it accepted, and may      every sync of the file fails until it is
 //!                 lose it                                           closed and opened again
-//!   lie           says that it has made durable what it has not     believes it; every sync asks anew, so the next
-//!                                                                   true answer mends it
+//!   lie           reports as durable what is not                    believes it; every sync asks again, so the next
+//!                                                                   true answer corrects it
 //! ```
 //!
-//! With any of these, at any rate: no write is lost that was not reported, no sync ends well whose data is not
-//! durable, the budget and the reserve hold, and each process that waits gets on or is told. When they stop, all that is
-//! dirty reaches the device, and no queue keeps anything.
+//! With any of these, at any rate: no write is lost unreported, no sync succeeds whose data is not durable, the budget
+//! and the reserve hold, and each waiting process makes progress or gets an error. When the faults stop, all dirty
+//! pages reach the device, and all queues become empty.
 
 use millpond_core::units::{FileId, Instant, Nanos};
 

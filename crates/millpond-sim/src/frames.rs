@@ -1,4 +1,4 @@
-//! The simulator's frames: what the engine keeps in atomic words, in plain arrays.
+//! The simulator's frames: plain arrays of what the engine keeps in atomic words.
 
 use millpond_core::frame::{ACCESSES_MAX, BeginWrite, FrameTable};
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};

@@ -1,4 +1,4 @@
-//! The simulator: the same policy as the engine's, in virtual time on modelled disks.
+//! The simulator: the engine's policy in virtual time on modeled disks.
 //!
 //! ```text
 //!   scripts ── operations ──► world ── events ──► core::Manager        region ── faults ──► core::Manager
@@ -6,11 +6,12 @@
 //!      └──────── done ──────────┘ └── completions ── disk ◄── effects
 //! ```
 //!
-//! One queue of events, ordered by virtual time and then by the order in which they were entered. Nothing reads
-//! a clock, starts a thread, moves a byte or draws an unseeded random number: the same seed gives the same bytes, on every
-//! machine. [`faults`] says what goes wrong; the [`checker`] holds every step against what must be true of any page cache.
+//! There is one queue of events, ordered by virtual time and then by insertion. Nothing reads a clock, starts a thread,
+//! moves a byte or draws an unseeded random number: the same seed gives the same bytes on every machine. [`faults`]
+//! defines what goes wrong. The [`checker`] tests every step against what must be true of any page cache.
 //!
-//! It stands on `millpond-core` alone. The engine is the other driver of the same machine, and neither knows the other.
+//! The simulator depends on `millpond-core` alone. The engine is the other driver of the same state machine, and
+//! neither knows the other.
 
 #![forbid(unsafe_code)]
 

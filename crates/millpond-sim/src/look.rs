@@ -1,7 +1,7 @@
-//! What a machine in virtual time looks like at one moment, for those that draw it. Nothing here decides anything.
+//! The state of a machine in virtual time at one moment, for drawing. Nothing here makes a decision.
 //!
-//! Every machine answers with the same parts: lists of pages from the warm end to the cold one, a disk, threads and what
-//! they wait for, limits. A list is cut into parts, because a picture has no room for a hundred thousand pages.
+//! Every machine has the same parts: lists of pages from the warm end to the cold one, a disk, threads and what they
+//! wait for, limits. A list is cut into parts, because a picture has no room for a hundred thousand pages.
 
 use millpond_core::io::Reason;
 use millpond_core::units::Instant;

@@ -1,4 +1,4 @@
-//! A mixed load, a writer that never ends and a reader that comes and goes: what both get, by short stretches of virtual
+//! A mixed load: an endless writer and an intermittent reader. Reports what both get, by short intervals of virtual
 //! time.
 
 use super::process::{Done, Op, Script};

@@ -1,17 +1,17 @@
-//! Worlds under memory pressure: all that may be dirty is, pages are held up to the limit or beyond it, and the device is
-//! slow.
+//! Worlds under memory pressure: dirty pages are at their limit, pages are held up to the limit or beyond it, and the
+//! device is slow.
 //!
 //! ```text
-//!   pressure  processes                                           what an allocation comes to
+//!   pressure  processes                                            the result of an allocation
 //!   ─────────────────────────────────────────────────────────────────────────────────────────────────
-//!   writers   writers fill memory, readers want frames            it waits, and gets its frame
-//!   broken    the same, and some files can't be written           the same; dirtiers may be told of the file
-//!   held      as writers, and guards hold what memory can spare   it waits, and gets its frame
-//!   beyond    and guards want more than memory has                it waits, or fails when its time is over
+//!   writers   writers fill memory, readers need frames             it waits, and gets its frame
+//!   broken    the same, and some files are unwritable              the same; dirtiers may get the file's error
+//!   held      as writers, and guards hold what memory can spare    it waits, and gets its frame
+//!   beyond    the same, and guards ask for more than memory has    it waits, or fails at its timeout
 //! ```
 //!
-//! A prefetch never waits. No process stops for ever in any of them, and when the guards are dropped all comes to rest as
-//! in the swarm. Dillon 2000 calls it the low-memory deadlock.
+//! A prefetch never waits. No process hangs in any of these worlds, and when the guards are dropped everything comes to
+//! rest as in the swarm. Dillon 2000 calls this the low-memory deadlock.
 
 use super::faults::{Faults, Seen};
 use super::process::{Done, Failure, Op, Script};

@@ -1,4 +1,4 @@
-//! Processes of a simulated world: a script says what a process does next, the world carries it out.
+//! Processes of a simulated world: a script decides what a process does next, and the world carries it out.
 
 use millpond_core::io::IoError;
 use millpond_core::readahead::Pattern;

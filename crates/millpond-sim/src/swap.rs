@@ -1,4 +1,4 @@
-//! What pages are swapped to.
+//! The backing store for swap.
 
 use crate::disk::ModelParameters;
 use millpond_core::units::Nanos;

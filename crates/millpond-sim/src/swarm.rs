@@ -1,12 +1,13 @@
 //! Swarm simulation: options, workload, disk and faults drawn from one seed.
 //!
-//! A seed is a world: a small pool and small limits, so that everything that is rare in practice happens all the
-//! time; a few processes that do anything to a few files; perhaps an operator who changes the budget and the options;
-//! a disk, or what says that it is none, that goes wrong in some of the ways of [`super::faults`], each at a rate of its own, or in none.
+//! A seed is a world: a small pool and small limits, so that everything rare in practice happens all the time; a few
+//! processes that do anything to a few files; possibly an operator who changes the budget and the options; and a disk,
+//! or a device that claims not to be one. The device fails in some of the ways of [`super::faults`], each at its own
+//! rate, or in none.
 //!
 //! Safety first, then liveness: all checks of [`super::checker`] run after every step. When the processes have ended,
-//! the faults stop. Then either every file is synced, or no process does anything: all that is dirty must reach the device,
-//! no queue may keep anything, and the pool must have its size.
+//! the faults stop. Then either every file is synced, or no process does anything. All dirty pages must reach the
+//! device, all queues must become empty, and the pool must reach its size.
 
 use super::faults::{Coverage, Faults, Seen};
 use super::process::Op;

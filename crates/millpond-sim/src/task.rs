@@ -1,4 +1,4 @@
-//! What a task does with memory, page by page: the script of the drivers that serve faults.
+//! What a task does with memory, page by page: the script for drivers that serve faults.
 
 use millpond_core::units::{Instant, Nanos};
 

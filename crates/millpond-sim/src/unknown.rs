@@ -1,4 +1,4 @@
-//! A name that nothing has.
+//! The error for an unknown name.
 
 /// What was named, how, and which names there are.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! The host: what has to be so before anything is mounted, unmounting, descriptors, locks.
+//! The host: preconditions of a mount, unmounting, descriptors, locks.
 
 pub(crate) mod mountinfo;
 pub(crate) mod servers;

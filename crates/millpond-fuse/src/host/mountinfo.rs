@@ -1,4 +1,4 @@
-//! What is mounted where, as this process sees it.
+//! The mounts that this process sees.
 
 use super::FS_TYPE;
 use crate::error::{Result, system};

@@ -1,9 +1,9 @@
-//! Which process serves which mount, found without asking either: a process that hangs or is stopped answers nothing, and a
-//! call that goes to its mount may not come back.
+//! Finds which process serves which mount without asking either one: a hanging or stopped process answers nothing, and
+//! a call to its mount may not return.
 //!
-//! A process that serves has /dev/fuse open. Since Linux 6.16 the kernel says of which connection (`fuse_connection` in
-//! fdinfo), whose number is the minor number of the mount's device. Before that the source is looked for among the directories
-//! that the process has open, by which mounts of one source for reading only are not told apart.
+//! A serving process has /dev/fuse open. Since Linux 6.16 the kernel reports the connection (`fuse_connection` in
+//! fdinfo), whose number is the minor number of the mount's device. Before that, the source is searched for among the
+//! directories that the process has open. This can't distinguish several read-only mounts of one source.
 
 use super::{DEVICE, FS_TYPE, mountinfo};
 use millpond::internal::MountEntry;

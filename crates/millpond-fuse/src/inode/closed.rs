@@ -1,8 +1,8 @@
-//! Files that are closed, but whose data stay in the cache: the next open finds them there.
+//! Closed files whose data stay in the cache, where the next open finds them.
 //!
-//! Each of them costs descriptors, so there is a limit; the one that was closed longest ago is evicted first. A queue of
-//! (inode, generation): a file that was opened again since has another generation, and its old entry means nothing. An entry
-//! does not keep an evicted inode alive, whose descriptor would keep the blocks of a removed file.
+//! Each of them costs descriptors, so their number is limited; the one closed longest ago is evicted first. The queue
+//! holds (inode, generation) pairs: a file that was reopened has another generation, and its old entry is ignored. An
+//! entry does not keep an evicted inode alive, whose descriptor would keep the blocks of a removed file.
 
 use super::Inode;
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! The data of one regular file: in the cache, or straight from below, for comparison.
+//! The data of one regular file: through the cache, or directly from the underlying file for comparison.
 
 use millpond::{OpenOptions, PageCache};
 use rustix::fs::FallocateFlags;

@@ -1,15 +1,16 @@
-//! Pages that the kernel has of a file besides ours, because it is mapped, and how both copies stay alike.
+//! The kernel's own pages of a mapped file, and how they stay identical to ours.
 //!
 //! ```text
 //!   pwrite   flushes and drops the kernel's page ──► WRITE ──► cache ──► the same bytes into the kernel's page ──► answer
 //!   store                          └─ fault ─ READ of the old page ─ store ─────┘                    └─ later: the whole page
 //! ```
 //!
-//! The kernel drops its page before it sends the write, and not again behind it (`fuse_direct_io`, Linux 6.18). A program that
-//! touches the map in between brings the old page back, and with a store there the whole of it is written back later, the
-//! bytes of the write undone. So these go into the kernel's page as well, before the write is answered; and of a page that
-//! the kernel has sent before that, what the write has changed is not taken. (A page counts as sent from when a thread begins
-//! with it, some microseconds after it has come from the kernel; for that long it is not told apart from a later one.)
+//! The kernel drops its page before it sends the write, and not again after it (`fuse_direct_io`, Linux 6.18). A
+//! program that touches the map in between brings the old page back. If it also stores to it, the whole page is written
+//! back later, undoing the bytes of the write. So these bytes go into the kernel's page as well, before the write is
+//! answered. Of a page that the kernel sent before that, the range that the write changed is ignored. (A page counts as
+//! sent when a thread starts to handle it, some microseconds after it came from the kernel. During that time it can't
+//! be distinguished from a later one.)
 
 use super::content::Content;
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
-//! An inode: a file, directory, link or whatever else has a name, as the kernel knows it by number.
+//! An inode: a file, directory, link or other named object, which the kernel knows by number.
 //!
-//! Each inode that the kernel knows has a descriptor here (`O_PATH`), so that it is found whatever becomes of its name, and
-//! so that the file system below gives its number to no other.
+//! Each inode that the kernel knows has a descriptor here (`O_PATH`), so that it is found whatever happens to its name,
+//! and so that the underlying file system does not reuse its number.
 
 pub(crate) mod closed;
 pub(crate) mod content;

@@ -1,10 +1,10 @@
 //! The inode table: every file that the kernel knows, by number.
 //!
-//! The kernel's number is that of the file system below, so that programs see it (`st_ino`); but 1 is the root's, and files
-//! of other file systems, mounted below the source, have numbers of our own.
+//! The kernel's number is that of the underlying file system, so that programs see it (`st_ino`). The exceptions: 1 is
+//! the root's, and files of other file systems mounted below the source have numbers of our own.
 //!
-//! An inode that the kernel has forgotten stays as long as its data are not written. The change time that was reported of it
-//! is remembered for longer, of so many files, in case it comes back.
+//! An inode that the kernel has forgotten stays until its data is written. Its reported change time is remembered for
+//! longer, for a limited number of files, in case the file comes back.
 
 use super::times::ReportedCtime;
 use super::{Identity, Inode};

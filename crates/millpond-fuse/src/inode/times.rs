@@ -1,7 +1,7 @@
-//! Times of a file whose pages reach the disk later than programs have written them.
+//! Times of a file whose pages reach the disk later than programs wrote them.
 //!
-//! The file system below stamps a file when a page is written to it, seconds after the program has changed it, and perhaps
-//! after the program has set its times (tar, rsync, cp -p). So the mount keeps the times that are to hold until everything
+//! The underlying file system stamps a file when a page is written to it, seconds after the program changed it, and
+//! perhaps after the program set its times (tar, rsync, cp -p). So the mount keeps the intended times until everything
 //! is written:
 //!
 //! ```text
@@ -10,8 +10,9 @@
 //!   all pages written ► mtime is written to the disk once more: nothing is pending
 //! ```
 //!
-//! The disk's change time is then that of this last write; no call can set it. As long as it is still that, stat reports
-//! the same change time as before, so that programs that compare (git, tar) don't see a change that was none.
+//! The disk's change time is then that of this last write; no call can set it. As long as it stays that, stat reports
+//! the same change time as before, so that programs that compare times (git, tar) don't see a change that did not
+//! happen.
 
 use rustix::fs::{Stat, Timespec};
 use rustix::time::ClockId;

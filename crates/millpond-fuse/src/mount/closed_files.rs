@@ -1,5 +1,5 @@
-//! The thread that looks after closed files: their times are written, failed writebacks tried again, dentries of removed
-//! files invalidated. And what was stored through maps is asked for as often as the cache writes by itself.
+//! The thread that maintains closed files: it writes their times, retries failed writebacks, and invalidates dentries
+//! of removed files. It also requests data stored through maps as often as the cache writes back.
 
 use crate::state::MountState;
 use parking_lot::{Condvar, Mutex};

@@ -1,4 +1,4 @@
-//! A mount's life: made, served, unmounted, all of it written.
+//! The life of a mount: created, served, unmounted, everything written.
 
 mod closed_files;
 mod connect;

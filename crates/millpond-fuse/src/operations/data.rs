@@ -1,4 +1,4 @@
-//! Data: opened, read, written, made durable, closed.
+//! Data: open, read, write, sync, close.
 
 use super::names::{Created, NewEntry};
 use crate::attributes::Attributes;

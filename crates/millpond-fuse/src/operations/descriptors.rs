@@ -1,16 +1,16 @@
-//! Descriptor pressure: each file that the kernel knows costs a descriptor and some memory besides the budget, and a process
-//! may have so many and no more.
+//! Descriptor pressure: each file that the kernel knows costs a descriptor and some memory beyond the budget, and a
+//! process has a limited number of descriptors.
 //!
-//! The kernel keeps dentries for as long as it has memory for them, and does not know that a descriptor is dearer. So when
-//! half of the files are known that may be, dentries of closed files are invalidated, for a quarter of the files, whichever they
-//! are; the kernel then forgets the files, and looks them up again when a program wants them.
+//! The kernel keeps dentries as long as it has memory for them, and does not know that a descriptor is more expensive.
+//! When the number of known files reaches half of the limit, dentries of closed files are invalidated, for any quarter
+//! of the files. The kernel then forgets these files, and looks them up again when a program needs them.
 //!
-//! A file that others remove in the source keeps its blocks as long as there is a descriptor of it. The kernel does not know,
-//! so that dentry is invalidated, too.
+//! A file that another program removes in the source keeps its blocks as long as a descriptor of it exists. The kernel
+//! does not know of the removal, so that dentry is invalidated too.
 //!
-//! An invalidation drops the name whatever it means by then: a process whose working directory has that name does not know
-//! any more where it is, and what is mounted there is gone. So no name is invalidated that another file has by now, and
-//! directories stay as long as there are descriptors.
+//! An invalidation drops the name whatever it refers to by then. A process whose working directory has that name no
+//! longer knows where it is, and mounts on it are gone. So a name that another file has taken is not invalidated, and
+//! directories stay as long as there are enough descriptors.
 
 use crate::inode::{Dentry, Inode};
 use crate::state::MountState;

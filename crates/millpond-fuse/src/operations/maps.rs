@@ -1,9 +1,10 @@
-//! What is stored through shared maps: the kernel has it, and sends it when it likes, by default 30 s after the store. If this
-//! process is killed the kernel drops it, so the kernel is made to send it as often as the cache writes by itself.
+//! Data stored through shared maps. The kernel holds it, and sends it when it likes, by default 30 s after the store.
+//! If this process is killed, the kernel drops it. So the mount makes the kernel send it as often as the cache writes
+//! back.
 //!
-//! Of a mount nothing but syncfs(2) does that, and keeps the kernel's pages: the mount calls it on itself. That needs a
-//! descriptor of it, for which an unmount would have to wait; so it is held no longer than that takes, and only while a program
-//! has a file mapped that it may write.
+//! For a mount only syncfs(2) does that while keeping the kernel's pages, so the mount calls it on itself. This needs a
+//! descriptor of the mount, which would delay an unmount. The descriptor is therefore held only during the call, and
+//! only while a program has a file mapped writable.
 
 use crate::own_attributes::PROCESS_ATTRIBUTE;
 use crate::state::{MountState, OpenFile};

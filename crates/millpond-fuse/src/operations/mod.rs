@@ -1,4 +1,5 @@
-//! Operations of the file system: each file is a family of system calls, as methods of [`MountState`](crate::state::MountState).
+//! Operations of the file system. Each file is a family of system calls, as methods of
+//! [`MountState`](crate::state::MountState).
 
 pub(crate) mod data;
 pub(crate) mod descriptors;

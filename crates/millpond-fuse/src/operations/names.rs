@@ -1,4 +1,4 @@
-//! Names: looked up, created, renamed, removed.
+//! Names: look up, create, rename, remove.
 
 use crate::attributes::{Attributes, decode_device};
 use crate::credentials::{ActingAs, Credentials};

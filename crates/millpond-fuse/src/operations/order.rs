@@ -1,17 +1,17 @@
-//! Data before names: what a program has written is in the file below before a name says so.
+//! Data before names: what a program has written is in the underlying file before a name refers to it.
 //!
-//! Names change below at once, data later, and this process may be killed in between. A kernel's page cache outlives the
-//! program that wrote, so programs replace files without a sync: they write a new one and rename it over the old one, or cut
-//! the old one to nothing and write it anew. File systems with delayed allocation write such data early (ext4's
-//! `auto_da_alloc`, xfs and btrfs alike), for the machine's crash; here it is for the death of this process:
-//!
+//! Names change on disk immediately, data later, and this process may be killed in between. A kernel's page cache
+//! outlives the program that wrote, so programs replace files without a sync: they write a new file and rename it over
+//! the old one, or truncate the old one to nothing and rewrite it. File systems with delayed allocation write such data
+//! early, in case the machine crashes (ext4's `auto_da_alloc`; xfs and btrfs alike). The mount does so in case this
+//! process dies:
 //! ```text
 //!   rename, exchange, link      the file's data are written out first, whatever had the new name before
 //!   cut to nothing, rewritten   written out when it is closed: the close waits if the thread that has cut it closes it
 //! ```
 //!
-//! Written out, not synced: a loss of power is as below. A directory that gets another name takes dirty files with it, as on
-//! ext4; those have `Options::expire`.
+//! The data is written out, not synced: a loss of power has the effect it has on the underlying file system. A renamed
+//! directory takes dirty files with it, as on ext4; they have `Options::expire`.
 
 use crate::inode::content::Content;
 use crate::inode::{Data, Inode};

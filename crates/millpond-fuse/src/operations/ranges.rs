@@ -1,4 +1,4 @@
-//! Ranges of a file: allocated, punched, zeroed (fallocate), looked for (lseek), copied to another file (copy_file_range).
+//! Ranges of a file: allocate, punch, zero (fallocate), seek (lseek), copy to another file (copy_file_range).
 
 use crate::credentials::Credentials;
 use crate::state::{MountState, OpenFile};

@@ -1,4 +1,4 @@
-//! Directories, read.
+//! Reads directories.
 
 use crate::attributes::{Attributes, file_type};
 use crate::directory::{Directory, Entry};

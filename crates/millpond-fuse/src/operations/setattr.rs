@@ -1,4 +1,5 @@
-//! Attributes: changed, and those of the file system. The length goes through the cache, all else straight to the file system below.
+//! Sets attributes, and reports those of the file system. The length goes through the cache, all else directly to the
+//! underlying file system.
 
 use super::order::note_cut;
 use crate::attributes::{Attributes, BLOCK_BYTES, blocks_with_unwritten, timespec};

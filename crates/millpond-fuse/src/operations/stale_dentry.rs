@@ -1,4 +1,4 @@
-//! A file that is to be created, and whose name has appeared behind the mount since the kernel looked it up: its negative
+//! A file to be created whose name has appeared in the source since the kernel looked it up: the kernel's negative
 //! dentry is stale.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //!                 └ lookup: nothing ─ create ─ it exists ─► ESTALE again, and the program has it as an error
 //! ```
 //!
-//! The first time the kernel does best: it then opens the file that exists by all its rules. The second time of the same call
-//! is answered here, where the rules are plain: the file is opened for a caller that may do so by its mode alone.
+//! The first time the kernel's own way is best: it opens the existing file by all its rules. The second time of the
+//! same call is answered here, by a simple rule: the file is opened for a caller that its mode alone allows.
 
 use super::names::NewEntry;
 use super::setattr::Change;

@@ -1,7 +1,7 @@
-//! Closed files: written back, evicted; and all of them synced.
+//! Closed files: write back and evict; and syncing all files.
 //!
-//! A file's data leave the cache only when they are on the disk. What can't be written stays, and is tried again: the
-//! kernel may have forgotten the file long since.
+//! A file's data leaves the cache only when it is on the disk. Unwritable data stays and is retried, even long after
+//! the kernel has forgotten the file.
 
 use crate::inode::content::Content;
 use crate::inode::{Data, DiskVersion, Inode};

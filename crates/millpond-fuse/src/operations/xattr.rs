@@ -1,4 +1,4 @@
-//! Extended attributes, and ACLs, which are some of them: passed on. Two of the root's are the mount's own.
+//! Extended attributes, including ACLs: passed on. Two on the root belong to the mount.
 
 use crate::credentials::Credentials;
 use crate::own_attributes::{NOTHING_LOST, PROCESS_ATTRIBUTE, ROOT_ID, STORES_LOST};

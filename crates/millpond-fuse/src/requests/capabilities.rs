@@ -1,4 +1,4 @@
-//! Capabilities that are asked of the kernel's FUSE, and what it means to do without one.
+//! Capabilities requested from the kernel's FUSE, and the consequences of lacking one.
 
 use crate::state::MountState;
 use fuser::{InitFlags, KernelConfig};

@@ -1,4 +1,4 @@
-//! `fuser::Filesystem`: what the kernel asks, a line each.
+//! `fuser::Filesystem`: the kernel's requests, one line each.
 
 use super::reply::{self, errno};
 use super::{FuseServer, capabilities, write};

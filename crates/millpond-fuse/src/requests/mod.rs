@@ -1,9 +1,9 @@
 //! FUSE requests: each goes to the operation that answers it, on the right thread.
 //!
-//! Reads, writes and names are answered by the thread that has the request: a hit takes less time than handing it to
-//! another. What waits for the disk by its nature (sync, truncation, holes, copies) goes to a pool. A write may pause, so
-//! when half of the threads are in one the next is done by the pool as well, with a copy of its bytes: some thread is
-//! there for a read, for as long as there is room for copies (`request_memory`).
+//! The thread that has the request answers reads, writes and names itself, because a hit takes less time than a
+//! handover. Calls that always wait for the disk (sync, truncation, holes, copies) go to a pool. A write may pause. So
+//! when half of the threads are in a write, the pool also handles the next one, with a copy of its bytes. A thread is
+//! thus free for reads as long as there is space for copies (`request_memory`).
 
 mod capabilities;
 mod filesystem;

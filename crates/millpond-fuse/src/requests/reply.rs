@@ -1,4 +1,4 @@
-//! Results of operations as replies to the kernel.
+//! Converts results of operations to replies to the kernel.
 
 use crate::attributes::Attributes;
 use crate::operations::xattr::XattrReply;

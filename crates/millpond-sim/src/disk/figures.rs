@@ -1,6 +1,6 @@
-//! The modelled disks against figures measured on an independent program with the same model, which served a real
-//! loop device in real time (fio and a paced load on Linux 6.18). In virtual time there is no processor to
-//! wait for, so the bands are 5 %; where the real run was bound by its processors the test says what it compares.
+//! Compares the modeled disks with figures from an independent program with the same model, which served a real loop
+//! device in real time (fio and a paced load on Linux 6.18). Virtual time has no processor to wait for, so the
+//! tolerance is 5 %. Where the processors limited the real run, the test says what it compares.
 
 use super::load::{Client, Seen, assert_near, random, random_reads, run};
 use super::{HddOrder, HddParameters, Model, ModelCompletion, ModelRequest, SsdParameters};

@@ -1,14 +1,14 @@
 //! A hard disk: one actuator over one spinning platter.
 //!
-//! - A command goes on without positioning when it starts where the last one ended and comes within 20 us of
-//!   it. Otherwise the arm moves, `settle + k * sqrt(distance)`, unless the target is on the same track, and then
-//!   the platter turns until the first byte is under the head. The platter's angle is followed all the time, so
-//!   the next block of a stream that pauses costs most of a revolution.
-//! - The drive sees the first 32 commands and takes the one with the shortest positioning time, except that a
-//!   command which it has seen for 250 ms goes before all younger ones.
-//! - After a read the drive reads on into a buffer, so a stream of reads pays no missed revolutions.
-//! - A volatile write cache, off by default, answers writes at once and writes them when no read waits, or
-//!   when it is over 3/4 full, or when a request waits for it; reads of what is in it cost nothing.
+//! - A command needs no positioning if it starts where the last one ended and arrives within 20 us of it. Otherwise the
+//!   arm moves, `settle + k * sqrt(distance)`, unless the target is on the same track, and then the platter turns until
+//!   the first byte is under the head. The platter's angle is tracked at all times, so the next block of a stream that
+//!   pauses costs most of a revolution.
+//! - The drive sees the first 32 commands and takes the one with the shortest positioning time. A command that it has
+//!   seen for 250 ms goes before all younger ones.
+//! - After a read the drive continues to read into a buffer, so a stream of reads misses no revolutions.
+//! - A volatile write cache, off by default, acknowledges writes immediately. It writes them when no read waits, when
+//!   it is over 3/4 full, or when a request waits for it. Reads of its content cost nothing.
 //!
 //! The angle and the seek curve are the classical ones of disk simulation (Ruemmler and Wilkes 1994).
 

@@ -1,6 +1,6 @@
-//! Closed loops on a modelled disk, for its tests: each client waits for its own transfers, thinks for a
-//! moment and sends the next. `THINK` is what a loop device and a reader's loop cost on the machine where the
-//! figures in the tests were measured.
+//! Closed loops on a modeled disk, for its tests: each client waits for its transfers, thinks for a moment and sends
+//! the next ones. `THINK` is the cost of a loop device and a reader's loop on the machine where the figures in the
+//! tests were measured.
 
 use super::{Model, ModelCompletion, ModelRequest};
 use millpond_core::units::{Instant, Nanos};

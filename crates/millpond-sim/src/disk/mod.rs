@@ -1,4 +1,4 @@
-//! Modelled disks: how long a disk would take, as a pure state machine in virtual time.
+//! Modeled disks: how long a disk would take, as a pure state machine in virtual time.
 //!
 //! ```text
 //!   submit ──► commands of at most 1 MiB ──► drive queue (32) ──► hdd: one actuator   ──► advance ──► done
@@ -7,10 +7,10 @@
 //!                                                  ram: one copier
 //! ```
 //!
-//! Reads and writes go through ONE queue, so writes delay reads, which is the whole point (Axboe 2016,
-//! Axboe 2016). Nothing here reads a clock, sleeps or draws a random number: the caller says what time it is
-//! and is told when to call again, so the same calls give the same answers. The simulator drives it in virtual
-//! time; `millpond_testing::Modelled` drives it in real time around a real file.
+//! Reads and writes go through ONE queue, so writes delay reads, which is the point of the model (Axboe 2016). Nothing
+//! here reads a clock, sleeps or draws a random number. The caller supplies the time and is told when to call again, so
+//! the same calls give the same answers. The simulator drives the model in virtual time; `millpond_testing::Modelled`
+//! drives it in real time around a real file.
 
 #[cfg(test)]
 mod figures;

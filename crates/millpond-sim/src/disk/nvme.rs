@@ -1,9 +1,9 @@
-//! A flash disk on PCI Express: the mechanisms of `ssd.rs`, more of each.
+//! A flash disk on PCI Express: the mechanisms of `ssd.rs`, with more of each.
 //!
-//! 32 dies instead of eight channels, 1023 commands inside, a faster link and a larger burst buffer. The parameters are
-//! our choice, of the class of a consumer's drive of 2020 with four lanes of PCI Express 3.0; no post measured one.
-//! What such a drive has besides, a write cache in its own memory and reads that interrupt a die's write, is not
-//! modelled: as in `ssd.rs` a read waits for the writes before it on its die.
+//! It has 32 dies instead of eight channels, 1023 commands inside, a faster link and a larger burst buffer. The
+//! parameters are our choice, for a typical consumer drive of 2020 with four lanes of PCI Express 3.0; no post measured
+//! one. Not modeled are a write cache in the drive's memory, and reads that interrupt a die's write: as in `ssd.rs`, a
+//! read waits for the writes before it on its die.
 
 use super::SsdParameters;
 use millpond_core::units::{Bytes, Nanos};

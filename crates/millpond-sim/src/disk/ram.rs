@@ -1,11 +1,11 @@
-//! Memory that is used as a disk: one copier, and next to no latency.
+//! Memory used as a disk: one copier, and almost no latency.
 //!
-//! - Requests are copied one after the other at 5 GB/s, in the order in which they came.
-//! - Each is answered 1 us after its bytes are there: the call, the locks, the wake-up.
-//! - 256 are inside; there is nothing to choose among, so it makes no difference to the rest.
+//! - Requests are copied one after the other at 5 GB/s, in order of arrival.
+//! - Each is answered 1 us after its bytes are there, for the call, the locks and the wake-up.
+//! - 256 are inside; the order is fixed, so this makes no difference to the rest.
 //!
-//! Our own parameters, of the class of what a tmpfs does for one processor of a virtual machine (1.3 us for 4 KiB, 4.2
-//! GB/s). It is the device on which nothing but the cache itself costs time.
+//! The parameters are our own, similar to a tmpfs with one processor of a virtual machine (1.3 us for 4 KiB, 4.2 GB/s).
+//! On this device only the cache itself costs time.
 
 use super::{Command, ModelFacts, ModelParameterError, Output, in_range};
 use millpond_core::units::{Instant, Nanos};

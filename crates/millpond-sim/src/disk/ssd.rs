@@ -3,12 +3,12 @@
 //! - 32 commands are inside; the rest wait outside in order.
 //! - The disk is striped over its channels by 16 KiB. Each channel serves its stripes strictly in order, so a read
 //!   waits for the writes queued before it on its channel.
-//! - A read pays 90 us on each channel that it touches, which brings the first 4 KiB; what is beyond streams.
-//! - Writes go at 500 MB/s while the burst buffer lasts, which empties into the slow medium all the time at
-//!   150 MB/s; when it is full they go at that rate.
+//! - A read costs 90 us on each channel that it touches, which includes the first 4 KiB; the rest streams.
+//! - Writes go at 500 MB/s while the burst buffer has space. It drains into the slow medium at 150 MB/s all the time;
+//!   once it is full, writes go at that rate.
 //! - The link carries one command's bytes at a time.
 //!
-//! Times are decided when a command enters; what comes later cannot change them.
+//! Times are fixed when a command enters; later commands cannot change them.
 
 use super::{Command, ModelFacts, ModelParameterError, Output, in_range};
 use crate::look::DiskLook;

@@ -1,7 +1,7 @@
-//! What a modelled disk counts.
+//! The statistics of a modeled disk.
 //!
-//! The queue's mean depth is its integral over time, so it is exact whatever the pattern of arrivals: every
-//! arrival and every answer first adds depth x time since the last one.
+//! The mean queue depth is the integral over time, so it is exact for any arrival pattern: every arrival and every
+//! answer first adds depth x time since the last one.
 
 use millpond_core::units::{Bytes, Instant, Nanos};
 

@@ -1,11 +1,11 @@
-//! ARC (Megiddo and Modha, FAST 2003): two LRU lists whose lengths adapt by what comes back.
+//! ARC (Megiddo and Modha, FAST 2003): two LRU lists whose lengths adapt to ghost hits.
 //!
 //! ```text
 //!   T1 used once     ──► B1 its ghosts        p: the aim for T1. A hit in B1 raises it, one in B2 lowers it, by the
 //!   T2 used again    ──► B2 its ghosts           other ghosts' length over its own, 1 at least
 //! ```
 //!
-//! T1 and B1 together have `frames` pages at most, all four twice as many.
+//! T1 and B1 together have at most `frames` pages, all four at most twice as many.
 
 use super::Policy;
 use super::lists::Lists;

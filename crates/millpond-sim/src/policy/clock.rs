@@ -1,5 +1,5 @@
-//! CLOCK: a list in order of arrival. A page that was used since the hand passed it last is passed once more, its bit
-//! cleared; the first one that was not used goes. A page comes in with its bit clear.
+//! CLOCK: a list in order of arrival. The hand skips a page used since it last passed, and clears its bit; it evicts
+//! the first unused page. A page enters with its bit clear.
 
 use super::Policy;
 use super::lists::Lists;

@@ -7,8 +7,8 @@
 //!           ghosts, as many as main ──────────────────────────────────────────────────────┘ comes back
 //! ```
 //!
-//! Uses of a page in the window, half of the small queue's length in insertions since its own, count as the one that brought
-//! it in. New pages go to main while memory fills and the small queue is full.
+//! The window is half the length of the small queue, in insertions since the page's own. Uses of a page in it count as
+//! the one that brought the page in. New pages go to main while memory fills and the small queue is full.
 
 use super::Policy;
 use super::lists::Lists;

@@ -1,6 +1,6 @@
-//! The core's [`Lru`] with frames that hold nothing but names: Millpond's rule, and Linux's.
+//! The core's [`Lru`] with frames that hold only names: Millpond's rule, and Linux's.
 //!
-//! All pages are of one file; hits leave a use count that the scan collects, as in the engine.
+//! All pages belong to one file. Hits leave a use count that the scan collects, as in the engine.
 
 use super::Policy;
 use millpond_core::frame::{ACCESSES_MAX, BeginWrite, FrameTable};

@@ -5,9 +5,9 @@
 //!   Q  HIR pages in memory, 1 % of it; victims come from its oldest end
 //! ```
 //!
-//! A HIR page that is used while it is on S has a shorter distance than the LIR page at the bottom of S: they change roles.
-//! The bottom of S is a LIR page always, and HIR pages below it are forgotten. S holds twice as many pages as memory at most,
-//! for which the oldest HIR page that is not in memory is forgotten first; the paper bounds it without saying where.
+//! A HIR page used while on S has a shorter distance than the LIR page at the bottom of S: they swap roles. The bottom
+//! of S is always a LIR page; HIR pages below it are forgotten. S holds at most twice as many pages as memory. To stay
+//! within that, the oldest HIR page not in memory is forgotten first; the paper bounds S without saying where.
 
 use super::Policy;
 use super::lists::Lists;

@@ -1,4 +1,4 @@
-//! Lists of pages, of which a page is on one at most.
+//! Lists of pages; a page is on at most one.
 //!
 //! ```text
 //!   push ──► newest ◄─► … ◄─► oldest ──► pop

@@ -1,4 +1,4 @@
-//! Replacement policies of the field as exact models, which count misses.
+//! Replacement policies from the literature as exact models that count misses.
 //!
 //! ```text
 //!   uses of pages, by number ──► one model of each policy ──► misses with so many pages of memory
@@ -10,9 +10,9 @@
 //!   millpond     the core's `Lru` itself
 //! ```
 //!
-//! A model takes one page in at a time, puts one out for it only when memory is full, and reads nothing ahead. Pages have
-//! numbers without gaps, so that a model's lists are arrays; a use costs tens of nanoseconds. Where libCacheSim has the same
-//! definition a test compares the counts with it, page for page.
+//! A model takes in one page at a time, evicts one for it only when memory is full, and reads nothing ahead. Pages are
+//! numbered without gaps, so a model's lists are arrays; a use costs tens of nanoseconds. Where libCacheSim has the
+//! same definition, a test compares the counts with it, page for page.
 
 mod arc;
 mod clock;

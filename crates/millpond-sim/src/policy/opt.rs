@@ -1,6 +1,6 @@
-//! OPT: the page goes that is used again last (Belady 1966). It needs all uses beforehand.
+//! OPT: evicts the page whose next use is furthest away (Belady 1966). It needs all uses beforehand.
 //!
-//! As it chooses without looking at which uses need a page's content, it has the fewest misses only of loads that read.
+//! It does not consider which uses need a page's content, so its misses are minimal only for read-only loads.
 
 use super::{Policy, Use};
 use std::collections::BinaryHeap;

@@ -7,7 +7,7 @@
 //!           ghosts, as many as main ──────┘ comes back
 //! ```
 //!
-//! As in its authors' simulator, new pages go to main while memory fills and small is full, and main gives a page only when
+//! As in its authors' simulator, new pages go to main while memory fills and small is full, and main evicts only when
 //! it is above its share or small is empty.
 
 use super::Policy;

@@ -4,8 +4,8 @@
 //!   newest ◄── … ◄── hand ◄── … ◄── oldest      new pages come in at the newest end
 //! ```
 //!
-//! The hand goes from the oldest page to the newest. A page that was used keeps its place and loses its bit; the first one
-//! that was not used goes, and the hand stays there. Beyond the newest page the hand begins again at the oldest.
+//! The hand moves from the oldest page to the newest. A used page keeps its position and loses its bit. The first
+//! unused page is evicted, and the hand stays there. After the newest page the hand starts again at the oldest.
 
 use super::Policy;
 use super::lists::Lists;

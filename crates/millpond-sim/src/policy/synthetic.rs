@@ -1,4 +1,4 @@
-//! Loads that anyone can make again, by name: the same pages on every machine. Integers only.
+//! Reproducible synthetic loads by name: the same pages on every machine. Integers only.
 
 use super::Use;
 

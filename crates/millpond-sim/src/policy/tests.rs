@@ -1,4 +1,4 @@
-//! The smallest example of each rule, and what holds for all of them.
+//! The smallest example of each rule, and properties of all of them.
 
 use super::*;
 

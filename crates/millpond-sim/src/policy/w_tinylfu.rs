@@ -5,8 +5,8 @@
 //!                                 └ no: gone                               used in probation: protected
 //! ```
 //!
-//! A sketch estimates how often pages were used lately: four rows of 4-bit counters, of which the smallest counts
-//! (count-min, conservative update). After ten times as many uses as memory has pages all counters are halved.
+//! A sketch estimates how often pages were recently used: four rows of 4-bit counters, of which the smallest counts
+//! (count-min, conservative update). All counters are halved after ten times as many uses as memory has pages.
 
 use super::Policy;
 use super::lists::Lists;

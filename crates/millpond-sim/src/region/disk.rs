@@ -1,4 +1,4 @@
-//! Where transfers are under way: a modelled disk, or memory at a cost a page.
+//! The destination of transfers: a modeled disk, or memory at a cost per page.
 
 use super::RegionError;
 use crate::disk::{Model, ModelRequest};

@@ -1,7 +1,7 @@
-//! Where the pages of the region are, as the engine's `memory/pages.rs` has it, and the frames that the core asks about.
+//! Where the pages of the region are, as in the engine's `memory/pages.rs`, and the frames that the core asks about.
 //!
-//! A use or a change of a page that is in the region is not seen. When the core asks for its uses it is moved out
-//! behind the step; its next touch is a soft fault, which counts. When it is to leave, it is compared with its slot.
+//! A use or change of a mapped page is not seen. When the core asks for its uses, the page is unmapped after the step;
+//! its next touch is a soft fault, which counts. When the page is to be evicted, it is compared with its slot.
 
 use millpond_core::frame::{ACCESSES_MAX, BeginWrite, FrameTable};
 use millpond_core::readahead::fault_around::{FaultAround, TOGETHER};

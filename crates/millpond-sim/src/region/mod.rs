@@ -1,4 +1,5 @@
-//! A region of Millpond in virtual time: its own manager, tasks on a processor each, swap and files on modelled disks.
+//! A Millpond region in virtual time: its own manager, tasks each on its own processor, swap and files on modeled
+//! disks.
 //!
 //! ```text
 //!   tasks ── touch ──► soft fault · first touch · swap-in ──► Manager::step ◄── the background reclaimer
@@ -6,8 +7,8 @@
 //!                                                disks ◄── swap-in, swap-out, reads of files
 //! ```
 //!
-//! The same scripts as the kernels of the past have, so that its rows stand beside theirs. Faults are served
-//! by the touching task; what one costs was measured with the engine (docs/experiments/regions.md).
+//! It runs the same scripts as the simulated historical kernels, so results can be compared. The touching task serves
+//! its own faults. Their cost was measured with the engine (docs/experiments/regions.md).
 
 mod disk;
 mod frames;

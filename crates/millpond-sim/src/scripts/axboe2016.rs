@@ -1,5 +1,5 @@
-//! The workload of Axboe 2016 as scripts: a process writes file after file and then syncs, another reads at random; and
-//! those that can stand in the reader's place: see `workload/axboe2016/phase.rs`.
+//! The workload of Axboe 2016 as scripts: one process writes file after file and then syncs, another reads at random.
+//! For the alternatives to that reader see `workload/axboe2016/phase.rs`.
 
 use crate::draw::Draw;
 use crate::process::{Done, Op, Script};

@@ -1,5 +1,5 @@
-//! The scripts of Hills 2015's experiment on Millpond: a process writes a file as `dd bs=1M` does, and another
-//! touches settings all the time.
+//! The scripts of Hills 2015's experiment on Millpond: one process writes a file like `dd bs=1M`, and another changes
+//! settings all the time.
 
 use crate::process::{Done, Op, Script};
 use millpond_core::units::{FileId, Instant, Nanos};

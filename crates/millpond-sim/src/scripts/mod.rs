@@ -1,4 +1,4 @@
-//! What the processes of a [`World`](crate::World) do.
+//! Scripts for the processes of a [`World`](crate::World).
 
 pub mod axboe2016;
 pub mod hills2015;

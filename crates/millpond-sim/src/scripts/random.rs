@@ -1,4 +1,4 @@
-//! What the processes of drawn worlds do.
+//! Scripts for the processes of randomly drawn worlds.
 
 use crate::draw::Draw;
 use crate::process::{Done, Failure, Op, Script};

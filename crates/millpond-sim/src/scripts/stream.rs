@@ -1,5 +1,5 @@
-//! One process of a [`World`](crate::World) that writes new pages, file after file, and keeps nothing: fs_mark without its
-//! counting, or a stream into one long file.
+//! One process of a [`World`](crate::World) that writes new pages, file after file, and reuses none: fs_mark without
+//! its counting, or a stream into one long file.
 
 use crate::process::{Done, Op, Script};
 use millpond_core::units::{FileId, Instant, Nanos};

@@ -1,4 +1,4 @@
-//! Formats of records: page numbers, libCacheSim's oracleGeneral, VMware's vscsi.
+//! Binary formats: page numbers, libCacheSim's oracleGeneral, VMware's vscsi.
 
 use super::Ids;
 use super::requests::Builder;

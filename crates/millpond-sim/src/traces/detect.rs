@@ -1,4 +1,4 @@
-//! Which format a file has: by its name, else by how it begins.
+//! Detects the format of a file by its name, else by its first bytes.
 
 use super::block::IOLOG;
 use super::{Format, binary, csv};

@@ -1,4 +1,4 @@
-//! Traces of others: what was asked of a disk or of a cache, as requests for pages.
+//! Traces from other sources: requests to a disk or a cache, converted to requests for pages.
 //!
 //! ```text
 //!   bytes ──► format, by name and content ──► requests ──► uses of pages        for models
@@ -7,9 +7,9 @@
 //!               └─ text    pages, csv, msr, blkparse, iolog             line by line
 //! ```
 //!
-//! A block request is split into the pages that it touches. A write keeps what it does not cover of its first and last page,
-//! so these are needed; the pages between need no read. Formats that name objects, not addresses, have a page for each object.
-//! Times are not kept: requests come one after the other. Reading files, and unpacking them, is the caller's.
+//! A block request is split into the pages that it touches. A write keeps the uncovered part of its first and last
+//! page, so these are needed; the pages between need no read. Formats that name objects instead of addresses have one
+//! page per object. Times are dropped: requests come one after the other. The caller reads and unpacks files.
 
 mod binary;
 mod block;

@@ -1,4 +1,4 @@
-//! Requests for pages, from addresses or from objects.
+//! Converts addresses or objects to requests for pages.
 
 use super::Format;
 use crate::policy::Use;

@@ -1,4 +1,4 @@
-//! A small file of each format, what is wrong in one, and any bytes at all.
+//! A small file of each format, malformed files, and arbitrary bytes.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Lines and fields, with the number of the line in each error.
+//! Lines and fields, with the line number in each error.
 
 /// Longer lines are no lines of a trace.
 const LINE_MAX: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! The world's disk: requests on their way to the model and back, and what goes wrong with them.
+//! The world's disk: requests on their way to the model and back, and their faults.
 
 use super::{Entry, World};
 use crate::checker::Flushed;

@@ -1,4 +1,4 @@
-//! Steps of the policy, and what it asks for.
+//! Runs steps of the policy, and carries out its effects.
 
 use super::{Entry, World};
 use crate::process::{Failure, State};

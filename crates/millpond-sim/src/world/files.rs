@@ -1,4 +1,4 @@
-//! Files as a whole, and the cache as a whole: durability, length, closing, the budget, the options.
+//! Operations on whole files and on the whole cache: durability, length, closing, the budget, the options.
 
 use super::{SimFile, World};
 use crate::faults::Seen;

@@ -1,4 +1,4 @@
-//! Pages that a process holds for a while: to read them, beside others, or to change them, alone.
+//! Pages that a process holds for a while: shared, to read them, or exclusively, to change them.
 
 use super::World;
 use super::operations::Found;

@@ -1,4 +1,4 @@
-//! What a world looks like, for those that draw it.
+//! The state of a world, for drawing.
 
 use super::World;
 use crate::look::{Look, Shade, Strip, ThreadLook, next_write};

@@ -1,4 +1,4 @@
-//! What processes do, step by step until they have to wait.
+//! Operations of processes, step by step until they have to wait.
 
 use super::effects::Told;
 use super::{Entry, World};

@@ -1,4 +1,4 @@
-//! How processes wait, for how long, and how they are woken. The patience is the engine's.
+//! How processes wait, for how long, and how they are woken. The timeouts are the engine's.
 
 use super::{Entry, World};
 use crate::faults::Seen;

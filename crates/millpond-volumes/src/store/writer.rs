@@ -52,7 +52,7 @@ pub struct LostPage {
     pub file: String,
     /// The page's offset in the file.
     pub offset: u64,
-    /// The page's content; `None` if the store's new writer has deleted it.
+    /// The page's content; `None` if it can't be read, as when the store's new writer has deleted it.
     pub bytes: Option<Bytes>,
 }
 
