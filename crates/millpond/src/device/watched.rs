@@ -1,4 +1,4 @@
-//! The watchdog: whatever waits for a device for long is said, again and again, until it is over.
+//! The watchdog: reports long waits for a device, repeatedly, until they end.
 //!
 //! ```text
 //!   a call or a transfer begins ──► noted, with its file, pages and time ──► ends: forgotten
@@ -7,10 +7,10 @@
 //!                                    a Warning to the hook, or to standard error
 //! ```
 //!
-//! It is around every device of a cache, so that nothing is asked of one unseen: transfers, syncs, changes of a length, holes.
-//! The reaper looks when its wait ends, and its wait ends in time for that; threads that wait for a sync or a frame look
-//! as well, in case the reaper is what hangs. To note a call takes a lock and a place in a map, beside a system call at
-//! least; nothing is looked at before the first limit could be over.
+//! It wraps every device of a cache, so that it sees every request: transfers, syncs, changes of a length, holes. The
+//! reaper checks when its wait ends, which is timed for that. Threads that wait for a sync or a frame check too, in
+//! case the reaper itself hangs. Noting a call takes a lock and a map entry, besides at least one system call. Nothing
+//! is checked before the first limit could have passed.
 
 use super::figures::{Counted, DeviceFigures, Figures};
 use super::waits::Waits;
@@ -30,19 +30,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a device was asked for.
+/// The operation requested from a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Asked {
-    /// To read pages.
+    /// Read pages.
     Read,
-    /// To write pages.
+    /// Write pages.
     Write,
-    /// To make what it has taken durable.
+    /// Make completed writes durable.
     Sync,
-    /// To change the file's length.
+    /// Change the file's length.
     SetLen,
-    /// To make a range zeros.
+    /// Zero a range of the file.
     Punch,
 }
 

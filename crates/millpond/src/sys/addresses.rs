@@ -136,7 +136,7 @@ impl RegionBytes {
     }
 }
 
-/// The bytes of a [`Mapping`](crate::Mapping), at addresses that stay as long as it does.
+/// The bytes of a [`Mapping`](crate::Mapping), at addresses that stay valid as long as it lives.
 pub struct MappedBytes {
     memory: Arc<RegionMemory>,
     bytes: Range<usize>,
@@ -154,7 +154,7 @@ impl MappedBytes {
         MappedBytes { memory, bytes }
     }
 
-    /// Where it begins: byte 0 of what was mapped.
+    /// Returns the address of the first mapped byte.
     pub fn as_ptr(&self) -> *const u8 {
         self.memory
             .mapping
@@ -168,36 +168,36 @@ impl MappedBytes {
         self.as_ptr().cast_mut()
     }
 
-    /// How many bytes were mapped.
+    /// Returns the number of mapped bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether that is zero. It never is.
+    /// Returns whether the length is zero, which it never is.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// All of it, as a program that mapped the file itself has it. A thread that touches a page which is not in memory waits
-    /// until it is; if it can't be read, and behind the end of the file, the thread gets `SIGBUS`.
+    /// Returns all bytes, as if the program had mapped the file itself. A thread that touches a missing page waits
+    /// until it is loaded. If the page can't be read or lies past the end of the file, the thread gets `SIGBUS`.
     ///
     /// # Safety
-    /// As long as the slice is used no thread and no other process changes these bytes: by a write to the file, by making it
-    /// shorter, by a punch or an invalidation. In Rust bytes under a slice don't change, and nothing here keeps them from
-    /// it. [`Mapping::try_read`](crate::Mapping::try_read) and [`Mapping::copy_to`](crate::Mapping::copy_to) need no such
-    /// promise.
+    /// While the slice is in use, no thread and no other process may change these bytes, whether by writing to the
+    /// file, truncating it, punching a hole or invalidating. Rust requires that bytes behind a slice do not change, and
+    /// nothing here enforces it. [`Mapping::try_read`](crate::Mapping::try_read) and
+    /// [`Mapping::copy_to`](crate::Mapping::copy_to) have no such requirement.
     pub unsafe fn as_slice(&self) -> &[u8] {
         // SAFETY: the mapping is readable, that long (`new`), and lives as long as `self`; a page that is not there comes
         // when it is touched. The caller promises that no byte changes.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
     }
 
-    /// All of it, to change: of a mapping that is [writable](crate::MapOptions::writable). A store of a thread that makes a page
-    /// dirty may have to wait; none has an error.
+    /// Returns all bytes for writing, of a [writable](crate::MapOptions::writable) mapping. A store that dirties a page
+    /// may block; it can't return an error.
     ///
     /// # Safety
-    /// As of [`MappedBytes::as_slice`], and as long as the slice is used nothing else reads these bytes as a slice either, and
-    /// no thread has another slice of them.
+    /// As for [`MappedBytes::as_slice`]. In addition, while the slice is in use, nothing else may read these bytes
+    /// through a slice, and no thread may hold another slice of them.
     #[allow(
         clippy::mut_from_ref,
         reason = "the memory is no part of `self`, and the caller answers for it"
@@ -221,13 +221,13 @@ impl MappedBytes {
         unsafe { std::slice::from_raw_parts(start, self.len() / size_of::<AtomicU64>()) }
     }
 
-    /// The same as `T`s, as many as fit: of any type that any bytes are a value of.
+    /// Returns as many `T` as fit. `T` is any type for which every bit pattern is valid.
     ///
     /// # Safety
-    /// As of [`MappedBytes::as_slice`].
+    /// As for [`MappedBytes::as_slice`].
     ///
     /// # Panics
-    /// If it does not begin at a multiple of what `T` must.
+    /// Panics if the mapping does not begin at a multiple of `T`'s alignment.
     pub unsafe fn as_slice_of<T: AnyBitPattern>(&self) -> &[T] {
         // SAFETY: as the caller promises.
         let bytes = unsafe { self.as_slice() };

@@ -1,4 +1,4 @@
-//! Memory of its own for a transfer: aligned for direct I/O, zeroed, and reachable only while no transfer holds it.
+//! Private memory for a transfer: aligned for direct I/O, zeroed, and accessible only while no transfer holds it.
 
 use super::segment::Memory;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -6,10 +6,10 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
-/// The largest page; whatever a device wants to be aligned to is smaller.
+/// The largest page size; every device's alignment is smaller.
 const ALIGNMENT: usize = 64 << 10;
 
-/// A [`Memory`] and nothing else, for transfers outside a cache's frames.
+/// A plain [`Memory`] for transfers outside a cache's frames.
 ///
 /// ```
 /// use millpond::device::{Buffer, Segments};
@@ -32,10 +32,10 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// `len` zeroed bytes, aligned to 64 KiB.
+    /// Allocates `len` zeroed bytes, aligned to 64 KiB.
     ///
     /// # Panics
-    /// If `len` is zero or cannot be allocated.
+    /// Panics if `len` is zero or cannot be allocated.
     pub fn new(len: usize) -> Arc<Buffer> {
         assert!(len > 0, "a buffer of no bytes");
         let layout =
@@ -48,7 +48,7 @@ impl Buffer {
         Arc::new(Buffer { start, layout })
     }
 
-    /// The bytes, or `None` while another owner holds the buffer: a transfer may be using it.
+    /// Returns the bytes, or `None` while another owner holds the buffer, because a transfer may be using it.
     pub fn bytes(this: &mut Arc<Buffer>) -> Option<&mut [u8]> {
         let buffer = Arc::get_mut(this)?;
         // SAFETY: initialised by `alloc_zeroed`, as long as the layout, and ours alone: no other handle exists, so no

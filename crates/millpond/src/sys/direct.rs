@@ -14,7 +14,7 @@ pub(crate) const RANGES_MAX: usize = 1024;
 /// Buffered I/O that drops its pages from the page cache when it is done (Linux 6.14).
 pub(crate) const DONT_CACHE: i32 = libc::RWF_DONTCACHE;
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// From the file to memory.

@@ -1,13 +1,13 @@
-//! The memory of a transfer: ranges of one owner, in the order in which they meet the file.
+//! The memory of a transfer: ranges of one owner, in file order.
 //!
 //! ```text
 //!   file     offset ├────────────────────────────┤
 //!   memory   [frame 7][frame 8]   [frame 3]   [frame 12]      contiguous neighbours become one range
 //! ```
 //!
-//! A [`Segments`] holds its owner, so the memory stays mapped until the transfer is over, even if all other
-//! owners drop it, and ranges are checked against the owner when they are added. What keeps two parties from
-//! using the same bytes at the same time is the owner's business; see [`Memory`].
+//! A [`Segments`] holds its owner, so the memory stays mapped until the transfer completes, even if all other owners
+//! drop it. Ranges are checked against the owner when they are added. The owner must prevent concurrent use of the same
+//! bytes; see [`Memory`].
 
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 /// - a reference into the range exists only while no transfer of those bytes can be under way: the bytes of a
 ///   read change at any time until it is completed, those of a write are read at any time until then.
 pub unsafe trait Memory: Send + Sync + fmt::Debug {
-    /// All of it.
+    /// Returns the whole memory.
     fn range(&self) -> NonNull<[u8]>;
 }
 
@@ -95,7 +95,7 @@ unsafe impl Send for Segments {}
 unsafe impl Sync for Segments {}
 
 impl Segments {
-    /// No ranges yet.
+    /// Creates an empty list of ranges.
     pub fn new(memory: Arc<dyn Memory>) -> Segments {
         let one = libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -119,7 +119,7 @@ impl Segments {
         segments
     }
 
-    /// One range: `len` bytes of `memory` from `start`.
+    /// Creates a list of one range: `len` bytes of `memory` from `start`.
     ///
     /// # Panics
     /// As [`push`](Segments::push).
@@ -129,10 +129,10 @@ impl Segments {
         segments
     }
 
-    /// Adds `len` bytes of the memory from `start`. If they go on where the last range ends, that range grows.
+    /// Adds `len` bytes of the memory from `start`. If they directly follow the last range, that range grows.
     ///
     /// # Panics
-    /// If they are not all inside the memory.
+    /// Panics if they do not all lie inside the memory.
     pub fn push(&mut self, start: usize, len: usize) {
         let range = self.memory.range();
         assert!(
@@ -170,18 +170,18 @@ impl Segments {
         self.address_bits |= base.addr();
     }
 
-    /// Bytes in all.
+    /// Returns the total number of bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Ranges, after joining neighbours.
+    /// Returns the number of ranges, after joining adjacent ones.
     pub fn ranges(&self) -> usize {
         self.iovecs().len()
     }
 
-    /// The same ranges without what is beyond the first `bytes`.
+    /// Returns the ranges truncated to the first `bytes`.
     pub fn prefix(&self, bytes: usize) -> Segments {
         let mut prefix = Segments::new(self.memory.clone());
         let base = self.memory.range().cast::<u8>().as_ptr().addr();
@@ -194,8 +194,8 @@ impl Segments {
         prefix
     }
 
-    /// Puts `bytes` into the memory, from byte `at` of the ranges on: for devices that do not leave it to the system. As a
-    /// system call would, whatever else is under way with the same bytes; at the speed of memory.
+    /// Copies `bytes` into the memory, from byte `at` of the ranges on, for devices that do not leave this to the
+    /// system. Like a system call, it allows concurrent access to the same bytes. Runs at memory speed.
     ///
     /// # Panics
     /// If they are not all inside.
@@ -212,7 +212,7 @@ impl Segments {
         }
     }
 
-    /// Takes bytes out of the memory, from byte `at` of the ranges on. See [`put`](Segments::put).
+    /// Copies bytes out of the memory, from byte `at` of the ranges on. See [`put`](Segments::put).
     ///
     /// # Panics
     /// If they are not all inside.

@@ -1,4 +1,4 @@
-//! The other end: asks a cache.
+//! The client side of the control socket.
 
 use super::{other, place};
 use crate::sys::peer::peer;
@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// An answer takes well below a millisecond; more memory may take the system seconds. After this the cache hangs.
+/// The default timeout. An answer takes well under a millisecond, but growing the budget may take the system seconds.
+/// After this time the cache is considered hung.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A connection to a cache's control socket.
@@ -18,11 +19,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a control socket.
     ///
     /// # Errors
-    /// The system's: no cache serves the socket ([`io::ErrorKind::ConnectionRefused`]), or there is
-    /// none.
+    /// The system's: no cache serves the socket ([`io::ErrorKind::ConnectionRefused`]), or the socket does not exist.
     pub fn connect(path: &Path) -> io::Result<Client> {
         let stream = place::connect(path)?;
         stream.set_nonblocking(false)?;
@@ -34,18 +34,19 @@ impl Client {
         Ok(client)
     }
 
-    /// The number of the process whose cache it is, whether it answers or not. `None` if it is in a PID namespace that this one
-    /// does not see.
+    /// Returns the ID of the process that owns the cache, even if it does not answer. `None` if it is in a PID
+    /// namespace that is not visible here.
     pub fn process(&self) -> Option<u32> {
         let (process, _) = peer(self.stream.get_ref()).ok()?;
         (process != 0).then_some(process)
     }
 
-    /// Waits for an answer for so long, in place of a minute; [`io::ErrorKind::TimedOut`] then. A client whose answer has not
-    /// come in time is of no further use: the answer to its next question would be that one.
+    /// Sets the timeout for an answer, one minute by default; then [`ask`](Client::ask) fails with
+    /// [`io::ErrorKind::TimedOut`]. After a timeout the client can't be used: the next question would get the late
+    /// answer.
     ///
     /// # Errors
-    /// The system's, if it takes no such time: zero is none.
+    /// The system's, if it rejects the time, such as zero.
     pub fn wait_at_most(&mut self, time: Duration) -> io::Result<()> {
         let stream = self.stream.get_ref();
         stream.set_read_timeout(Some(time))?;
@@ -54,10 +55,10 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a line of words, without its end, and returns the answer: an object of JSON, without its end.
+    /// Sends a line of words, without a newline, and returns the answer: a JSON object, without a newline.
     ///
     /// # Errors
-    /// The system's; [`io::ErrorKind::UnexpectedEof`] if the cache has gone.
+    /// The system's; [`io::ErrorKind::UnexpectedEof`] if the cache is gone.
     pub fn ask(&mut self, line: &str) -> io::Result<String> {
         if line.contains('\n') {
             return Err(other("a command is one line"));

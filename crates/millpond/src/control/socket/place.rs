@@ -239,7 +239,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The control sockets of this user's caches that are alive, of those that are where [`Builder::control`] puts them.
+/// Returns the control sockets of this user's live caches, among those at the location that [`Builder::control`]
+/// chooses.
 ///
 /// [`Builder::control`]: crate::Builder::control
 pub fn sockets() -> Vec<PathBuf> {

@@ -1,16 +1,16 @@
-//! Recording what a cache is asked for, into a file that [`Trace::read`] reads. Public as [`trace`](crate::trace).
+//! Recording the calls made to a cache into a file that [`Trace::read`] reads. Public as [`trace`](crate::trace).
 //!
-//! # How it is recorded
+//! # How recording works
 //!
 //! ```text
 //!   File::read_at, page, write_at, … ──► shards.rs ──► write.rs ──► TRACE ──► read.rs ──► millpond replay
 //!                                        buffers       a thread     format.rs
 //! ```
 //!
-//! Calls are recorded, hits and misses alike, not what the state machine is told: only so can another size of
-//! memory be tried on them. Without a recording this costs nothing, since calls look at one byte for this and
-//! for whether the cache is usable. With one it costs two looks at the clock and a lock of the thread's own a
-//! call. What can't be kept is counted and never waited for.
+//! It records calls, both hits and misses, rather than the state machine's events, because only calls can be replayed
+//! against another memory size. Without a recording this costs nothing: calls check one byte both for this and for
+//! whether the cache is usable. With a recording, a call costs two clock reads and a lock of the thread's own. Calls
+//! that can't be kept are counted, never waited for.
 
 mod format;
 mod read;
@@ -33,22 +33,22 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How large a trace becomes at most unless another size is given: about ten million accesses.
+/// The default maximum size of a trace: about ten million accesses.
 pub const TRACE_BYTES_MAX: u64 = 64 << 20;
 
-/// The least that it may: a beginning, an end, and something between them.
+/// The smallest allowed maximum: room for a beginning, an end, and something between them.
 pub const TRACE_BYTES_MIN: u64 = 64 << 10;
 
 /// No page of a file has this number.
 pub(crate) const PAGES_MAX: u64 = PageKey::PAGES_MAX;
 
-/// What a recording takes from a cache.
+/// What a recording needs from a cache.
 pub(crate) trait Calls: Send + Sync {
-    /// Where calls leave what is recorded of them.
+    /// The buffers in which calls leave their records.
     fn shards(&self) -> &Shards;
-    /// Whether calls are recorded from now on.
+    /// Turns the recording of calls on or off.
     fn set_recorded(&self, recorded: bool);
-    /// The counters at this moment.
+    /// Returns the current counters.
     fn counters(&self) -> Counters;
 }
 
@@ -84,40 +84,40 @@ impl What {
         })
     }
 
-    /// Whether pages were read or written.
+    /// Returns whether pages were read or written.
     pub fn is_use(self) -> bool {
         matches!(self, What::Read | What::Write { .. } | What::Region)
     }
 }
 
-/// One call.
+/// A recorded call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// When it began.
+    /// The time at which it began.
     pub at: Nanos,
-    /// How long it took.
+    /// Its duration.
     pub took: Nanos,
-    /// Whose it was: a number for each thread.
+    /// The number of the calling thread.
     pub thread: u32,
     /// The file.
     pub file: u32,
     /// The first page.
     pub page: u64,
-    /// How many; 0 where it is about the file.
+    /// The number of pages; 0 for calls that concern the file.
     pub pages: u32,
-    /// What.
+    /// The kind of call.
     pub what: What,
 }
 
-/// Why a recording has ended.
+/// Why a recording ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Ended {
-    /// It was asked for, or the cache has ended.
+    /// It was stopped, or the cache was dropped.
     Asked,
-    /// The trace is as large as it may be.
+    /// The trace reached its maximum size.
     Size,
-    /// It could not be written any more: the disk is full. What was written before is whole.
+    /// Writing failed, for example because the disk is full. What was written before is complete.
     Failed(String),
 }
 
@@ -131,20 +131,20 @@ impl fmt::Display for Ended {
     }
 }
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recorded {
     /// The trace.
     pub path: PathBuf,
-    /// Accesses in it.
+    /// The number of accesses in it.
     pub accesses: u64,
-    /// Accesses that are not in it because the disk, or the thread that writes, was too slow.
+    /// The number of accesses missing from it because the disk or the writer thread was too slow.
     pub lost: u64,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// For how long.
+    /// The duration of the recording.
     pub took: Duration,
-    /// Why it has ended.
+    /// Why it ended.
     pub ended: Ended,
 }

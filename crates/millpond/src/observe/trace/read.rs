@@ -1,8 +1,7 @@
-//! Reading a trace: whatever of it is whole, in order of time, with its files told apart.
+//! Reading a trace: its complete part, in time order, with distinct file numbers.
 //!
-//! A cache gives the number of a file that was closed to another one; here each file has one number, as long as its device
-//! and inode say that it is the same. Nothing in a file of any bytes makes this panic or take more memory than some tens
-//! of times its length.
+//! A cache reuses the number of a closed file. Here each file keeps one number as long as its device and inode identify
+//! it. No input makes this panic, or use more memory than a few tens of times its length.
 
 use super::format::{self, Kind, MAGIC, Opened};
 use super::{Access, PAGES_MAX, What};
@@ -15,7 +14,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Why a file is no trace.
+/// Why a file is not a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -24,16 +23,16 @@ pub enum TraceError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// It does not begin as a trace does.
+    /// It does not begin like a trace.
     #[error("it is no trace of `millpond record`: it does not begin with MPTRACE")]
     NotATrace,
-    /// It is of another version.
+    /// It has another version.
     #[error("it is a trace of version {0}, and this program knows version 1: take a newer one")]
     Version(u8),
-    /// Not even its first block, which says what was recorded, is whole.
+    /// Its first block, which describes the recording, is incomplete.
     #[error("its first block is not whole: nothing of it can be used")]
     NoBeginning,
 }
@@ -42,33 +41,33 @@ pub enum TraceError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TracedFile {
-    /// What it was called when it was opened first.
+    /// Its path when it was first opened.
     pub path: PathBuf,
-    /// Its pages: as many as it had when it was opened, or as were used, whatever is more.
+    /// Its number of pages: the larger of the number at opening and the number used.
     pub pages: u64,
-    /// Anonymous memory, not a file.
+    /// Whether it is anonymous memory, not a file.
     pub is_region: bool,
 }
 
-/// A trace that was read.
+/// A trace in memory.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Trace {
-    /// Bytes of a page.
+    /// The page size in bytes.
     pub page_bytes: u64,
     /// The budget of the cache, in bytes, when the recording began.
     pub memory_bytes: u64,
-    /// All that the trace says of the cache.
+    /// Everything that the trace states about the cache.
     pub about: Value,
-    /// Files, in the order of their first opening; [`Access::file`] counts here.
+    /// The files, in the order of their first opening; [`Access::file`] is an index into this.
     pub files: Vec<TracedFile>,
-    /// What was done, by the time at which it began, counted from the beginning of the recording.
+    /// The accesses in the order of their start times, which count from the start of the recording.
     pub accesses: Vec<Access>,
-    /// How many more there were that could not be kept.
+    /// The number of accesses that could not be kept.
     pub lost: u64,
-    /// What it says of its end; `None` if it has none.
+    /// The trace's end record; `None` if it has none.
     pub end: Option<Value>,
-    /// What is wrong with its rest, if not all of it could be read.
+    /// The problem with the rest, if the trace could not be read completely.
     pub torn: Option<String>,
 }
 
@@ -76,7 +75,7 @@ impl Trace {
     /// Reads the trace in a file.
     ///
     /// # Errors
-    /// [`TraceError`]. A trace that is only torn is read as far as it goes ([`Trace::torn`]).
+    /// [`TraceError`]. A torn trace is read up to the damage ([`Trace::torn`]).
     pub fn read(path: &Path) -> Result<Trace, TraceError> {
         let failed = |source| TraceError::Io {
             path: path.to_owned(),
@@ -96,7 +95,7 @@ impl Trace {
         Trace::parse(&bytes)
     }
 
-    /// Whether a file that begins so is a trace, of whatever version.
+    /// Returns whether a file with this beginning is a trace, of any version.
     pub fn is_trace(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC[..7])
     }
@@ -138,7 +137,7 @@ impl Trace {
         })
     }
 
-    /// How many different pages are used, of files and regions.
+    /// Returns the number of distinct pages used, of files and regions.
     pub fn distinct(&self) -> u64 {
         let uses = self.accesses.iter().filter(|access| access.what.is_use());
         let mut runs: Vec<_> = uses

@@ -1,25 +1,26 @@
-//! What a call can do with pages.
+//! The kinds of recorded calls.
 
-/// What was done with some pages.
+/// An operation on pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// They were read.
+    /// The pages were read.
     Read,
-    /// They were written, whole, but for those that are said to keep some of what they had: these had to be there first.
+    /// The pages were written completely, except that the first or last may keep part of its content, which then had to
+    /// be in memory first.
     Write {
-        /// The first keeps some.
+        /// The first page keeps part of its content.
         keeps_first: bool,
-        /// The last keeps some.
+        /// The last page keeps part of its content.
         keeps_last: bool,
     },
-    /// They were asked for ahead, and not waited for.
+    /// The pages were prefetched, without waiting.
     Prefetch,
-    /// The file was made durable.
+    /// The file was synced.
     Sync,
-    /// The file was cut: the page is the first that is no more.
+    /// The file was truncated; the page is the first one removed.
     Cut,
-    /// The last handle was dropped, and the file's pages have left memory.
+    /// The last handle was dropped, and the file's pages left memory.
     Close,
-    /// A page of a region was touched and was not there. Touches of pages that are there go unseen.
+    /// A missing page of a region was touched. Touches of resident pages are not recorded.
     Region,
 }
