@@ -290,9 +290,9 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The device could not make durable the writes that it had accepted. Unless it keeps them, its content is unknown.
-    /// The error is then latched until the file is closed and opened again, because a later success would prove
-    /// nothing.
+    /// The device could not make durable the writes that it had accepted. If it does not keep them, its content is
+    /// unknown. The error is then latched until the file is closed and opened again, because a later success would
+    /// prove nothing.
     #[error("can't make {path} durable: {source}; {}", after_sync(*.is_kept, errno_of(.source)))]
     Sync {
         /// The file.

@@ -1,7 +1,7 @@
-//! What can be cached: regular files that have a length, and block devices.
+//! Which files can be cached: regular files with a length, and block devices.
 //!
-//! Files that the kernel makes up as they are read (`/proc`, `/sys`, tracing) are regular ones to `stat`, but say that they
-//! have no bytes, or a page, whatever there is to read: in a cache they would be empty without a word.
+//! Files that the kernel generates on read (`/proc`, `/sys`, tracing) look regular to `stat`, but report a length of
+//! zero or one page, whatever they contain. In a cache they would silently be empty.
 
 use super::file::{Access, FileIdentity};
 use rustix::fs::AtFlags;
@@ -27,8 +27,8 @@ const MADE_UP: [(u32, &str); 13] = [
     (0x1980_0202, "mqueue"),
 ];
 
-/// Which file or block device has this path, and whether it may be opened for `access`, found without opening it: closing it
-/// again would cost the process its locks of the file. `None` if that can't be found so.
+/// Finds the file or block device at this path, and whether it may be opened for `access`, without opening it: closing
+/// it again would cost the process its locks on the file. `None` if that is impossible.
 pub(crate) fn identity_at(path: &Path, access: Access) -> Option<FileIdentity> {
     let metadata = fs::metadata(path).ok()?;
     let kind = metadata.file_type();
@@ -42,7 +42,7 @@ pub(super) fn may_open(path: &Path, access: Access) -> bool {
     rustix::fs::accessat(rustix::fs::CWD, path, wanted, AtFlags::EACCESS).is_ok()
 }
 
-/// Whether the system lacks something at the moment, which says nothing about the file.
+/// Returns whether the error is a temporary shortage, which says nothing about the file.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
     error
@@ -50,7 +50,7 @@ pub(super) fn is_shortage(error: &io::Error) -> bool {
         .is_some_and(|errno| shortages.contains(&errno))
 }
 
-/// Which file it is of which this was asked.
+/// Returns the identity of the file with these attributes.
 pub(crate) fn identity(metadata: &Metadata) -> FileIdentity {
     match metadata.file_type().is_block_device() {
         true => FileIdentity {
@@ -82,10 +82,10 @@ pub(super) fn check_kind(path: &Path, metadata: &Metadata) -> io::Result<()> {
     Err(io::Error::new(error, said))
 }
 
-/// Whether what the file says of its length can be believed.
+/// Checks whether the file's reported length can be trusted.
 ///
 /// # Errors
-/// If it is made up by the kernel as it is read.
+/// If the kernel generates its content on read.
 pub(super) fn check_content(path: &Path, file: &File, metadata: &Metadata) -> io::Result<()> {
     if !metadata.is_file() {
         return Ok(());

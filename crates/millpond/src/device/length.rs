@@ -40,24 +40,24 @@ impl fmt::Display for LengthLimit {
     }
 }
 
-/// How long the file system lets files become, as far as it was asked.
+/// The file system's length limit, where known.
 #[derive(Debug, Default)]
 pub(super) struct Lengths {
     allowed: AtomicU64,
 }
 
-/// What the process may write of a file, as it was last asked; it can change at any time.
+/// The process's limit as last read; it can change at any time.
 static PROCESS: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Asks the system for it.
+/// Reads the limit from the system.
 pub(crate) fn look() -> u64 {
     let limit = limit(Resource::FileLength).unwrap_or(u64::MAX);
     PROCESS.store(limit, Ordering::Relaxed);
     limit
 }
 
-/// Whether byte `end` is behind what this process may write of a file, as far as that is known: a limit that was raised is
-/// seen, one that was lowered need not be.
+/// Returns the limit if byte `end` lies past what this process may write of a file, according to the cached value. A
+/// raised limit is noticed; a lowered one may not be.
 #[inline]
 pub(crate) fn is_behind_limit(end: u64) -> Option<LengthLimit> {
     if end <= PROCESS.load(Ordering::Relaxed) {
@@ -68,7 +68,8 @@ pub(crate) fn is_behind_limit(end: u64) -> Option<LengthLimit> {
 }
 
 impl DeviceFile {
-    /// Why the file can't become `len` bytes long, if that can be known without trying. Of a block device nothing is.
+    /// Returns why the file can't become `len` bytes long, if that is known without trying. Always `None` for a block
+    /// device.
     pub(crate) fn length_limit(&self, len: u64) -> Option<LengthLimit> {
         if self.is_block_device() {
             return None;
@@ -77,8 +78,8 @@ impl DeviceFile {
         is_behind_limit(len).or_else(|| (!self.file_system_has(len)).then_some(LengthLimit::FileSystem))
     }
 
-    /// To seek behind what the file system has is refused (`vfs_setpos`, Linux 6.18; of ext4 by what the one file can have), and
-    /// changes nothing else.
+    /// Seeking past the file system's limit is refused (`vfs_setpos`, Linux 6.18; on ext4 by the limit of the
+    /// individual file), and changes nothing else.
     fn file_system_has(&self, len: u64) -> bool {
         let allowed = &self.lengths().allowed;
         if len <= allowed.load(Ordering::Relaxed).max(LEN_SURE) {
@@ -102,7 +103,7 @@ impl DeviceFile {
         self.seek(SeekFrom::Start(offset)).map(drop)
     }
 
-    /// Moves no cursor that others see: they may have the same open file.
+    /// Moves no file position visible to others, who may share the open file.
     ///
     /// # Errors
     /// As seeking fails, or opening the file once more.
@@ -116,7 +117,7 @@ impl DeviceFile {
         Ok(rustix::fs::seek(own, to)?)
     }
 
-    /// Before the system is asked to make the file longer, which would end the process.
+    /// Checks the limit before the system is asked to extend the file, which would otherwise kill the process.
     ///
     /// # Errors
     /// `EFBIG`.

@@ -46,29 +46,29 @@ pub enum Asked {
     Punch,
 }
 
-/// A device and the watch over it.
+/// A device with its watchdog.
 pub(crate) struct Watched {
     inner: Arc<dyn Device>,
     page_size: PageSize,
     hook: Teller<Warning>,
     pub(super) waits: Waits,
     watch: Watch,
-    /// Nanoseconds after which a first warning comes.
+    /// The time before the first warning, in nanoseconds.
     limit_ns: AtomicU64,
-    /// When to look next, in nanoseconds of the watch: not later than the next warning is due.
+    /// The time of the next check, in nanoseconds of the watchdog's clock: no later than the next warning is due.
     look_at_ns: AtomicU64,
     warnings: AtomicU64,
     noted: Mutex<Noted>,
 }
 
-/// Transfers, and calls of threads, that can be noted without more memory: no queue is longer, and few have more threads.
+/// Transfers and calls that can be noted without allocating: no queue is longer, and few processes have more threads.
 const TRANSFERS: usize = 1024;
 const CALLS: usize = 64;
 
 struct Noted {
-    /// Transfers that were handed over, by their token.
+    /// Submitted transfers, by token.
     submitted: HashMap<u64, Entry>,
-    /// Calls that a thread waits in, by number.
+    /// Calls that threads wait in, by number.
     calls: HashMap<u64, Entry>,
     next: u64,
     figures: Figures,
@@ -78,7 +78,7 @@ struct Entry {
     path: Arc<str>,
     pages: Option<Range<u64>>,
     counted: Counted,
-    /// How many warnings there were.
+    /// The number of warnings.
     warned: u32,
 }
 
@@ -88,22 +88,22 @@ impl Entry {
     }
 }
 
-/// When something that began at `began_ns`, and of which so often was warned, is to be warned of next.
+/// Returns when the next warning is due for something that began at `began_ns` and has had this many warnings.
 pub(super) fn due_ns(began_ns: u64, limit_ns: u64, warned: u32) -> u64 {
     let factor = 1_u64.checked_shl(warned).unwrap_or(u64::MAX);
     began_ns.saturating_add(limit_ns.saturating_mul(factor))
 }
 
-/// A call that is under way.
+/// A call in progress.
 struct Call<'a> {
     watched: &'a Watched,
     number: u64,
-    /// Unless the call says that it went well.
+    /// Counts as an error unless the call reports success.
     is_error: bool,
 }
 
 impl Call<'_> {
-    /// It has ended with this.
+    /// Records the result of the call.
     fn with<T>(mut self, result: io::Result<T>) -> io::Result<T> {
         self.is_error = result.is_err();
         result
@@ -145,19 +145,19 @@ impl Watched {
         }
     }
 
-    /// Another limit from now on, also for what is under way.
+    /// Changes the limit, including for requests in progress.
     pub(crate) fn set_limit(&self, limit: Nanos) {
         self.limit_ns.store(limit.0, Ordering::Relaxed);
         self.look_at_ns.store(0, Ordering::Relaxed);
         self.inner.wake();
     }
 
-    /// Warnings so far.
+    /// Returns the number of warnings so far.
     pub(crate) fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::Relaxed)
     }
 
-    /// What each device has done. Takes the lock that each transfer takes.
+    /// Returns the figures of each device. Takes the lock that each transfer takes.
     pub(crate) fn figures(&self) -> Vec<DeviceFigures> {
         let now_ns = self.now_ns();
         self.noted.lock().figures.list(now_ns)
@@ -199,7 +199,7 @@ impl Watched {
         self.entry(&request.file, asked, request.reason, Some(request.offset..end))
     }
 
-    /// Makes sure that there is a look in time at what began at `began_ns`.
+    /// Makes sure that what began at `began_ns` is checked in time.
     pub(super) fn look_in_time(&self, began_ns: u64) {
         let at = began_ns.saturating_add(self.limit_ns.load(Ordering::Relaxed));
         // As a rule a look is due before, for something that began earlier.
@@ -226,7 +226,7 @@ impl Watched {
         }
     }
 
-    /// Warns of what is overdue, if it is time to look.
+    /// Issues due warnings, if it is time to check.
     pub(crate) fn look(&self) {
         let now = self.now_ns();
         if self.look_at_ns.load(Ordering::Relaxed) > now {
@@ -266,25 +266,24 @@ impl Watched {
 }
 
 impl Watched {
-    /// Tells of something that is not the device's, before it returns.
+    /// Reports a condition that does not concern the device, and waits until it is reported.
     pub(crate) fn warn(&self, warning: Warning) {
         self.warnings.fetch_add(1, Ordering::Relaxed);
         self.hook.tell(warning);
     }
 
-    /// Reports something that no thread has to know before what comes next.
+    /// Queues a condition that need not be reported before the caller continues.
     pub(crate) fn warn_soon(&self, warning: Warning) {
         self.warnings.fetch_add(1, Ordering::Relaxed);
         self.hook.tell_soon(warning);
     }
 
-    /// No warning is told any more, and none is being told: what the hook uses may go. Waits for those that are, unless the
-    /// hook itself ends it.
+    /// Stops the hook, so that what it uses may be freed. Waits for running calls, unless the hook itself stops it.
     pub(crate) fn end_of_warnings(&self) {
         self.hook.end();
     }
 
-    /// What is to be done if the hook panics.
+    /// Sets the action if the hook panics.
     pub(crate) fn if_the_hook_panics(&self, what: impl Fn() + Send + Sync + 'static) {
         self.hook.if_it_panics(what);
     }

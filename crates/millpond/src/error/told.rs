@@ -162,7 +162,7 @@ impl Error {
     }
 }
 
-/// Where a call in Rust is named inside a text, not at its end; what is said there on a command line, in Python and in C.
+/// Rust calls named inside a message, not at its end, with their replacements on a command line, in Python and in C.
 const IN_TEXT: [(&str, [&str; 3]); 6] = [
     (
         "a mapping beside smaller ones (MapOptions::room)",

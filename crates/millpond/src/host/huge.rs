@@ -1,4 +1,4 @@
-//! Why frames don't use huge pages, as far as the kernel reports it.
+//! Why frames don't use huge pages, where the kernel reveals it.
 //!
 //! `MADV_HUGEPAGE` succeeds even where it has no effect: when huge pages are disabled for the machine, or for this
 //! process (`prctl(PR_SET_THP_DISABLE)`, which children inherit). Both can be read.

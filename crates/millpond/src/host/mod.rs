@@ -1,8 +1,8 @@
 //! Restrictions of the host, and how a cache works around them.
 //!
-//! A container may forbid io_uring, a file system direct I/O, a control group more memory. A cache works without them,
-//! and reports that once, in a line on standard error; a program with its own log can receive the lines instead.
-//! `millpond doctor` reports the same before a cache is built.
+//! A container may forbid io_uring, a file system may lack direct I/O, and a control group may limit memory. A cache
+//! falls back where it can, and reports each fallback once, in a line on standard error. A program with its own log can
+//! receive these lines instead. `millpond doctor` reports the same before a cache is built.
 //!
 //! ```
 //! use millpond::{PageCache, host};

@@ -1,4 +1,5 @@
-//! The server of a control socket, its client, and where sockets are; [`control`](crate::control) says what goes over it.
+//! The server and client of a control socket, and the sockets' location. [`control`](crate::control) documents the
+//! protocol.
 
 mod answer;
 mod client;
@@ -21,25 +22,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A line that is longer is refused: the longest that says something sets all settings.
+/// The maximum line length: enough to set all settings at once.
 pub const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// So many clients are served at a time; one more takes the place of the one that has said nothing for longest.
+/// The maximum number of clients; a further one replaces the client that has been silent longest.
 pub const CLIENTS_MAX: usize = 32;
 
-/// Where the socket is to be.
+/// The location of the socket.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// Among the user's run-time files.
     Default,
-    /// There.
+    /// At this path.
     At(PathBuf),
 }
 
-/// The socket and its thread. Both end with this.
+/// The socket and its thread. Both end when this is dropped.
 pub(crate) struct Control {
     path: PathBuf,
-    /// Its end is the sign to stop.
+    /// Closing it signals the thread to stop.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
