@@ -10,8 +10,7 @@
 //!   target size, no frame is given out.
 //! * **Reserve.** A step that gives out frames leaves the reserve alone.
 //! * **Transitions and counters.** The core's phase of each page that a step touched matches the world's view.
-//!   [`Manager::validate`] and the
-//!   assertions of the core hold.
+//!   [`Manager::validate`] and the assertions of the core hold.
 //! * **Progress.** No process waits longer than [`PATIENCE`] of virtual time (checked by the world).
 
 use super::frames::{SimFrame, SimFrames};

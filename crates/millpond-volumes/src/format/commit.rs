@@ -15,38 +15,38 @@ const COMMIT_MAGIC: [u8; 4] = *b"MPVm";
 const CHECKPOINT_MAGIC: [u8; 4] = *b"MPVk";
 const FLAG_CLOSED: u16 = 1;
 
-/// Of a commit, as many bytes say how long its head is.
+/// The number of leading bytes of a commit that tell how long its head is.
 pub const PREFIX_BYTES: usize = 16;
 
-/// A commit, without the pages behind it.
+/// A commit without the pages after it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
     /// Its number.
     pub number: u64,
     /// The writer's epoch.
     pub epoch: u32,
-    /// The writer's own number, drawn at random: tells it from others that wanted the same epoch.
+    /// The writer's random number, which distinguishes it from others that tried to take the same epoch.
     pub nonce: u128,
-    /// Checksum of the head before; zero for commit 1.
+    /// Checksum of the previous head; zero for commit 1.
     pub previous: u64,
-    /// The newest checkpoint, by commit and epoch, when this was made; 0: there is none.
+    /// The newest checkpoint when this was made, by commit and epoch; commit 0 if there is none.
     pub checkpoint: (u64, u32),
-    /// Bytes of a page, the same in all commits of a store.
+    /// Page size in bytes, the same in all commits of a store.
     pub page_bytes: u32,
-    /// How long what was superseded stays, in milliseconds, the same in all commits of a store.
+    /// How long superseded objects are kept, in milliseconds, the same in all commits of a store.
     pub grace_ms: u64,
-    /// Milliseconds since 1970, by the writer's clock: for people.
+    /// Milliseconds since 1970, by the writer's clock. For people.
     pub at_unix_ms: u64,
-    /// The writer is done: the next needs not take over.
+    /// The writer is done: the next one need not take over.
     pub closed: bool,
-    /// The writer, for people: its host and process.
+    /// The writer's host and process. For people.
     pub owner: String,
-    /// What changes.
+    /// The changes.
     pub ops: Vec<Op>,
 }
 
 impl Commit {
-    /// The head as it is stored.
+    /// The stored form of the head.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(COMMIT_MAGIC.to_vec());
         out.u16(VERSION);
@@ -70,10 +70,10 @@ impl Commit {
         out.sealed()
     }
 
-    /// Bytes of the head that begins with these [`PREFIX_BYTES`] or more.
+    /// The length of the head that starts with these bytes, at least [`PREFIX_BYTES`] of them.
     ///
     /// # Errors
-    /// If they begin no commit.
+    /// If they are not the start of a commit.
     pub fn head_bytes(bytes: &[u8]) -> Result<usize, FormatError> {
         let mut from = Reader(bytes);
         from.magic(COMMIT_MAGIC)?;
@@ -85,10 +85,11 @@ impl Commit {
         usize::try_from(from.u64()?).map_err(|_| FormatError::Length)
     }
 
-    /// A commit from its head, and the head's checksum, which the next commit names. Bytes behind the head are ignored.
+    /// Decodes a commit from its head. Also returns the head's checksum, which the next commit names. Bytes after the
+    /// head are ignored.
     ///
     /// # Errors
-    /// If they are no commit, or damaged.
+    /// If the bytes are not a commit, or are damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Commit, u64), FormatError> {
         let head = bytes
             .get(..Commit::head_bytes(bytes)?)
@@ -118,21 +119,21 @@ impl Commit {
     }
 }
 
-/// All that holds as of a commit.
+/// The complete state as of a commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Checkpoint {
     /// The commit.
     pub number: u64,
     /// The epoch of the writer.
     pub epoch: u32,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub page_bytes: u32,
-    /// What leads there from nothing.
+    /// The changes that lead there from nothing.
     pub ops: Vec<Op>,
 }
 
 impl Checkpoint {
-    /// As it is stored.
+    /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(CHECKPOINT_MAGIC.to_vec());
         out.u16(VERSION);
@@ -143,10 +144,10 @@ impl Checkpoint {
         out.sealed()
     }
 
-    /// From what is stored.
+    /// Decodes the stored form.
     ///
     /// # Errors
-    /// If it is no checkpoint, or damaged.
+    /// If it is not a checkpoint, or is damaged.
     pub fn decode(bytes: &[u8]) -> Result<Checkpoint, FormatError> {
         let mut from = Reader(bytes);
         from.magic(CHECKPOINT_MAGIC)?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What kind of object it is: the folder below the prefix.
+/// The kind of an object, which is its folder below the prefix.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     /// `c/`
@@ -16,7 +16,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 4] = [Kind::Chunk, Kind::Commit, Kind::Checkpoint, Kind::Pin];
 
     /// The folder's name.
@@ -33,20 +33,20 @@ impl Kind {
 /// The name of an object below the prefix of its store. Within a kind, names sort as their numbers do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
-    /// Pages, put by the writer of an epoch.
+    /// Pages, put by the writer of this epoch.
     Chunk {
         /// The writer's epoch.
         epoch: u32,
-        /// Counts up within it.
+        /// A running number within the epoch.
         number: u32,
     },
     /// A commit by its number, from 1 on.
     Commit(u64),
-    /// All that holds as of a commit.
+    /// The complete state as of a commit.
     Checkpoint {
         /// The commit.
         number: u64,
-        /// The writer's epoch: a writer that has lost its fence puts it elsewhere than the one that has it.
+        /// The writer's epoch, so that a writer that has lost its fence uses another name than the one that has it.
         epoch: u32,
     },
     /// What a reader still reads.
@@ -64,7 +64,7 @@ impl Key {
         }
     }
 
-    /// The key of a name below the prefix; `None`: it is no object of a store, and is left alone.
+    /// The key for a name below the prefix; `None` if it is not an object of a store, which is then left alone.
     pub fn parse(name: &str) -> Option<Key> {
         let (folder, rest) = name.split_once('/')?;
         let hex = |text: &str, digits: usize| {
@@ -110,15 +110,15 @@ impl fmt::Display for Key {
     }
 }
 
-/// An object that has pages: a chunk, or a commit with pages behind its changes. Stored as 64 bits: the highest says
-/// that it is a commit, whose number the others are; else they are epoch and number of a chunk.
+/// An object with pages: a chunk, or a commit with pages after its changes. Stored as 64 bits. If the highest is set,
+/// the others are the number of a commit; else they are epoch and number of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(u64);
 
 const IS_COMMIT: u64 = 1 << 63;
 
 impl ObjectId {
-    /// Epochs are below this, and so are commits' numbers below 2^63.
+    /// Epochs are below this, and hence commit numbers below 2^63.
     pub const EPOCH_END: u32 = 1 << 31;
 
     /// Of a chunk.
@@ -144,12 +144,12 @@ impl ObjectId {
         }
     }
 
-    /// As it is stored.
+    /// The stored form.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// From what is stored.
+    /// Decodes the stored form.
     pub fn from_bits(bits: u64) -> ObjectId {
         ObjectId(bits)
     }

@@ -20,30 +20,30 @@ pub use key::{Key, Kind, ObjectId};
 pub use op::{Op, PageEntry};
 pub use pin::Pin;
 
-/// Version of the format that is written. Older ones are read; a newer one is refused.
+/// The format version that is written. Older versions are read; newer ones are refused.
 pub const VERSION: u16 = 1;
 
-/// A checksum as it is stored: XXH3 with 64 bits.
+/// The checksum used in objects: 64-bit XXH3.
 pub fn checksum(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-/// Why bytes are no object of a store.
+/// Why bytes are not an object of a store.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FormatError {
-    /// They end too early, or go on behind their end.
+    /// They end too early, or continue past their end.
     #[error("it has another length than it says")]
     Length,
-    /// The first bytes are others.
+    /// The first bytes are wrong.
     #[error("it is not what its name says: it begins with other bytes")]
     Magic,
-    /// A later Millpond has written it.
+    /// A later version of Millpond has written it.
     #[error("it has version {0} of the format, and this program knows up to {VERSION}: use a newer one")]
     Version(u16),
     /// A checksum differs.
     #[error("its checksum differs: it is damaged")]
     Checksum,
-    /// A value is out of its range.
+    /// A value is out of range.
     #[error("it has a {0} that can't be")]
     Value(&'static str),
 }

@@ -3,88 +3,88 @@
 use super::wire::{Reader, Writer};
 use super::{FormatError, ObjectId};
 
-/// Number of a file in its store. A file that is made has a number that none had before.
+/// A file's number in its store. A new file gets a number that was never used.
 pub type FileNo = u64;
 
-/// Where one page is.
+/// The location of one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageEntry {
-    /// Which page of the file.
+    /// The page of the file.
     pub page: u64,
-    /// The object that has it.
+    /// The object that contains it.
     pub object: ObjectId,
-    /// First byte there.
+    /// Offset in the object.
     pub offset: u32,
-    /// Bytes there.
+    /// Length in the object.
     pub bytes: u32,
-    /// So many of them are the page's; the rest of the page is zeros, for the file was cut there.
+    /// How many of these bytes belong to the page. The rest of the page is zeros, because the file was cut there.
     pub kept: u32,
-    /// Of these bytes.
+    /// Checksum of these bytes.
     pub checksum: u64,
 }
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// A file is made, empty.
+    /// Creates an empty file.
     Create {
         /// Its number.
         file: FileNo,
-        /// Its name, which no file has.
+        /// Its name, which no other file has.
         name: String,
     },
-    /// A file gets another name. A file that had this one is gone.
+    /// Renames a file. A file that had the new name is removed.
     Rename {
-        /// Which.
+        /// The file.
         file: FileNo,
         /// The new name.
         name: String,
     },
-    /// A file is gone.
+    /// Removes a file.
     Remove {
-        /// Which.
+        /// The file.
         file: FileNo,
     },
-    /// A file is as long as this. Pages behind are gone.
+    /// Sets a file's length. Pages past it are gone.
     Length {
-        /// Which.
+        /// The file.
         file: FileNo,
-        /// Bytes.
+        /// The length in bytes.
         bytes: u64,
     },
-    /// Pages are zeros.
+    /// Zeroes pages.
     Punch {
-        /// Which file.
+        /// The file.
         file: FileNo,
         /// The first page.
         from: u64,
-        /// The first that stays.
+        /// The first page that stays.
         to: u64,
     },
-    /// Pages are elsewhere than they were.
+    /// Changes the location of pages.
     Pages {
-        /// Which file.
+        /// The file.
         file: FileNo,
         /// The pages, ascending.
         entries: Vec<PageEntry>,
     },
-    /// What holds as of a commit keeps its pages, under a name.
+    /// Keeps the state as of a commit, with its pages, under a name.
     Snapshot {
-        /// The name, which no snapshot has.
+        /// The name, which no other snapshot has.
         name: String,
         /// The commit, whose checkpoint is kept too.
         number: u64,
         /// The epoch of that checkpoint.
         epoch: u32,
     },
-    /// A snapshot is given up.
+    /// Drops a snapshot.
     DropSnapshot {
-        /// Which.
+        /// Its name.
         name: String,
     },
-    /// The number that the next file gets is at least this: of checkpoints only.
+    /// The next new file gets at least this number. In checkpoints only.
     NextFile {
-        /// It.
+        /// The number.
         file: FileNo,
     },
 }

@@ -5,19 +5,19 @@ use super::{FormatError, VERSION};
 
 const MAGIC: [u8; 4] = *b"MPVp";
 
-/// A reader's pin: nothing that held as of its commit is deleted while it is renewed.
+/// A reader's pin. While it is renewed, nothing in the state as of its commit is deleted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pin {
-    /// The oldest commit that it reads.
+    /// The oldest commit that the reader reads.
     pub number: u64,
-    /// Counts up with each renewal. A pin that stands still is given up by the writer.
+    /// Increases with each renewal. The writer drops a pin that stays the same.
     pub beat: u64,
-    /// The reader, for people: its host and process.
+    /// The reader's host and process. For people.
     pub owner: String,
 }
 
 impl Pin {
-    /// As it is stored.
+    /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(MAGIC.to_vec());
         out.u16(VERSION);
@@ -27,10 +27,10 @@ impl Pin {
         out.sealed()
     }
 
-    /// From what is stored.
+    /// Decodes the stored form.
     ///
     /// # Errors
-    /// If it is no pin, or damaged.
+    /// If it is not a pin, or is damaged.
     pub fn decode(bytes: &[u8]) -> Result<Pin, FormatError> {
         let mut from = Reader(bytes);
         from.magic(MAGIC)?;

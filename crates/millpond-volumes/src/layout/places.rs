@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const LEAF_PAGES: u64 = 256;
 
-/// Pages of a leaf that are somewhere, ascending, by their number in it.
+/// Pages of a leaf that have a place, ascending, by their number in it.
 type Leaf = Vec<(u8, Place)>;
 
 /// Places by page. No leaf is empty.
@@ -29,24 +29,24 @@ fn find(leaf: &Leaf, number: u8) -> Result<usize, usize> {
 }
 
 impl Places {
-    /// How many pages are somewhere.
+    /// The number of pages with a place.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no page is anywhere.
+    /// Whether no page has a place.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where a page is.
+    /// The place of a page.
     pub fn get(&self, page: u64) -> Option<&Place> {
         let (leaf, number) = split(page);
         let leaf = self.leaves.get(&leaf)?;
         find(leaf, number).ok().map(|at| &leaf[at].1)
     }
 
-    /// Where a page is, to be changed.
+    /// The place of a page, mutable.
     pub fn get_mut(&mut self, page: u64) -> Option<&mut Place> {
         let (leaf, number) = split(page);
         let leaf = self.leaves.get_mut(&leaf)?;
@@ -54,7 +54,7 @@ impl Places {
         Some(&mut Arc::make_mut(leaf)[at].1)
     }
 
-    /// A page is at `place`. Returns where it was.
+    /// Sets a page's place. Returns the previous one.
     pub fn insert(&mut self, page: u64, place: Place) -> Option<Place> {
         let (leaf, number) = split(page);
         let leaf = Arc::make_mut(self.leaves.entry(leaf).or_default());
@@ -68,7 +68,7 @@ impl Places {
         }
     }
 
-    /// Pages are nowhere. Returns where they were.
+    /// Removes the places of pages, and returns them.
     pub fn remove(&mut self, pages: Range<u64>) -> Vec<Place> {
         let mut removed = Vec::new();
         if pages.is_empty() {
@@ -94,7 +94,7 @@ impl Places {
         removed
     }
 
-    /// All pages that are somewhere, ascending.
+    /// All pages with a place, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Place)> {
         self.leaves.iter().flat_map(|(leaf, places)| {
             let first = leaf * LEAF_PAGES;

@@ -6,13 +6,13 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, LazyLock};
 
-/// Number of a request, in the order in which they are made.
+/// The number of a request, in the order of creation.
 pub type RequestId = u64;
 
 type Made = Box<dyn FnOnce() -> Vec<Bytes> + Send>;
 
-/// The bytes of an object, in pieces. Those that take long to make are made when they are first looked at: by the driver,
-/// that holds no lock then.
+/// The bytes of an object, in pieces. Pieces that take long to build are built on first use by the driver, which then
+/// holds no lock.
 #[derive(Clone)]
 pub struct Body(Arc<LazyLock<Vec<Bytes>, Made>>);
 
@@ -65,10 +65,10 @@ impl fmt::Debug for Body {
     }
 }
 
-/// What a store is asked to do. The driver may send a request again as often as it likes.
+/// A request to a store. The driver may repeat it as often as it likes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Creates an object, if there is none of its name.
+    /// Creates an object if none has its name.
     Create {
         /// Its name.
         key: Key,
@@ -82,23 +82,23 @@ pub enum Request {
         /// Its bytes.
         body: Body,
     },
-    /// Reads an object, or a part of it: fewer bytes only where it ends.
+    /// Reads an object, or part of it; returns fewer bytes only at its end.
     Get {
         /// Its name.
         key: Key,
-        /// Which bytes; `None`: all.
+        /// The bytes to read; `None`: all.
         range: Option<Range<u64>>,
     },
-    /// Lists all objects of a kind, behind one of them if that is given. A long list is answered in parts, as it is read.
+    /// Lists all objects of a kind, or those after `after`. A long list is answered in parts as it is read.
     List {
-        /// Which.
+        /// The kind.
         kind: Kind,
-        /// The last that is not listed.
+        /// The list starts after this one.
         after: Option<Key>,
     },
-    /// Deletes objects. What is not there is deleted.
+    /// Deletes objects. A missing object counts as deleted.
     Delete {
-        /// Which.
+        /// The objects.
         keys: Vec<Key>,
     },
 }
@@ -110,35 +110,35 @@ pub struct Listed {
     pub key: Key,
     /// Its size.
     pub bytes: u64,
-    /// When it was put, in milliseconds since 1970 by the store's clock; 0: the store does not say.
+    /// When it was put, in milliseconds since 1970 by the store's clock; 0 if the store does not say.
     pub put_unix_ms: u64,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It is created or replaced.
+    /// The object was created or replaced.
     Stored,
-    /// An object of that name is there, or was a moment ago: perhaps of this very request.
+    /// An object with this name exists, or did a moment ago. This very request may have created it.
     Exists,
     /// The bytes.
     Bytes(Bytes),
     /// There is no such object.
     Absent,
-    /// Some of a list: more follow as further answers to the same request. Nothing is said of the order.
+    /// Part of a list, in any order. More parts follow as further answers to the same request.
     Part(Vec<Listed>),
-    /// A list, or the last part of one.
+    /// A list, or its last part.
     Listed(Vec<Listed>),
-    /// They are gone.
+    /// The objects are deleted.
     Deleted,
-    /// It is not known whether it was done. Says why.
+    /// The outcome is unknown. Contains the reason.
     Failed(String),
-    /// It was not done, and is not however often it is asked: for want of a right, or of the bucket. Says why.
+    /// It was not done, and repeating it is useless: a right or the bucket is missing. Contains the reason.
     Refused(String),
 }
 
 impl Answer {
-    /// Why this is no success of a request for `what`.
+    /// Why this is not a success of a request for `what`.
     pub(super) fn why(self, what: &str) -> String {
         match self {
             Answer::Failed(why) | Answer::Refused(why) => why,

@@ -7,27 +7,27 @@ use std::time::Duration;
 /// Requests since a store was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Requests {
-    /// Objects that were put.
+    /// Objects put.
     pub puts: u64,
-    /// Their bytes.
+    /// Bytes of these objects.
     pub put_bytes: u64,
-    /// Reads of objects and of parts of them.
+    /// Reads of objects or parts of them.
     pub gets: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub get_bytes: u64,
-    /// Pages of lists, of 1000 names each.
+    /// List requests, of up to 1000 names each.
     pub lists: u64,
-    /// Objects that were deleted.
+    /// Objects deleted.
     pub deletes: u64,
-    /// Requests of which no answer came, or that were refused.
+    /// Requests without an answer, or refused.
     pub failed: u64,
-    /// What puts took together, in nanoseconds.
+    /// Total time of puts in nanoseconds.
     pub put_nanos: u64,
-    /// What reads took together, in nanoseconds.
+    /// Total time of reads in nanoseconds.
     pub get_nanos: u64,
-    /// What all requests took together, in nanoseconds.
+    /// Total time of all requests in nanoseconds.
     pub nanos: u64,
-    /// The longest, in nanoseconds.
+    /// The longest request in nanoseconds.
     pub nanos_max: u64,
 }
 

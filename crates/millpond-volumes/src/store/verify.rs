@@ -13,38 +13,38 @@ use crate::layout::{At, Place, Salvaged, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Pages that are read at a time.
+/// Pages read at a time.
 const PAGES: usize = 512;
 
-/// A page that can't be read.
+/// An unreadable page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// The snapshot; `None`: what is newest.
+    /// The snapshot; `None` for the newest state.
     pub snapshot: Option<String>,
     /// The file's name.
     pub file: String,
-    /// Which page.
+    /// The page.
     pub page: u64,
-    /// The object that is to have it.
+    /// The object that should contain it.
     pub key: Key,
     /// What is wrong.
     pub why: String,
 }
 
-/// What was compared.
+/// The result of a verification.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Verified {
-    /// The commit.
+    /// The verified commit.
     pub commit: u64,
-    /// Files, those of snapshots counted again.
+    /// Files; those of snapshots are counted again.
     pub files: u64,
-    /// Pages, each as often as it is referred to.
+    /// Pages, once for each reference.
     pub pages: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub bytes: u64,
-    /// What is wrong with pages.
+    /// Damaged pages.
     pub damaged: Vec<Damage>,
-    /// What was opened instead of the newest commit, with [`StoreOptions::salvage`]; `None`: that is whole.
+    /// What was opened instead of the newest commit, with [`StoreOptions::salvage`]; `None` if the newest is complete.
     pub salvaged: Option<Salvaged>,
 }
 

@@ -50,7 +50,7 @@ enum Step {
     Failed,
 }
 
-/// One that reads.
+/// A reader of a store.
 #[derive(Debug)]
 pub struct Reader {
     options: ReaderOptions,
@@ -78,7 +78,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Begins to open a store for reading.
+    /// Starts to open a store for reading.
     pub fn new(now: Duration, options: ReaderOptions) -> Reader {
         let mut outbox = Outbox::default();
         let load = Load::new(now, Reader::purpose(&options), &mut outbox);
@@ -111,57 +111,57 @@ impl Reader {
         }
     }
 
-    /// Why nothing keeps what it reads from being deleted, if nothing does.
+    /// Why the reader has no pin to keep what it reads from being deleted, if it has none.
     pub fn unpinned(&self) -> Option<&str> {
         self.unpinned.as_deref()
     }
 
-    /// What was opened of a store that is not whole.
+    /// What was opened of an incomplete store.
     pub fn salvaged(&self) -> Option<&Salvaged> {
         self.view.salvaged.as_ref()
     }
 
-    /// The requests that were made since the last call.
+    /// The requests made since the last call.
     pub fn requests(&mut self) -> Vec<Numbered> {
         self.outbox.take()
     }
 
-    /// What there is to say since the last call.
+    /// The reports since the last call.
     pub fn told(&mut self) -> Vec<ReaderTold> {
         std::mem::take(&mut self.told)
     }
 
-    /// What is read. Whole commits, one after the other.
+    /// The current state. It changes by whole commits, in order.
     pub fn state(&self) -> &State {
         &self.view.state
     }
 
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub fn page_bytes(&self) -> u32 {
         self.view.page_bytes
     }
 
-    /// The commit that is read, or that was the newest when the snapshot was opened.
+    /// The current commit; for a snapshot, the newest one when it was opened.
     pub fn number(&self) -> u64 {
         self.view.commit()
     }
 
-    /// How long ago it was known that this is the newest.
+    /// How long ago this commit was known to be the newest.
     pub fn age(&self, now: Duration) -> Duration {
         now.saturating_sub(self.view.fresh)
     }
 
-    /// When it was known last that nothing newer is there.
+    /// When it was last known that there is nothing newer.
     pub fn fresh(&self) -> Duration {
         self.view.fresh
     }
 
-    /// How long ago the pin was put that holds what is read. After two graces a writer gives it up.
+    /// How long ago the pin that protects the current state was put. After two graces a writer drops it.
     pub fn pin_age(&self, now: Duration) -> Duration {
         now.saturating_sub(self.pinned)
     }
 
-    /// Whether it has let its pin lapse.
+    /// Whether the reader has let its pin lapse.
     fn is_lapsed(&self, now: Duration) -> bool {
         self.unpinned.is_none() && self.pin_age(now) > self.grace
     }
@@ -171,7 +171,7 @@ impl Reader {
         self.is_open
     }
 
-    /// Why the store could not be read last, if it could not.
+    /// Why the last read of the store failed, if it did.
     pub fn trouble(&self) -> Option<&str> {
         match &self.step {
             Step::Loading(load) => load.trouble.as_deref(),
@@ -179,7 +179,7 @@ impl Reader {
         }
     }
 
-    /// Why the very first request failed, if it has: of a reader that is being opened.
+    /// Why the very first request failed, while opening.
     pub fn refused(&self) -> Option<&str> {
         match &self.step {
             Step::Loading(load) => load.refused.as_deref(),
@@ -187,7 +187,7 @@ impl Reader {
         }
     }
 
-    /// An object that the state names is not there: the reader was away for too long. It opens anew.
+    /// An object named by the state does not exist: the reader was away for too long. It starts over.
     pub fn is_gone(&mut self, now: Duration) {
         if matches!(self.step, Step::Open { .. }) {
             self.load(now);
@@ -214,7 +214,7 @@ impl Reader {
         self.step = Step::Loading(Box::new(load));
     }
 
-    /// One that has something to read goes on with that, and tries again: a newer commit may be whole.
+    /// A reader that has a state keeps it and retries: a newer commit may be complete.
     fn fail(&mut self, now: Duration, error: ReadError) {
         match (&error, self.is_open) {
             (ReadError::Load(_) | ReadError::Pin { .. }, true) => {
@@ -229,7 +229,7 @@ impl Reader {
         }
     }
 
-    /// When [`Reader::tick`] is to be called at the latest.
+    /// The latest time for the next [`Reader::tick`].
     pub fn next_tick(&self) -> Option<Duration> {
         match &self.step {
             Step::Loading(load) => load.next_tick(),
@@ -309,7 +309,7 @@ impl Reader {
         self.step = Step::Pinning { request, sent: now };
     }
 
-    /// Takes what became of a request.
+    /// Handles the answer to a request.
     pub fn answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
         if let Answer::Failed(why) | Answer::Refused(why) = &answer {
             self.trouble = Some(why.clone());
@@ -492,7 +492,7 @@ impl Reader {
         }
     }
 
-    /// Its pin, to be deleted when it is done.
+    /// Its pin, to be deleted when the reader is done.
     pub fn pin_key(&self) -> Key {
         Key::Pin(self.options.id.wrapping_add(self.pins))
     }

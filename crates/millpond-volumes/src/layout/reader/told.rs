@@ -4,43 +4,43 @@ use crate::format::Key;
 use crate::layout::loaded::LoadError;
 use std::time::Duration;
 
-/// What a reader reads.
+/// The state that a reader reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum At {
-    /// The newest commit, and those that follow.
+    /// The newest commit, and those that follow it.
     Newest,
-    /// What held as of a snapshot, by its name.
+    /// A snapshot, by name.
     Snapshot(String),
 }
 
 /// Whether a reader keeps what it reads from being deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Pinning {
-    /// If it may: not where the store refuses to have an object put.
+    /// If the reader may: not where the store refuses to put the pin.
     #[default]
     IfAllowed,
-    /// It is not opened otherwise.
+    /// Opening fails without a pin.
     Always,
-    /// It writes nothing.
+    /// Never: the reader writes nothing.
     Never,
 }
 
-/// How a reader goes about it.
+/// The settings of a reader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReaderOptions {
-    /// What is read.
+    /// What to read.
     pub at: At,
-    /// How often it is looked for a newer commit.
+    /// How often to look for a newer commit.
     pub poll: Duration,
-    /// As the writer's.
+    /// As for the writer.
     pub grace: Option<Duration>,
-    /// Whether it has a pin.
+    /// Whether to use a pin.
     pub pinning: Pinning,
-    /// As the writer's.
+    /// As for the writer.
     pub salvage: bool,
-    /// Names its pin: drawn at random.
+    /// Names its pin. Random.
     pub id: u64,
-    /// Host and process, for people.
+    /// Host and process. For people.
     pub owner: String,
 }
 

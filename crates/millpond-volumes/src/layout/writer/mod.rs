@@ -74,7 +74,7 @@ struct Sync {
     stopped: Duration,
 }
 
-/// The one that writes.
+/// The writer of a store.
 #[derive(Debug)]
 pub struct Writer {
     options: WriterOptions,
@@ -128,7 +128,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins to open a store. [`Told::Opened`] says what came of it.
+    /// Starts to open a store. [`Told::Opened`] reports the outcome.
     pub fn new(now: Duration, options: WriterOptions) -> Writer {
         let mut outbox = Outbox::default();
         let load = super::load::Load::new(now, Writer::purpose(&options), &mut outbox);
@@ -170,17 +170,17 @@ impl Writer {
         }
     }
 
-    /// The requests that were made since the last call.
+    /// The requests made since the last call.
     pub fn requests(&mut self) -> Vec<Numbered> {
         self.outbox.take()
     }
 
-    /// What there is to say since the last call.
+    /// The reports since the last call.
     pub fn told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)
     }
 
-    /// Takes what became of a request.
+    /// Handles the answer to a request.
     pub fn answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
         match self.phase {
             Phase::Opening(_) => self.load_answered(now, id, answer),
@@ -207,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// When [`Writer::tick`] is to be called at the latest.
+    /// The latest time for the next [`Writer::tick`].
     pub fn next_tick(&self) -> Option<Duration> {
         let of_phase = match &self.phase {
             Phase::Opening(load) => return load.next_tick(),
@@ -247,8 +247,8 @@ impl Writer {
         }
     }
 
-    /// Asks that all that was changed before is committed. [`Told::Synced`] says when; an error may be said while it
-    /// is tried again, so that another sync may succeed.
+    /// Requests that all earlier changes be committed. [`Told::Synced`] reports the outcome. After an error the commit
+    /// may still be retried, so another sync may succeed.
     pub fn sync(&mut self, now: Duration, ticket: Ticket) {
         match &self.phase {
             Phase::Open | Phase::Closed => {}
@@ -277,12 +277,13 @@ impl Writer {
         self.go_on(now);
     }
 
-    /// The process was stopped for so long, which no sync has waited. Of `now` it is a part: a grace passes meanwhile.
+    /// The process was stopped for this long, which no sync has waited. `now` includes it, because a grace passes in
+    /// the meantime.
     pub fn stopped(&mut self, time: Duration) {
         self.syncs.iter_mut().for_each(|sync| sync.stopped += time);
     }
 
-    /// What waits to be tried again is tried now.
+    /// Retries immediately what waits for a retry.
     fn try_again(&mut self, now: Duration) {
         self.commit_again(now);
         self.reduce(now);
@@ -292,8 +293,8 @@ impl Writer {
         self.checkpoint_tick(now);
     }
 
-    /// As [`Writer::sync`], with a commit that says that the writer is done. Changes are refused from now on. If it fails it
-    /// may be asked again.
+    /// As [`Writer::sync`], with a commit that records that the writer is done. Changes are refused from here on. After
+    /// a failure it may be requested again.
     pub fn close(&mut self, now: Duration, ticket: Ticket) {
         if matches!(self.phase, Phase::Open) && !self.is_closing {
             self.seq += 1;
@@ -302,12 +303,12 @@ impl Writer {
         self.sync(now, ticket);
     }
 
-    /// What holds, with all changes.
+    /// The state, including all changes.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The newest commit that is known to be stored.
+    /// The newest commit known to be stored.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -317,7 +318,7 @@ impl Writer {
         self.epoch
     }
 
-    /// Who has the store instead.
+    /// The writer that has taken the store.
     pub fn fence(&self) -> Option<&Fence> {
         match &self.phase {
             Phase::Fenced(fence) => Some(fence),
@@ -325,7 +326,7 @@ impl Writer {
         }
     }
 
-    /// Why the store could not be read or written last, if it could not.
+    /// Why the last read or write of the store failed, if it did.
     pub fn trouble(&self) -> Option<&str> {
         match &self.phase {
             Phase::Opening(load) => load.trouble.as_deref(),
@@ -333,7 +334,7 @@ impl Writer {
         }
     }
 
-    /// Why the store refuses to be opened, if it does: of a writer that is being opened.
+    /// Why the store refuses to be opened, while opening.
     pub fn refused(&self) -> Option<&str> {
         match &self.phase {
             Phase::Opening(load) => load.refused.as_deref(),
@@ -342,22 +343,22 @@ impl Writer {
         }
     }
 
-    /// Whether it may be written.
+    /// Whether the store is open for writes.
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open) && !self.is_closing
     }
 
-    /// The last change, for [`Writer::covered`].
+    /// The number of the last change, for [`Writer::covered`].
     pub fn changes(&self) -> u64 {
         self.seq
     }
 
-    /// All changes up to this one are committed.
+    /// All changes up to this number are committed.
     pub fn covered(&self) -> u64 {
         self.covered
     }
 
-    /// Where a page's newest bytes are.
+    /// The location of a page's newest bytes.
     pub fn page(&self, file: FileNo, page: u64) -> Uncommitted {
         if let Some(bytes) = self.staging.held(file, page) {
             return Uncommitted::Held(bytes);
@@ -368,7 +369,7 @@ impl Writer {
         }
     }
 
-    /// All pages that were written and are in no commit, in their order.
+    /// All pages that were written and are in no commit, in order.
     pub fn lost(&self) -> Vec<Lost> {
         let frozen = self.frozen.iter().flat_map(|frozen| &frozen.pages).copied();
         let keys: BTreeSet<PageKey> = frozen
@@ -401,7 +402,7 @@ impl Writer {
         chunks + commits + checkpoints
     }
 
-    /// Whether what was begun, and what is due to be deleted, is done: of a store that was closed.
+    /// For a closed store: whether everything started, and every due deletion, is done.
     pub fn is_settled(&self, now: Duration) -> bool {
         match self.phase {
             Phase::Open | Phase::Closed => self.garbage.is_settled(now),
@@ -409,7 +410,7 @@ impl Writer {
         }
     }
 
-    /// Sizes and counts. Costs a look at each object.
+    /// Sizes and counts. Costs a visit to each object's record.
     pub fn usage(&self) -> Usage {
         Usage {
             live_bytes: self.state.live.values().sum(),

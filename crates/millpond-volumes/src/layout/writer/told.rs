@@ -19,18 +19,18 @@ fn at(unix_ms: &u64) -> String {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("another writer has taken the store over: {owner}, as epoch {epoch}, {}", at(.at_unix_ms))]
 pub struct Fence {
-    /// Its epoch; 0: not known.
+    /// Its epoch; 0 if unknown.
     pub epoch: u32,
     /// Its host and process.
     pub owner: String,
-    /// When it made the commit that says so, in milliseconds since 1970 by its clock; 0: not known.
+    /// When it made the commit that shows this, in milliseconds since 1970 by its clock; 0 if unknown.
     pub at_unix_ms: u64,
 }
 
 /// Why a store can't be opened for writing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The writer before has not closed it: perhaps it is still there.
+    /// The previous writer has not closed it, and may still be running.
     #[error(
         "the store is open: {owner} has not closed it, and has made its last commit {}; if that is gone, or is to be kept \
          from writing, take it over with StoreOptions::take_over(true)",
@@ -44,75 +44,75 @@ pub enum OpenError {
         /// Its epoch.
         epoch: u32,
     },
-    /// The store has other pages.
+    /// The store has another page size.
     #[error(
         "the store has pages of {0} bytes and can't be opened with others: say none, and they are the store's"
     )]
     PageSize(u32),
-    /// What is there can't be read.
+    /// The store can't be read.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
 
-/// Why a sync did not succeed.
+/// Why a sync failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SyncError {
-    /// The store did not answer, or refused. What was written is held and tried again; whether this commit is in the
-    /// store will be found out.
+    /// The store did not answer, or refused. The written data is held and retried. Whether this commit is in the store
+    /// will be determined later.
     #[error("the store can't be written: {0}; what was not stored is kept and tried again")]
     Store(String),
-    /// Another writer has the store, for good.
+    /// Another writer has the store. Permanent.
     #[error(transparent)]
     Fenced(#[from] Fence),
 }
 
-/// Why a change was not taken.
+/// Why a change was rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WriteError {
-    /// As much is held as may be. There is room again when [`Told::Room`] says so.
+    /// The limit on held bytes is reached. [`Told::Room`] reports when there is space again.
     #[error("as much is on its way into the store as may be")]
     Full,
-    /// There is no such file, or no such snapshot.
+    /// The file or snapshot does not exist.
     #[error("there is no {0}")]
     Absent(String),
-    /// There is one of that name.
+    /// The name already exists.
     #[error("there is {0} already")]
     Exists(String),
-    /// A name that can't be: empty, or longer than 4096 bytes.
+    /// The name is invalid: empty, or longer than 4096 bytes.
     #[error("a name has 1 to 4096 bytes, not {0}")]
     Name(usize),
-    /// A file can't be that long.
+    /// The length exceeds the maximum.
     #[error("a file has less than 2^64 bytes")]
     TooLong,
     /// The store is not open, or is being closed.
     #[error("the store is not open")]
     Closed,
-    /// Another writer has the store, for good.
+    /// Another writer has the store. Permanent.
     #[error(transparent)]
     Fenced(#[from] Fence),
 }
 
-/// What a writer has to say.
+/// Reports of a writer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// The store is open for writing, or can't be.
+    /// Opening for writing has succeeded or failed.
     Opened(Result<(), OpenError>),
-    /// A sync is over.
+    /// A sync has ended.
     Synced(Ticket, Result<(), SyncError>),
-    /// There is room for writes again.
+    /// There is space for writes again.
     Room,
-    /// Another writer has the store. Said once.
+    /// Another writer has the store. Reported once.
     Fenced(Fence),
 }
 
-/// Where a page's bytes are.
+/// The location of a page's newest bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Uncommitted {
-    /// Here: it is on its way.
+    /// In memory, on the way to the store.
     Held(Bytes),
     /// In the store.
     At(Place),
-    /// Nowhere: zeros.
+    /// Nowhere: the page is zeros.
     Zeros,
 }
 
@@ -121,39 +121,39 @@ pub enum Uncommitted {
 pub struct Lost {
     /// The file's number.
     pub file: FileNo,
-    /// Its name; empty: it was removed.
+    /// Its name; empty if the file was removed.
     pub name: String,
-    /// Which page.
+    /// The page.
     pub page: u64,
-    /// Its bytes, or the chunk that has them, which the other writer deletes after a grace.
+    /// Its bytes, or the chunk that contains them, which the other writer deletes after a grace.
     pub bytes: Uncommitted,
 }
 
-/// Sizes, in bytes, and counts.
+/// Sizes in bytes, and counts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
-    /// Pages that files have.
+    /// Pages that belong to files.
     pub live_bytes: u64,
     /// All objects: pages, live and dead, commits and checkpoints.
     pub stored_bytes: u64,
-    /// Checkpoints, of snapshots as well.
+    /// Checkpoints, including those of snapshots.
     pub checkpoint_bytes: u64,
-    /// Objects that wait for their grace, or for a reader.
+    /// Objects to be deleted after their grace, or when no reader needs them.
     pub garbage_objects: u64,
-    /// What was written and is in no commit.
+    /// Written but in no commit.
     pub uncommitted_bytes: u64,
     /// The newest commit.
     pub commit: u64,
     /// Commits since the newest checkpoint: opening reads the head of each.
     pub commits_since_checkpoint: u64,
-    /// How often the checkpoint that is due could not be stored; 0: it can, or none is due. [`Writer::trouble`](super::Writer::trouble)
-    /// has the reason.
+    /// How often storing the due checkpoint has failed; 0 if it succeeded, or none is due.
+    /// [`Writer::trouble`](super::Writer::trouble) has the reason.
     pub checkpoint_failures: u32,
-    /// How often what nothing needs could not be listed or deleted since it last could.
+    /// How often listing or deleting unneeded objects has failed since it last succeeded.
     pub deletion_failures: u32,
     /// Pages in the map.
     pub pages: u64,
-    /// Bytes of pages that were written anew to be rid of dead ones.
+    /// Bytes of pages rewritten to get rid of dead ones.
     pub cleaned_bytes: u64,
 }
 
