@@ -24,18 +24,18 @@ use crate::mutation::{self, Mutation};
 use crate::page::Phase;
 use crate::units::PageCount;
 
-/// Linux' `DEF_PRIORITY`: a scan begins by offering 1/4096 of a list.
+/// Linux's `DEF_PRIORITY`: a scan starts by offering 1/4096 of a list.
 pub const PRIORITY_DEFAULT: u32 = 12;
 
-/// Below this priority reclaim is in trouble: Linux' `DEF_PRIORITY - 2`.
+/// Below this priority reclaim is in trouble: Linux's `DEF_PRIORITY - 2`.
 pub const PRIORITY_TROUBLE: u32 = PRIORITY_DEFAULT - 2;
 
-/// In trouble a scan has looked at so many pages at least and not found what it needs: Linux' `SWAP_CLUSTER_MAX`. For pools
-/// below 64 MiB, where a low priority alone says nothing: 1/1024 of them is a page or two.
+/// A scan in trouble has scanned at least this many pages without finding what it needs: Linux's `SWAP_CLUSTER_MAX`.
+/// Needed for pools below 64 MiB, where a low priority alone means little: 1/1024 of them is a page or two.
 const TROUBLE_PAGES: PageCount = PageCount(32);
 
-/// Whether a scan at `priority`, where it may look at `offered` of `all` pages, is in trouble: those before it, at higher
-/// priorities, have not found enough that is clean.
+/// Whether a scan at `priority`, which may look at `offered` of `all` pages, is in trouble: earlier scans at higher
+/// priorities have not found enough clean pages.
 pub fn is_in_trouble(priority: u32, offered: PageCount, all: PageCount) -> bool {
     priority < PRIORITY_TROUBLE && offered >= TROUBLE_PAGES.min(all)
 }
@@ -47,11 +47,11 @@ pub enum Decision {
     Take,
     /// Keep it off the lists: it is being read, and comes back when that has ended.
     KeepOff,
-    /// To the warm end, with its lap marked.
+    /// Move it to the warm end, with its lap marked.
     MarkLap,
-    /// Free it as soon as its write ends; `flag`: and let it be written next.
+    /// Free it as soon as its write ends.
     FreeOnClean {
-        /// Whether the flusher must be told.
+        /// Whether to flag it for the flusher, to be written next.
         flag: bool,
     },
 }
@@ -59,7 +59,7 @@ pub enum Decision {
 /// Laps that a dirty page gets before it is tagged: the one that ends at the first meeting, and one more (Dillon 2000).
 const LAPS: u8 = 2;
 
-/// Decides for a page in `phase`. `laps`: how often [`Decision::MarkLap`] was said of it since it was clean; `trouble`:
+/// Decides for a page in `phase`. `laps`: how often it got [`Decision::MarkLap`] since it was last clean. `trouble`:
 /// [`is_in_trouble`].
 #[inline]
 pub fn at_cold_end(phase: Phase, laps: u8, trouble: bool) -> Decision {

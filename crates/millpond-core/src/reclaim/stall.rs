@@ -9,15 +9,15 @@ use crate::units::Nanos;
 /// Why an allocation has to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitReason {
-    /// What could be reclaimed is being written; a write that ends wakes.
+    /// The reclaimable pages are being written. A completed write wakes the waiter.
     Writeback,
-    /// Nothing can be reclaimed at this moment: all is pinned, loading or in other hands.
+    /// Nothing is reclaimable at this moment: all pages are pinned, loading or busy.
     NoProgress,
 }
 
-/// Linux' `reclaim_throttle(WRITEBACK)`: a tenth of a second at most.
+/// Linux's `reclaim_throttle(WRITEBACK)`: at most a tenth of a second.
 const WRITEBACK_MAX: Nanos = Nanos::from_millis(100);
-/// Linux' single tick at HZ 250.
+/// Linux's single tick at HZ 250.
 const NO_PROGRESS_MAX: Nanos = Nanos::from_millis(4);
 
 /// What to wait for when nothing could be freed. `unclean`: pages dirty or being written.

@@ -9,7 +9,7 @@ use crate::page::PageKind;
 use crate::units::{Instant, PageKey};
 use alloc::vec::Vec;
 
-/// Who scans.
+/// The scanner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Caller {
@@ -23,17 +23,17 @@ pub enum Caller {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Outcome {
-    /// Its frame is free.
+    /// Evicted; its frame is free.
     Freed,
-    /// In use: to the active list.
+    /// In use: moved to the active list.
     Activated,
-    /// In use, pinned or not there yet: one more lap.
+    /// In use, pinned or not loaded yet: one more lap.
     KeptInUse,
     /// Used once, and dirty: one more lap.
     KeptUsedOnce,
     /// Being written: one more lap.
     KeptWriting,
-    /// Being written, tagged and met again: the scan is ahead of the device.
+    /// Being written, tagged, and met again: the scan is ahead of the device.
     KeptWritingAgain,
     /// Dirty, and met for the first time: its lap is marked.
     MarkedLap,
@@ -41,22 +41,22 @@ pub enum Outcome {
     Skipped,
     /// The same, and tagged to be freed when its write ends.
     Tagged,
-    /// The same, and gone from the lists until then.
+    /// The same, and off the lists until then.
     Leaked,
     /// Dirty, and the device's queue was full.
     KeptCongested,
-    /// Dirty, and no page may be written at present, or swap is full.
+    /// Dirty, but no page may be written at present, or swap is full.
     KeptNoWrites,
-    /// Given to its file system or to swap, which writes it.
+    /// Handed to its file system or to swap, which writes it.
     WriteStarted,
-    /// Given to its file system, which refused.
+    /// Handed to its file system, which refused.
     WriteRefused,
 }
 
 impl Outcome {
-    /// How many there are.
+    /// The number of outcomes.
     pub const COUNT: usize = 14;
-    /// All of them, in the order of counters.
+    /// All outcomes, in the order of the counters.
     pub const ALL: [Outcome; Outcome::COUNT] = [
         Outcome::Freed,
         Outcome::Activated,
@@ -74,7 +74,7 @@ impl Outcome {
         Outcome::WriteRefused,
     ];
 
-    /// In words.
+    /// A description in words.
     pub const fn name(self) -> &'static str {
         match self {
             Outcome::Freed => "clean: freed",
@@ -98,23 +98,23 @@ impl Outcome {
 /// One decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When.
+    /// The time.
     pub at: Instant,
     /// The page.
     pub key: PageKey,
     /// What it is a copy of.
     pub kind: PageKind,
-    /// Who met it.
+    /// The scanner.
     pub caller: Caller,
-    /// At which priority.
+    /// The scan's priority.
     pub priority: u8,
-    /// What was done.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// How many records are kept.
+/// The number of records kept.
 pub const RECORDS_MAX: usize = 256;
-/// One decision in so many is kept; all are counted.
+/// One in this many decisions is kept; all are counted.
 pub const SAMPLED_ONE_IN: u32 = 64;
 
 /// The counts, and the last records.
@@ -128,17 +128,18 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Nothing yet.
+    /// An empty trace.
     pub fn new() -> Trace {
         Trace::default()
     }
 
-    /// From now on every decision is kept, not one in [`SAMPLED_ONE_IN`]: for a machine that is watched step by step.
+    /// Keeps every decision from here on instead of one in [`SAMPLED_ONE_IN`], for a machine that is observed step by
+    /// step.
     pub fn keep_all(&mut self) {
         (self.keeps_all, self.until_sample) = (true, 0);
     }
 
-    /// A decision; `details` are asked for only where it is kept: when, which page and at which priority. Allocates once.
+    /// Counts a decision. `details` (time, page, priority) is called only if the decision is kept. Allocates once.
     #[inline]
     pub fn note(
         &mut self,
@@ -174,7 +175,7 @@ impl Trace {
         self.next = (self.next + 1) % RECORDS_MAX;
     }
 
-    /// How often this was done.
+    /// How often `caller` decided this.
     pub fn count(&self, caller: Caller, kind: PageKind, outcome: Outcome) -> u64 {
         self.counts[caller as usize][kind as usize][outcome as usize]
     }
@@ -184,12 +185,12 @@ impl Trace {
         self.counts[caller as usize].iter().flatten().sum()
     }
 
-    /// Bytes that the ring holds.
+    /// Bytes used by the ring.
     pub fn metadata_bytes(&self) -> u64 {
         (self.ring.capacity() * size_of::<Record>()) as u64
     }
 
-    /// The kept records, the oldest first.
+    /// The kept records, oldest first.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         let (new, old) = self.ring.split_at(self.next.min(self.ring.len()));
         old.iter().chain(new)

@@ -72,46 +72,47 @@ use unloaded::UnloadedReads;
 
 pub use options::GoalOptions;
 
-/// For so long after a read the reader is taken to be still there. Linux uses 100 ms ("other I/O");
-/// half of it leaves the other half to come back to full speed within 100 ms.
+/// A reader counts as active this long after its last read. Linux uses 100 ms ("other I/O"). Half of it leaves the
+/// other half for returning to full speed within 100 ms.
 const READER_SPAN: Nanos = Nanos::from_millis(50);
-/// The least goal, in unloaded p95s. With two of them a goal of 20 ms made the modelled disk's writers take 300 s instead of
-/// 18, as every write was followed by a seek; with three it is 54 s.
+/// The least goal, in unloaded p95s. With two, a goal of 20 ms made the modeled disk's writers take 300 s instead of
+/// 18, because every write was followed by a seek. With three it is 54 s.
 pub(crate) const UNLOADED_P95S: u64 = 3;
-/// The limit that a new reader meets, before anything was measured, and the least with time slices.
+/// The limit for a new reader before anything is measured, and the least with time slices.
 const LIMIT_START: Bytes = Bytes::from_kib(512);
 
-/// On a device with an arm so many requests of background writes are in transit at most beside a reader. Of the size that they
-/// have in a stream two are the limit; of single pages it has room for dozens, and a third of what a news server's disk did
-/// (Dillon 2000) was such writes, while 64 readers waited.
+/// On a device with an arm, the most background writes in transit beside a reader. At the size they have in a stream,
+/// two reach the limit. Of single pages the limit has room for dozens; they made up a third of the work of a news
+/// server's disk (Dillon 2000) while 64 readers waited.
 const BESIDE_READERS: u32 = 2;
 
 /// The largest page.
 const PAGE_MAX: u64 = 64 << 10;
 
-/// The goal for reads, and what it follows from.
+/// The goal for reads and its origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Goal {
-    /// The setting, or three unloaded p95s where that is more.
+    /// The setting, or three unloaded p95s if that is more.
     pub in_force: Nanos,
-    /// What was set.
+    /// The setting.
     pub setting: Nanos,
-    /// What 95 of 100 of the last reads with no write beside them did not exceed; 0 before there were enough.
+    /// The p95 of recent reads with no write beside them; 0 before there were enough.
     pub unloaded_p95: Nanos,
 }
 
-/// Which rules hold. It follows, at each event, from whether readers are active and from what is known of the device.
+/// The rules in force. At each event they follow from whether readers are active and from what is known about the
+/// device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Regime {
     /// No caller has read, or waited for a small fsync, within [`READER_SPAN`].
     NoReader,
-    /// The device serves new writes before reads that wait.
+    /// The device serves new writes before waiting reads.
     TimeSlices,
-    /// The device serves reads and writes side by side, as far as is known.
+    /// As far as is known, the device serves reads and writes side by side.
     SideBySide,
 }
 
-/// What a write is for, as far as its share and its limit depend on it.
+/// The purpose of a write, as far as its share and its limit depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     /// A caller waits for it: a sync, reclaim, a dirtier that sleeps.
@@ -119,7 +120,7 @@ enum Purpose {
     Background,
 }
 
-/// What the rules decide by at an event.
+/// The inputs of the rules at an event.
 #[derive(Clone, Copy, Debug)]
 struct Facts<'a> {
     now: Instant,
@@ -146,15 +147,15 @@ struct WaitEnd {
 #[derive(Clone, Debug)]
 pub struct GoalState {
     options: GoalOptions,
-    /// The goal of this device, where that is not the setting.
+    /// This device's goal, if it differs from the setting.
     own_goal: Option<Nanos>,
     class: ClassDetector,
     /// What may be in transit beside readers.
     limit: Bytes,
     sample: Sample,
-    /// The window before missed the goal.
+    /// The previous window missed the goal.
     missed_before: bool,
-    /// What the writes that asked last are for.
+    /// The purpose of the writes that asked last.
     purpose: Purpose,
     knee: Knee,
     pacing: Pacing,
@@ -192,7 +193,7 @@ impl GoalState {
         self.options
     }
 
-    /// Takes other settings. What a device of this kind was found to do is kept only if they are the same.
+    /// Takes new settings. What was learned about the device is kept only if they are the same.
     pub(super) fn retune(&mut self, options: GoalOptions) {
         if options == self.options {
             return;
@@ -204,7 +205,7 @@ impl GoalState {
         };
     }
 
-    /// What is known of the device, before it is used.
+    /// What is known about the device before it is used.
     pub(super) fn found(&mut self, hints: DeviceHints) {
         *self = GoalState {
             own_goal: hints.goal,
@@ -218,7 +219,7 @@ impl GoalState {
         self.class.class()
     }
 
-    /// The goal as it was set, or as it follows from the device.
+    /// The goal as set, or as given by the device.
     fn setting(&self) -> Nanos {
         self.own_goal.unwrap_or(self.options.read_latency)
     }
@@ -228,7 +229,7 @@ impl GoalState {
         self.setting().max(Nanos(self.unloaded.p95().0 * UNLOADED_P95S))
     }
 
-    /// The goal in force and what it follows from.
+    /// The goal in force and its origin.
     pub fn explain_goal(&self) -> Goal {
         Goal {
             in_force: self.goal(),
@@ -278,8 +279,8 @@ impl GoalState {
         }
     }
 
-    /// What the device drains within seven eighths of the goal, less what the read itself takes: the reader that comes next
-    /// meets no more. The most, before 4 MiB were written and its rate is known.
+    /// What the device drains within seven eighths of the goal, minus the latency of a read itself: the next reader
+    /// meets no more than that. The maximum until 4 MiB were written and the rate is known.
     fn limit_without_readers(&self) -> Bytes {
         let goal = self.goal().0;
         let span = Nanos((goal - goal / 8).saturating_sub(self.unloaded.p95().0));
@@ -288,8 +289,8 @@ impl GoalState {
         drained.clamp(least, most.max(least))
     }
 
-    /// Where reads and writes are served side by side the tail steers it: with half of it for background writes the writers
-    /// of a real flash disk took 1.75 s instead of 1.27, at the same tail.
+    /// Where reads and writes are served side by side, the tail controls the limit. With half of it for background
+    /// writes, the writers of a real flash disk took 1.75 s instead of 1.27, at the same tail.
     fn limit_beside_readers(&self) -> Bytes {
         match self.purpose {
             _ if !self.slices.favours_writes() => Bytes(self.knee.in_transit(self.range())),
@@ -298,15 +299,15 @@ impl GoalState {
         }
     }
 
-    /// Half of the limit: two writes in transit keep a device busy, and each is as long as it may be. Whole units of
-    /// the largest page, so that two of them fit.
+    /// Half of the limit: two writes in transit keep a device busy, and each is as long as it may be. A multiple of the
+    /// largest page, so that two of them fit.
     pub(super) fn write_bytes(&self, now: Instant, in_transit: &InTransit) -> Bytes {
         let half = self.in_transit_limit(now, in_transit).0 / 2;
         let whole = half - if half < PAGE_MAX { 0 } else { half % PAGE_MAX };
         Bytes(whole.max(self.options.in_transit_min.0))
     }
 
-    /// A write of `bytes` asks. The rules have their say in order; the first that makes it wait decides.
+    /// A write of `bytes` asks. The rules are checked in order; the first that makes it wait decides.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -363,7 +364,7 @@ impl GoalState {
         verdict
     }
 
-    /// No reader is active any more: what is known of the last ones says nothing of the next.
+    /// No reader is active any more: what was learned about the last ones does not apply to the next.
     fn forget_readers(&mut self) {
         self.slices.forget_readers();
         self.stream_start = None;
@@ -390,9 +391,9 @@ impl GoalState {
         self.wait_ended(now, end, in_transit);
     }
 
-    /// A transfer that a caller has waited for since `begun` has ended: a write of a small fsync, or what was read ahead of a
-    /// reader. Its own end says nothing about writes beside it. A scan that waits for what the device reads at its best waits
-    /// for longer than the goal by itself: its writers had 16 MB/s of 450 so, beside 534 of the scan.
+    /// A transfer that a caller has awaited since `begun` has ended: a write of a small fsync, or a read ahead. Its end
+    /// says nothing about the writes beside it. A scan that reads at the device's full speed waits longer than the goal
+    /// by its own doing: counting that left its writers 16 MB/s of 450, beside 534 of the scan.
     pub(super) fn wait_done(&mut self, now: Instant, reason: Reason, begun: Instant, in_transit: &InTransit) {
         if reason == Reason::ReadAhead {
             self.add_unloaded(now, begun, in_transit);
@@ -405,13 +406,13 @@ impl GoalState {
         self.wait_ended(now, end, in_transit);
     }
 
-    /// The device's part of a small fsync has ended. How long that takes is the device's own affair, and says nothing about
+    /// The device's part of a small fsync has ended. Its duration depends on the device alone, and says nothing about
     /// what may be in transit.
     pub(super) fn device_sync_done(&mut self, now: Instant, in_transit: &InTransit) {
         self.slices.device_sync_ended(self.facts(now, in_transit));
     }
 
-    /// A read that a caller has waited for since `begun` has ended.
+    /// A read that a caller has awaited since `begun` has ended.
     fn add_unloaded(&mut self, now: Instant, begun: Instant, in_transit: &InTransit) {
         if in_transit.writes() == Bytes(0) && !self.slices.had_backlog(begun) {
             self.unloaded
@@ -431,7 +432,7 @@ impl GoalState {
         self.judge(now, latency, end.beside_writes);
     }
 
-    /// The write just issued does not begin where the one before it ended.
+    /// The write just issued does not start where the previous one ended.
     pub(super) fn stream_begun(&mut self, bytes: Bytes) {
         self.stream_start = self.slices.favours_writes().then(|| StreamStart::new(bytes));
     }
