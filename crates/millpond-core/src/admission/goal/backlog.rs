@@ -26,43 +26,44 @@
 
 use crate::units::{Bytes, Instant, Nanos};
 
-/// Less does not say that a rate is low.
+/// A smaller sample does not show that a rate is low.
 const SAMPLE_MIN: u64 = 1 << 20;
 
-/// After so long without a write the device has caught up, before its rate is known: 64 MiB at 120 MB/s.
+/// After this long without a write the device has caught up, if its rate is not known yet: 64 MiB at 120 MB/s.
 const PAUSE: Nanos = Nanos::from_millis(500);
 
-/// So many slices in a row in which a read waited for half of the goal, with no write in transit, or fewer than two were
-/// served in all of it.
+/// The number of slices in a row in which a read waited for half of the goal with no write in transit, or fewer than
+/// two reads were served.
 const SLOW_SLICES: u32 = 4;
 
-/// One raise of the rate is such a part of it, and there are at most so many slices from one to the next.
+/// Each raise of the rate is one part in this many, and at most this many slices lie between two raises.
 const RAISE: u64 = 64;
 const HOLD_MAX: u32 = 64;
 
-/// The bucket.
+/// The leaky bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backlog {
     detected: bool,
-    /// What the device writes, bytes a millisecond.
+    /// The device's write rate in bytes per millisecond.
     rate: Option<u64>,
-    /// What it was when a read was late, how many slices are from one raise to the next, and how many have been.
+    /// The rate when a read was late, the number of slices between two raises, and the number so far.
     late: u64,
     hold: u32,
     slices: u32,
-    /// Answered since a read of a slice was served, whether it had caught up between or not, and in which time.
+    /// Bytes acknowledged since a read of a slice was served, whether the device caught up in between, and the time
+    /// that took.
     round: u64,
     round_time: u64,
-    /// Slices in a row that were slow.
+    /// Slow slices in a row.
     slow_slices: u32,
-    /// Answered since then, with no pause in which the device must have caught up.
+    /// Acknowledged since then, without a pause in which the device must have caught up.
     answered: u64,
     since: Instant,
     last: Instant,
-    /// Answered since it was last flushed, or after a pause, and when the first of that was issued.
+    /// Acknowledged since the last flush or pause, and when the first of these bytes was issued.
     unflushed: u64,
     unflushed_since: Instant,
-    /// Of that, since the last slice began.
+    /// The part of that since the last slice began.
     since_slice: u64,
 }
 
@@ -86,7 +87,7 @@ impl Backlog {
         }
     }
 
-    /// It has a backlog. Whether that is news.
+    /// The device has a backlog. Returns whether that is new.
     pub(super) fn detect(&mut self) -> bool {
         if !self.detected {
             // What was answered filled the cache, and says nothing of what is written.
@@ -95,28 +96,28 @@ impl Backlog {
         !core::mem::replace(&mut self.detected, true)
     }
 
-    /// A readers' slice has ended. Whether it is news now that the device has a backlog.
+    /// A readers' slice has ended. Returns whether a backlog is newly detected.
     pub(super) fn read_slice_ended(&mut self, is_slow: bool) -> bool {
         self.slow_slices = if is_slow { self.slow_slices + 1 } else { 0 };
         self.slow_slices >= SLOW_SLICES && self.detect()
     }
 
-    /// Whether the device is known to have one now and then.
+    /// Whether the device is known to have a backlog at times.
     pub(super) fn is_detected(&self) -> bool {
         self.detected
     }
 
-    /// Whether the device had caught up by then, and nothing was answered since.
+    /// Whether the device had caught up at `then`, and has acknowledged nothing since.
     pub(super) fn is_level(&self, then: Instant) -> bool {
         (self.answered == 0 && then >= self.since) || (self.rate.is_some() && self.bytes(then) == Bytes(0))
     }
 
-    /// What it writes in a millisecond, if it has a backlog and that is known.
+    /// The device's write rate per millisecond, if it has a backlog and the rate is known.
     pub(super) fn bytes_per_ms(&self) -> Option<u64> {
         self.rate.filter(|_| self.detected)
     }
 
-    /// A write is answered.
+    /// A write is acknowledged.
     pub(super) fn write_done(&mut self, bytes: Bytes, issued_at: Instant) {
         let paused = match self.bytes_per_ms() {
             Some(_) => self.bytes(issued_at) == Bytes(0),
@@ -148,12 +149,12 @@ impl Backlog {
         self.last = self.last.max(issued_at);
     }
 
-    /// What was answered since the writers' slice began.
+    /// Bytes acknowledged since the writers' slice began.
     pub(super) fn answered_in_slice(&self) -> Bytes {
         Bytes(self.since_slice)
     }
 
-    /// What the device has still to write before it serves a read.
+    /// Bytes that the device still has to write before it serves a read.
     pub(super) fn bytes(&self, now: Instant) -> Bytes {
         let written = self.bytes_per_ms().map_or(u64::MAX, |rate| {
             now.since(self.since).0.saturating_mul(rate) / 1_000_000
@@ -161,8 +162,8 @@ impl Backlog {
         Bytes(self.answered.saturating_sub(written))
     }
 
-    /// A read of a slice was served, after `usual` of its own; `late`: later than the backlog explains.
-    /// The device answers `answered` bytes a millisecond at its best.
+    /// A read of a slice was served, with a `usual` latency of its own. `late`: later than the backlog explains.
+    /// `answered`: the most bytes per millisecond that the device acknowledges.
     pub(super) fn caught_up(&mut self, now: Instant, usual: Nanos, late: bool, answered: Option<u64>) {
         let took = (self.round_time + now.since(self.last).0).saturating_sub(usual.0);
         let says_much = self.round >= SAMPLE_MIN && took > 0;
@@ -197,7 +198,7 @@ impl Backlog {
         (self.round, self.round_time, self.last) = (0, 0, self.last.max(now));
     }
 
-    /// A slice of the readers begins, or of the writers.
+    /// A slice of the readers or of the writers begins.
     pub(super) fn slice_begun(&mut self) {
         self.since_slice = 0;
     }
@@ -207,9 +208,9 @@ impl Backlog {
         self.slow_slices = 0;
     }
 
-    /// A sync of the device has ended in the slice that began at `stopped`. If that was at least half of the time since the one
-    /// before, the backlog is no more than what was still in transit when the writers stopped; and what was written since says how
-    /// fast it is.
+    /// A sync of the device has ended in the slice that began at `stopped`. If that slice took at least half of the
+    /// time since the previous sync, the backlog is at most what was still in transit when the writers stopped, and the
+    /// bytes written since give the rate.
     pub(super) fn flushed(&mut self, stopped: Instant, now: Instant) {
         let (took, left) = (now.since(self.unflushed_since).0, self.since_slice);
         let written = self.unflushed.saturating_sub(left);

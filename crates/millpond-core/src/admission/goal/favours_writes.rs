@@ -10,22 +10,22 @@
 
 use crate::units::Bytes;
 
-/// So many times the limit in transit is written before it is judged.
+/// How many times the limit in transit is written before a verdict.
 const LIMITS: u64 = 16;
 
-/// What was seen since it was last judged.
+/// Observations since the last verdict.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Detector {
-    /// Bytes that were issued and have ended since the last wait that ended.
+    /// Bytes issued and completed since the last wait ended.
     ahead: u64,
-    /// Bytes that were written while a caller waited, and those of them that were served before it.
+    /// Bytes written while a caller waited, and how many of them were served before it.
     beside: u64,
     served_first: u64,
     favours_writes: bool,
 }
 
 impl Detector {
-    /// `bytes` were written while a caller waited; `later`: they were issued when it did already.
+    /// `bytes` were written while a caller waited. `later`: they were issued after the wait began.
     pub(super) fn written(&mut self, bytes: Bytes, later: bool) {
         self.beside += bytes.0;
         if later {
@@ -33,18 +33,18 @@ impl Detector {
         }
     }
 
-    /// The wait that has ended was not for a transfer.
+    /// The wait that ended was not for a transfer.
     pub(super) fn forget_ahead(&mut self) {
         self.ahead = 0;
     }
 
-    /// What was judged last.
+    /// The last verdict.
     pub(super) fn favours_writes(&self) -> bool {
         self.favours_writes
     }
 
-    /// A wait for a transfer has ended, with `limit` at most in transit: whether the device favours writes, if it is time
-    /// to judge.
+    /// A wait for a transfer has ended, with at most `limit` in transit. Returns whether the device favors writes, if a
+    /// verdict is due.
     pub(super) fn wait_ended(&mut self, limit: Bytes) -> Option<bool> {
         if self.ahead >= limit.0 {
             // The first of them were issued before.

@@ -25,34 +25,34 @@
 
 use crate::units::{Bytes, Instant, Nanos};
 
-/// Before a stretch the time of so many writes is left out, in which the device still has what was issued before; it lasts
-/// so many times that, but not less than this.
+/// Before a stretch the time of `LEFT_OUT` writes is left out, because the device still has what was issued earlier.
+/// The stretch then lasts for `STRETCHES` times that, and at least `STRETCH_MIN`.
 const LEFT_OUT: u64 = 2;
 const STRETCHES: u64 = 2;
 const STRETCH_MIN: Nanos = Nanos::from_millis(10);
-/// It is longer where there were fewer writes, and says nothing where there still are after so long.
+/// A stretch with fewer than `WRITES_MIN` writes is extended, and is inconclusive if it has fewer after `STRETCH_MAX`.
 const WRITES_MIN: i128 = 16;
 const STRETCH_MAX: Nanos = Nanos::from_millis(500);
-/// Fewer pairs of stretches decide nothing, and so many must.
+/// Fewer than `PAIRS_MIN` pairs of stretches decide nothing; `PAIRS_MAX` must decide.
 const PAIRS_MIN: i64 = 3;
 const PAIRS_MAX: i64 = 32;
-/// The first stretches said nothing: writers that come and go.
+/// How many first stretches may be inconclusive, with writers that come and go.
 const MUTE_MAX: i64 = 2;
-/// What a quarter less may cost and half as much again must gain, in parts of 10,000, and what half may cost.
+/// In parts of 10,000: what a quarter less may cost and half as much again must gain (`WORTH`), and what half may cost.
 const WORTH: i64 = 200;
 const WORTH_HALF: i64 = 400;
-/// More is too much if one in so many reads misses the goal for it. Fewer reads say nothing.
+/// The larger limit is too much if one in this many reads misses the goal because of it. Fewer reads mean nothing.
 const LATE_MAX: u64 = 50;
 const READS_MIN: u64 = 16;
-/// No pair counts for more: the device stopped, or its burst buffer was full.
+/// A pair counts for at most this much: the device stopped, or its burst buffer was full.
 const PAIR_MOST: i128 = 2_500;
-/// Between trials, if the last had no result: twice as long each time.
+/// The pause between trials after one without a result; doubles each time.
 const PAUSE_MIN: Nanos = Nanos::from_millis(250);
 const PAUSE_MAX: Nanos = Nanos::from_secs(16);
-/// What a trial changes at least: a page of the largest size, in which writes are measured.
+/// The least change in a trial: a page of the largest size, the unit of writes.
 const STEP: u64 = super::PAGE_MAX;
 
-/// The limit in transit, in bytes, and the least and most that it may become.
+/// The limit in transit in bytes, and its bounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) limit: u64,
@@ -61,7 +61,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// What is tried beside the limit; the same if there is nothing.
+    /// The limit to try; the same if there is none.
     fn other(self, way: Way) -> u64 {
         let whole = |bytes: u64| bytes - bytes % STEP;
         let less = |bytes: u64| whole(bytes.min(self.limit - 1)).max(self.least);
@@ -77,14 +77,14 @@ impl Range {
     }
 }
 
-/// Which way a trial goes.
+/// The direction of a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// A half.
+    /// Half of the limit.
     Half,
-    /// Three quarters.
+    /// Three quarters of the limit.
     Less,
-    /// Half as much again.
+    /// One and a half times the limit.
     More,
 }
 
@@ -140,14 +140,14 @@ impl Stretch {
         self.last = now;
     }
 
-    /// Whether it has been long enough.
+    /// Whether it has lasted long enough.
     fn is_over(&self, now: Instant, left_out: Nanos) -> bool {
         let span = now.since(self.begins);
         let full = span >= STRETCH_MIN.max(Nanos(left_out.0 * STRETCHES)) && self.ends >= WRITES_MIN;
         full || span >= STRETCH_MAX
     }
 
-    /// In units of 512 bytes a kilosecond, if it says anything.
+    /// The rate in units of 512 bytes per kilosecond, if conclusive.
     fn rate(&self) -> Option<i128> {
         let spread = self.ends * self.squares - self.times * self.times;
         let told = self.ends >= WRITES_MIN && spread > 0 && self.idle.0 < self.last.since(self.begins).0 / 16;
@@ -156,15 +156,15 @@ impl Stretch {
     }
 }
 
-/// Which limit a stretch has.
+/// The limit used in a stretch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Side {
     Base,
-    /// What is tried.
+    /// The limit being tried.
     Other,
 }
 
-/// Reads beside writes, and those of them that missed the goal.
+/// Reads beside writes, and how many of them missed the goal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reads {
     ended: u64,
@@ -177,7 +177,7 @@ impl Reads {
     }
 }
 
-/// Stretches with the base and with something else in turn.
+/// Stretches alternating between the base and another limit.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     way: Way,
@@ -185,13 +185,13 @@ struct Trial {
     side: Side,
     stretch: Stretch,
     left_out: Nanos,
-    /// The base's rate in the stretch before.
+    /// The base's rate in the previous stretch.
     base_rate: Option<i128>,
     /// Pairs, the sum of what the other limit gained in parts of 10,000, and the sum of its squares.
     pairs: i64,
     gained: i64,
     squares: i64,
-    /// Stretches that said nothing.
+    /// Inconclusive stretches.
     mute: i64,
     base_reads: Reads,
     other_reads: Reads,
@@ -214,7 +214,7 @@ impl Trial {
         }
     }
 
-    /// More reads miss the goal with the other limit than with the base.
+    /// Whether more reads miss the goal with the other limit than with the base.
     fn misses_more(&self) -> bool {
         let (base, other) = (self.base_reads, self.other_reads);
         other.ended >= READS_MIN && other.late_per_mille() > base.late_per_mille() + 1_000 / LATE_MAX
@@ -236,7 +236,7 @@ impl Trial {
         }
     }
 
-    /// Whether the other limit is better, once that is known.
+    /// Whether the other limit is better, once known.
     fn result(&self) -> Option<bool> {
         let n = self.pairs;
         let is_too_much = self.way == Way::More && self.misses_more();
@@ -265,18 +265,18 @@ impl Trial {
     }
 }
 
-/// What the trials have shown.
+/// The result of the trials.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
-    /// Nothing yet.
+    /// No trial yet.
     Untried,
-    /// The last one said nothing, as writers come and go.
+    /// The last trial was inconclusive because writers come and go.
     Untold,
-    /// With more than this writes were not faster.
+    /// Writes were no faster with more than this.
     At(u64),
 }
 
-/// What is known of the knee.
+/// What is known about the knee.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Knee {
     known: Known,
@@ -284,9 +284,9 @@ pub(super) struct Knee {
     next: Way,
     pause: Nanos,
     not_before: Instant,
-    /// What the device wrote at the last trial: another rate is another device.
+    /// The device's write rate at the last trial. Another rate means another device.
     rate: u64,
-    /// What a write takes.
+    /// The duration of a write.
     took: Nanos,
 }
 
@@ -303,7 +303,7 @@ impl Knee {
         }
     }
 
-    /// With more in transit than this writes were not faster.
+    /// The amount in transit above which writes were no faster.
     pub(super) fn bytes(&self) -> Option<u64> {
         match self.known {
             Known::At(bytes) => Some(bytes),
@@ -311,7 +311,8 @@ impl Knee {
         }
     }
 
-    /// Whether the limit may grow where reads keep the goal, without a trial: it is below the knee, or nothing can be told.
+    /// Whether the limit may grow without a trial while reads keep the goal: it is below the knee, or nothing can be
+    /// determined.
     pub(super) fn may_grow(&self, range: Range) -> bool {
         let most = match self.known {
             Known::Untried => return false,
@@ -321,12 +322,12 @@ impl Knee {
         self.trial.is_none() && range.limit < most
     }
 
-    /// While a trial runs what it compares with must stay.
+    /// Whether a trial runs. What it compares must then stay unchanged.
     pub(super) fn is_trying(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// What may be in transit: the limit, or what is tried instead.
+    /// What may be in transit: the limit, or the one being tried.
     pub(super) fn in_transit(&self, range: Range) -> u64 {
         match self.trial {
             Some(Trial {
@@ -338,7 +339,7 @@ impl Knee {
         }
     }
 
-    /// Reads keep the goal with the limit, and writes wait for it: a trial begins, if it is time for one. The device writes
+    /// Reads keep the goal with the limit, and writes wait for it: starts a trial if one is due. The device writes
     /// `rate`.
     pub(super) fn begin_trial(&mut self, now: Instant, goal: Nanos, range: Range, rate: u64) {
         if rate.min(self.rate) < rate.max(self.rate) / 2 {
@@ -355,7 +356,7 @@ impl Knee {
         }
     }
 
-    /// A read has ended that had writes beside it.
+    /// A read with writes beside it has ended.
     pub(super) fn read_done(&mut self, is_late: bool) {
         if let Some(trial) = &mut self.trial {
             let reads = match trial.side {
@@ -367,7 +368,7 @@ impl Knee {
         }
     }
 
-    /// A write has asked, and waits for the limit, or was let go, with room for another beside it or without.
+    /// A write has asked. `waits`: it has to wait for the limit. `has_room`: there is room for another beside it.
     pub(super) fn asked(&mut self, now: Instant, waits: bool, has_room: bool) {
         let Some(trial) = &mut self.trial else { return };
         let stretch = &mut trial.stretch;
@@ -378,7 +379,7 @@ impl Knee {
         stretch.idle_since = (!waits && has_room).then_some(now);
     }
 
-    /// A write has ended. When a trial has shown something: the limit from now on.
+    /// A write has ended. Returns the new limit when a trial has a result.
     pub(super) fn write_done(
         &mut self,
         now: Instant,
@@ -433,12 +434,12 @@ impl Knee {
         None
     }
 
-    /// Writes are spaced out, so that no amount makes them faster.
+    /// Writes are now paced, so no amount in transit makes them faster.
     pub(super) fn drop_trial(&mut self) {
         self.trial = None;
     }
 
-    /// No reader is active any more, or other rules hold: what runs compares nothing.
+    /// No reader is active any more, or other rules apply: the current trial compares nothing.
     pub(super) fn forget_trial(&mut self) {
         if self.trial.take().is_some() && self.known == Known::Untried {
             self.known = Known::Untold;

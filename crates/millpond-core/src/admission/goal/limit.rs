@@ -25,26 +25,26 @@ use super::{GoalState, LIMIT_START};
 use crate::latencies::Latencies;
 use crate::units::{Bytes, Instant, Nanos};
 
-/// The shortest window over which latencies are judged, as `blk-wbt`'s.
+/// The shortest window over which latencies are evaluated, as in `blk-wbt`.
 const WINDOW_MIN: Nanos = Nanos::from_millis(100);
-/// A window needs so many reads to be judged: a percentile of fewer says nothing.
+/// The fewest reads in an evaluated window: a percentile of fewer means nothing.
 const WINDOW_READS_MIN: u32 = 20;
 
-/// After so long each read counts half.
+/// After this time a read's weight is half.
 const HALF_LIFE: Nanos = Nanos::from_secs(1);
 
-/// The reads since something was changed, and the window that runs.
+/// The reads since the last change, and the current window.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     reads: Latencies,
     halved: Instant,
-    /// When the window began, its reads, and what they took together.
+    /// When the window began, its number of reads, and their total latency.
     since: Instant,
     count: u32,
     sum: Nanos,
-    /// A read had writes beside it: only then do they say something about the limit.
+    /// A read had writes beside it; only then do reads say something about the limit.
     beside_writes: bool,
-    /// A write waited for the limit: only then does a larger one change anything.
+    /// A write waited for the limit; only then would a larger limit change anything.
     pub(super) limited: bool,
 }
 
@@ -79,12 +79,12 @@ impl Sample {
         self.reads.p99().unwrap_or_default()
     }
 
-    /// What a read of the window took on average.
+    /// The mean latency of the window's reads.
     fn mean(&self) -> Nanos {
         Nanos(self.sum.0 / u64::from(self.count.max(1)))
     }
 
-    /// The next window, which begins with the reads so far.
+    /// The next window, which starts with the reads so far.
     fn next(self, now: Instant) -> Sample {
         Sample {
             reads: self.reads,
@@ -100,12 +100,12 @@ enum Step {
     /// Reads have missed the goal.
     Down,
     Stay,
-    /// They were well inside it, and more would be written.
+    /// Reads were well within the goal, and more writes were waiting.
     Up,
 }
 
 impl GoalState {
-    /// A caller has waited for `latency`, with writes beside it or not. At the end of a window the limit follows.
+    /// A caller has waited for `latency`, with writes beside it or not. The limit is adjusted at the end of a window.
     pub(super) fn judge(&mut self, now: Instant, latency: Nanos, beside_writes: bool) {
         self.sample.add(now, latency, beside_writes);
         let favours_writes = self.slices.favours_writes();
@@ -130,7 +130,7 @@ impl GoalState {
         }
     }
 
-    /// With time slices: what the device writes in an eighth of the goal.
+    /// With time slices: the limit is what the device writes in an eighth of the goal.
     fn follow_rate(&mut self) {
         self.knee.forget_trial();
         self.pacing.forget();
@@ -141,8 +141,8 @@ impl GoalState {
         }
     }
 
-    /// What a read waits for is roughly proportional to what was written before it: towards seven eighths of the goal, but
-    /// to no more than the knee.
+    /// A read's wait is roughly proportional to the bytes written before it. Aims at seven eighths of the goal, but at
+    /// no more than the knee.
     fn steer(&mut self, now: Instant, sample: &Sample) {
         let (goal, seen) = (self.goal(), sample.p99());
         let step = self.step(seen, goal, sample.limited);
@@ -175,7 +175,7 @@ impl GoalState {
         self.step_to(Bytes(wanted.min(most)));
     }
 
-    /// For a percentile of `seen`; `limited`: a write was held back.
+    /// The step for a percentile of `seen`. `limited`: a write was held back.
     fn step(&self, seen: Nanos, goal: Nanos, limited: bool) -> Step {
         let is_well_inside = seen.0 < goal.0 - goal.0 / 4;
         // With a short goal it is tried first whether more makes writes faster.
@@ -189,7 +189,7 @@ impl GoalState {
         }
     }
 
-    /// Tells the pacing what the window has shown. `is_settled`: the goal was kept, and the limit stays.
+    /// Passes the result of the window to the pacing. `is_settled`: the goal was met, and the limit stays.
     fn pace(&mut self, now: Instant, sample: &Sample, is_settled: bool) {
         let is_tried = self.knee.is_trying();
         let has_missed = sample.p99() > self.goal();
@@ -215,15 +215,15 @@ impl GoalState {
         }
     }
 
-    /// What the device writes in an eighth of the goal: to hold back more gains a read no more than that eighth, and a disk
-    /// that rotates serves waiting reads between two short writes, at half an actuator's round a read.
+    /// What the device writes in an eighth of the goal. Holding back more gains a read at most that eighth. A rotating
+    /// disk serves waiting reads between two short writes, at half an actuator's round per read.
     fn least(&self) -> Bytes {
         let in_eighth = self.slices.written_in(Nanos(self.goal().0 / 8));
         let min = self.options.in_transit_min;
         in_eighth.map_or(min, |bytes| bytes.max(min))
     }
 
-    /// Towards `wanted`, by at most a half down and a half up at once.
+    /// Moves the limit towards `wanted`, by at most half up or down at once.
     fn step_to(&mut self, wanted: Bytes) {
         let limit = self.limit.0;
         let wanted = wanted.0.clamp(limit / 2, limit + limit / 2);
@@ -232,7 +232,7 @@ impl GoalState {
         self.limit = Bytes(wanted.max(least)).clamp(min, self.options.in_transit_max.max(min));
     }
 
-    /// The limit by the goal, and what it can become.
+    /// The limit set by the goal, and its bounds.
     pub(super) fn range(&self) -> Range {
         let least = self.options.in_transit_min.0;
         Range {
