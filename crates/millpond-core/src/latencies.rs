@@ -4,7 +4,7 @@ use crate::units::Nanos;
 
 const BUCKETS: usize = 112;
 
-/// How many latencies there were, by their size.
+/// Number of latencies, by size.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies {
     counts: [u32; BUCKETS],
@@ -21,18 +21,19 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// One more.
+    /// Adds one.
     pub(crate) fn add(&mut self, latency: Nanos) {
         self.counts[bucket(latency)] += 1;
         self.total += 1;
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub(crate) fn total(&self) -> u32 {
         self.total
     }
 
-    /// Each counts half from now on. Of each size and all above it half are left, so what few exceed is not forgotten first.
+    /// Halves the weight of every latency. Half of each size and of all above it remain, so rare large latencies are
+    /// not forgotten first.
     pub(crate) fn halve(&mut self) {
         let (mut above, mut left) = (0, 0);
         for count in self.counts.iter_mut().rev() {
@@ -43,7 +44,7 @@ impl Latencies {
         self.total = left;
     }
 
-    /// Those of both.
+    /// The latencies of both.
     pub(crate) fn merge(&mut self, other: &Latencies) {
         for (own, others) in self.counts.iter_mut().zip(&other.counts) {
             *own += others;
@@ -51,14 +52,14 @@ impl Latencies {
         self.total += other.total;
     }
 
-    /// What more than one in a hundred exceed beyond what chance explains, by two standard errors of their number: of 20 the
-    /// second largest, of 100 the fourth, of 10,000 the 121st. So it is the 99th percentile where there are many, and there is
-    /// no jump on the way there. `None` of none.
+    /// The value that more than one in a hundred exceed beyond chance, by two standard errors of their number: of 20
+    /// the second largest, of 100 the fourth, of 10,000 the 121st. So it is the 99th percentile for large numbers,
+    /// without a jump on the way there. `None` without latencies.
     pub(crate) fn p99(&self) -> Option<Nanos> {
         self.nth_largest((self.total + 20 * self.total.isqrt()) / 100 + 1)
     }
 
-    /// The `nth` largest, the first being 1, to a quarter more; `None` if there are fewer.
+    /// The `nth` largest, counting from 1, at most a quarter too high; `None` if there are fewer.
     pub(crate) fn nth_largest(&self, nth: u32) -> Option<Nanos> {
         let mut left = nth.max(1);
         for (n, &count) in self.counts.iter().enumerate().rev() {
@@ -77,7 +78,7 @@ fn bucket(latency: Nanos) -> usize {
     ((log as usize - 2) * 4 + ((us >> (log - 2)) & 3) as usize).min(BUCKETS - 1)
 }
 
-/// Where a bucket ends.
+/// The end of a bucket.
 fn edge(bucket: usize) -> Nanos {
     let (log, quarter) = ((bucket / 4) as u32, (bucket % 4) as u64);
     Nanos::from_micros((5 + quarter) << log)

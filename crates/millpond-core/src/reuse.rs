@@ -25,42 +25,42 @@
 use crate::units::{FrameNo, Instant, Nanos, PageCount};
 use alloc::vec::Vec;
 
-/// Frames that remember when their page came, at most: some hundred of a file that has a tenth of memory.
+/// The most frames that remember when their page came: about a hundred for a file with a tenth of memory.
 const SAMPLED_MAX: u64 = 1024;
 
-/// Marks of the order of evictions.
+/// Marks in the order of evictions.
 const MARKS: u64 = 128;
 
-/// Marks for a memory of evictions: they reach back over twice as many, and so further than shadows.
+/// Marks per memory of evictions. They span two memories of evictions, and so more than shadows.
 const MARKS_A_MEMORY: u64 = 64;
 
-/// Parts of memory by which distances are counted.
+/// The parts of memory in which distances are counted.
 const PARTS: usize = 8;
 
-/// Counts of distances are halved at so many: a share of them is then good to about a per cent.
+/// Counts of distances are halved at this number, which makes shares of them accurate to about 1 %.
 const DISTANCES_MAX: u32 = 4096;
 
-/// Ages of about so many pages make the present one.
+/// The current age is a mean over about this many pages.
 const AGES: i64 = 128;
 
-/// A frame whose page came before that was noted.
+/// A frame whose page came before arrivals were recorded.
 const UNKNOWN: Instant = Instant(u64::MAX);
 
-/// When pages came, and when those that left did: of all files together.
+/// When pages came, and when evicted pages left, over all files.
 #[derive(Clone, Debug)]
 pub struct Turnover {
-    /// When the page came, of each frame whose number is a multiple of `1 << shift`.
+    /// When the page came, for each frame whose number is a multiple of `1 << shift`.
     came: Vec<Instant>,
     shift: u32,
-    /// Evictions since memory had another size.
+    /// Evictions since memory last changed size.
     evictions: u64,
-    /// When there had been as many as each of the last multiples of `step`.
+    /// The times at which their number reached the last multiples of `step`.
     marks: [Instant; MARKS as usize],
     step: u64,
 }
 
 impl Turnover {
-    /// No page came and none left.
+    /// No page has come or left.
     pub fn new(frames: PageCount) -> Turnover {
         let mut turnover = Turnover {
             came: Vec::new(),
@@ -73,8 +73,8 @@ impl Turnover {
         turnover
     }
 
-    /// Memory is `frames` pages from now on, in frames below `known`: what is known of the order of evictions is forgotten, as
-    /// distances have another measure now.
+    /// Memory changes to `frames` pages, in frames below `known`. The order of evictions is forgotten, because
+    /// distances are measured differently now.
     pub fn resized(&mut self, frames: PageCount, known: PageCount, now: Instant) {
         let known = known.max(frames).0;
         let shift = known.div_ceil(SAMPLED_MAX).next_power_of_two().ilog2();
@@ -89,7 +89,7 @@ impl Turnover {
         self.marks[0] = now;
     }
 
-    /// A page comes into the frame.
+    /// A page enters the frame.
     #[inline]
     pub fn came(&mut self, frame: FrameNo, now: Instant) {
         if let Some(at) = self.sampled(frame) {
@@ -97,7 +97,7 @@ impl Turnover {
         }
     }
 
-    /// The page in the frame is evicted: its age, if the frame is one of the sample.
+    /// The page in the frame is evicted. Returns its age if the frame is sampled.
     #[inline]
     pub fn evicted(&mut self, frame: FrameNo, now: Instant) -> Option<Nanos> {
         self.evictions += 1;
@@ -108,7 +108,7 @@ impl Turnover {
         (came != UNKNOWN).then(|| now.since(came))
     }
 
-    /// For how long a page has been away that left `distance` evictions ago; `None` if that was before the marks begin.
+    /// How long a page evicted `distance` evictions ago has been away; `None` if that was before the first mark.
     pub fn away(&self, distance: PageCount, now: Instant) -> Option<Nanos> {
         let left = self.evictions.checked_sub(distance.0)?;
         let (mark, part) = (left / self.step, left % self.step);
@@ -133,16 +133,16 @@ impl Turnover {
         (at << self.shift == frame.index() && at < self.came.len()).then_some(at)
     }
 
-    /// Bytes that this takes beside itself.
+    /// Bytes used beyond the structure itself.
     pub fn metadata_bytes(&self) -> u64 {
         (self.came.capacity() * size_of::<Instant>()) as u64
     }
 }
 
-/// The age of pages at present: the geometric mean of the last ones, in which one that slept for an hour counts little.
+/// The current age of pages: a geometric mean of recent ages, so that a page that slept for an hour counts little.
 #[derive(Clone, Copy, Debug, Default)]
 struct Age {
-    /// The mean of the logarithms to base 2, in 2^-16.
+    /// The mean of the base-2 logarithms, in units of 2^-16.
     log: i64,
     ages: i64,
 }
@@ -171,19 +171,19 @@ pub struct Reuse {
     evicted: u64,
     refaults: u64,
     kept_by_double: u64,
-    /// Pages that were in memory and went by the user's will: they may be missed once more.
+    /// Pages that were in memory and left at the user's request. They may be missed once more.
     discarded: u64,
-    /// Misses beyond what pages, discards and refaults account for.
+    /// Misses not explained by the number of pages, discards and refaults.
     forgotten: u64,
     eviction_age: Age,
     away: Age,
-    /// The last refaults, by their distance in eighths of memory; the last count is of all that are further.
+    /// The last refaults, by distance in eighths of memory. The last count covers all larger distances.
     distances: [u32; PARTS + 1],
 }
 
 impl Reuse {
-    /// So many pages of a file of `len` are read from the device, or from swap. How many more than before must have been in
-    /// memory too long ago to be remembered.
+    /// Pages of a file of `len` are read from the device, or from swap. Returns how many more than before must have
+    /// been in memory too long ago to be remembered.
     pub fn missed(&mut self, pages: u64, len: PageCount) -> u64 {
         self.misses += pages;
         let excess = self.misses.saturating_sub(len.0 + self.discarded + self.refaults);
@@ -192,18 +192,18 @@ impl Reuse {
         more
     }
 
-    /// Pages of one of these files are read, and so many of them are forgotten.
+    /// Pages of one of these files are read, and some of them had been forgotten.
     pub fn one_missed(&mut self, pages: u64, forgotten: u64) {
         self.misses += pages;
         self.forgotten += forgotten;
     }
 
-    /// Pages have gone that were not evicted.
+    /// Pages have left without being evicted.
     pub fn discarded(&mut self, pages: u64) {
         self.discarded += pages;
     }
 
-    /// A page was evicted, at this age if that is known.
+    /// A page was evicted at this age, if known.
     pub fn evicted(&mut self, age: Option<Nanos>) {
         self.evicted += 1;
         if let Some(age) = age {
@@ -225,7 +225,7 @@ impl Reuse {
         }
     }
 
-    /// Memory has another size: what is known of distances is in parts of the old one.
+    /// Memory has changed size. Distances are in parts of the old size, so they are dropped.
     pub fn resized(&mut self) {
         self.distances = [0; PARTS + 1];
     }
@@ -305,8 +305,8 @@ impl ReuseFigures {
         Some(self.eviction_age.unwrap_or_default() + away)
     }
 
-    /// The same of a file of which no more than `rest` is missing, in a memory of `frames`: with so much more all of it would
-    /// be there.
+    /// The same for a file with at most `rest` pages missing, in a memory of `frames`: with that much more memory all
+    /// of it would be in memory.
     pub fn of_what_is_missing(self, rest: PageCount, frames: PageCount) -> ReuseFigures {
         let more = match self.more {
             _ if rest == PageCount(0) => More::None,

@@ -127,7 +127,7 @@ impl Script for Holder {
 /// Runs the world under pressure of `seed`.
 ///
 /// # Panics
-/// If a check fails, a process stops for ever, or an allocation fails that should only wait.
+/// If a check fails, a process stops forever, or an allocation fails that should only wait.
 pub fn run(seed: u64) -> PressureReport {
     let mut draw = Draw(seed ^ 0xc0de_d0c5);
     let pressure = Pressure::ALL[(seed % 4) as usize];

@@ -9,7 +9,7 @@ pub enum Swap {
     /// A disk of memory, served by the task that asks for it, at this cost a page: no read-ahead, no page stays in the
     /// swap cache and its slot is given back at once (`SWP_SYNCHRONOUS_IO`).
     Memory(Nanos),
-    /// A modelled disk.
+    /// A modeled disk.
     Disk(ModelParameters),
 }
 

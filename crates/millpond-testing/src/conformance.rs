@@ -263,7 +263,7 @@ fn read_ends_with_the_file(bench: &Bench) {
 
 fn frames_anywhere_in_memory_meet_the_file_in_order(bench: &Bench) {
     let file = bench.file();
-    // 600 frames in a shuffled order: more than any ring has slots, and with neighbours here and there.
+    // 600 frames in a shuffled order: more than any ring has slots, and with neighbors here and there.
     let frames: Vec<usize> = (0..600).map(|n| n * 7 % 600).collect();
     let written = noise(600 * PAGE, 3);
     let mut source = Segments::new(buffer_of(&written));

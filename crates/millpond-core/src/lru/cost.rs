@@ -3,7 +3,7 @@
 //! ```text
 //!   a ghost hit: a little more memory for its kind would have kept the page ──► the balance moves towards its kind, by what
 //!                                                                               its reads cost
-//!   a page of the favoured kind would be a victim, or be demoted ─────────────► once more round its list, in `balance` of
+//!   a page of the favored kind would be a victim, or be demoted ──────────────► once more round its list, in `balance` of
 //!                                                                               1000 cases
 //! ```
 //!
@@ -25,22 +25,22 @@ use crate::frame::FrameTable;
 use crate::page::PageKind;
 use crate::units::{FileId, FrameNo, Nanos};
 
-/// What is known of reads' times is of the last reads, about so many.
+/// The mean read latencies cover about this many recent reads.
 const READS: u64 = 32;
 /// How far a ghost hit moves the balance, per mille, when the kinds' reads take as long.
 const STEP_PER_MILLE: i64 = 4;
 /// Would-be victims of one kind in a row after which there is nothing to balance: memory divided by this.
 const ALONE_SHARE: u64 = 8;
 
-/// What a refault of each kind costs at present, and which kind that favours.
+/// The current refault cost of each kind, and which kind it favors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct RefaultCosts {
-    /// What a read of a file takes that a caller waits for: the mean of the last 32 or so. Zero before the first.
+    /// Mean latency of file reads that a caller waited for, over about the last 32. Zero before the first.
     pub file: Nanos,
-    /// The same of a region, from swap.
+    /// The same for reads of regions, from swap.
     pub region: Nanos,
-    /// The scan balance: of would-be victims of regions, so many of 1000 stay for a lap; below 0, of those of files.
+    /// The scan balance: this many of 1000 would-be victims of regions stay for a lap; if negative, of files.
     pub scan_balance_per_mille: i32,
 }
 
@@ -93,7 +93,7 @@ impl Cost {
 }
 
 impl Lru {
-    /// A caller has waited so long for a read of a page of this kind.
+    /// A caller has waited this long for a read of a page of this kind.
     pub fn read_took(&mut self, kind: PageKind, took: Nanos) {
         let Replacement::Millpond(options) = self.replacement else {
             return;
@@ -107,7 +107,7 @@ impl Lru {
         self.cost.bound(options.scan_balance_max_per_mille.into());
     }
 
-    /// What refaults cost at present, and which kind of page that favours.
+    /// The current refault costs, and which kind of page they favor.
     pub fn refault_costs(&self) -> RefaultCosts {
         let [file, region] = self.cost.reads.map(Nanos);
         RefaultCosts {
@@ -117,8 +117,8 @@ impl Lru {
         }
     }
 
-    /// The kind that the measured cost of refaults favours, and how many of 1000 of its would-be victims stay for another lap;
-    /// `None`: neither.
+    /// The kind favored by the measured refault costs, and how many of 1000 of its would-be victims stay for another
+    /// lap; `None` if neither is favored.
     pub(super) fn scan_balance(&self) -> Option<(PageKind, u32)> {
         let kind = match self.cost.balance {
             0 => return None,

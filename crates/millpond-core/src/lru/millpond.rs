@@ -60,7 +60,7 @@ use alloc::vec::Vec;
 /// the traces of decision 0002 are the same as without a bound.
 const VAIN_MAX: u32 = 32;
 
-/// Bimodal insertion takes so many pages in a row, a power of two: one in this many of memory's, and at most. Neighbouring
+/// Bimodal insertion takes so many pages in a row, a power of two: one in this many of memory's, and at most. Neighboring
 /// pages of a file then stay or go together, and so do their frames. One page in four, each on its own, left memory full of
 /// holes of one frame, and a write of 1 MiB had 90 ranges of memory instead of one (see `memory::free`).
 const BIMODAL_ROW_SHARE: u64 = 2048;
@@ -70,7 +70,7 @@ const BIMODAL_ROW_MAX: u64 = 64;
 pub(super) const SHARE_ALL: u32 = 1 << 16;
 /// The share of them that bimodal insertion draws at first: nothing is known, so half.
 const SHARE_START: u32 = SHARE_ALL / 2;
-/// The least, the share of bimodal insertion in the field (BIP of DIP): with few drawn little is learnt, and the active list
+/// The least, the share of bimodal insertion in the field (BIP of DIP): with few drawn little is learned, and the active list
 /// does not get rid of what is no longer used.
 pub(super) const SHARE_MIN: u32 = SHARE_ALL / 32;
 /// How far one row moves the share. From a 16th to a 256th the traces do not tell it apart.
@@ -268,7 +268,7 @@ impl Lru {
         scanned.deactivated > 0
     }
 
-    /// Whether a look at this page of the active list is one at its neighbours, too.
+    /// Whether a look at this page of the active list is one at its neighbors, too.
     fn is_batch(&mut self, options: &MillpondOptions, frame: FrameNo, frames: &impl FrameTable) -> bool {
         !frames.tracks_accesses(frame) && self.pages.page(frame).usage_count < options.skip_scan_threshold
     }

@@ -2,7 +2,7 @@
 //! must be the same after each.
 //!
 //! The model knows the rules, not the structures: it moves numbers between vectors whose front is the cold end, and
-//! remembers every evicted page for ever. Only whether a shadow was pushed out of the table it has to be told.
+//! remembers every evicted page forever. Only whether a shadow was pushed out of the table it has to be told.
 
 mod model;
 

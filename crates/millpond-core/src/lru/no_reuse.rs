@@ -42,7 +42,7 @@ impl Sorting {
 
 impl Lru {
     /// Finds out whether `file` is a no-reuse file, and begins to sort out its pages if that is news. Its pages that a caller
-    /// wants, and that are no recent refaults, are to be inserted by [`Lru::insert_no_reuse`]. Linux' rule knows no such
+    /// wants, and that are no recent refaults, are to be inserted by [`Lru::insert_no_reuse`]. Linux's rule knows no such
     /// files.
     pub fn detect_no_reuse(&mut self, file: FileId) -> bool {
         if let Replacement::Linux(_) = self.replacement {

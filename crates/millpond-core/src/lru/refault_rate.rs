@@ -14,26 +14,26 @@
 use crate::units::{FileId, PageCount};
 use alloc::vec::Vec;
 
-/// Pages of a file that are evicted before anything is said of it, at least.
+/// The fewest evicted pages of a file before it is judged.
 const EVIDENCE_MIN: u64 = 64;
-/// The same as a share of memory: one page in so many.
+/// The same as a share of memory: one page in this many.
 const EVIDENCE_SHARE: u64 = 512;
-/// A file is a no-reuse file if others' pages are used again so many times as often.
+/// A file is a no-reuse file if other files' pages are used again this many times as often.
 const TIMES: u64 = 8;
 
-/// A file's refaults are halved at so many, even if nothing of it is evicted meanwhile.
+/// A file's refaults are halved at this count, even if none of its pages is evicted in the meantime.
 const REFAULTED_MAX: u64 = 1 << 24;
 
-/// Of a file, or of all.
+/// The counts of one file, or of all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Counts {
     evicted: u64,
     refaulted: u64,
-    /// It was found to be a no-reuse file once.
+    /// It has been found to be a no-reuse file.
     is_detected: bool,
 }
 
-/// Of all files that are open, by number; of regions nothing, whose pages are always in use.
+/// The counts of all open files, by number. Regions have none: their pages are always in use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct RefaultRates {
     files: Vec<Option<Counts>>,
@@ -41,7 +41,7 @@ pub(super) struct RefaultRates {
 }
 
 impl RefaultRates {
-    /// A file is known by this number from now on: nothing is known of it.
+    /// A file takes this number. Nothing is known about it.
     pub(super) fn opened(&mut self, file: FileId) {
         let at = file.0 as usize;
         if at >= self.files.len() {
@@ -51,7 +51,7 @@ impl RefaultRates {
         self.files[at] = Some(Counts::default());
     }
 
-    /// The file is no more: it is not one of the others any longer.
+    /// The file is closed and no longer counts among the others.
     pub(super) fn closed(&mut self, file: FileId) {
         if let Some(before) = self.files.get_mut(file.0 as usize).and_then(Option::take) {
             self.all.evicted -= before.evicted;
@@ -79,7 +79,7 @@ impl RefaultRates {
         }
     }
 
-    /// Notes that it is a no-reuse file. Whether that is so for the first time.
+    /// Records that it is a no-reuse file. Returns whether that is new.
     pub(super) fn note_no_reuse(&mut self, file: FileId) -> bool {
         let own = self.files.get_mut(file.0 as usize).and_then(Option::as_mut);
         own.is_some_and(|own| !core::mem::replace(&mut own.is_detected, true))
@@ -98,7 +98,7 @@ impl RefaultRates {
         }
     }
 
-    /// Whether so much less of this file is used again than of others that its pages need not be kept.
+    /// Whether this file's pages are reused so much less than those of others that they need not be kept.
     pub(super) fn is_no_reuse(&self, file: FileId, memory: PageCount) -> bool {
         let Some(Some(own)) = self.files.get(file.0 as usize) else {
             return false;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   active, cold end ─► 5 │ 92 │ 6 │ 40 │ … 7 …          5 is to be looked at
-//!                       └────────┴─────────┴─► 5 6 7     so are its neighbours, wherever they are: they go on in a row
+//!                       └────────┴─────────┴─► 5 6 7     so are its neighbors, wherever they are: they go on in a row
 //! ```
 //!
 //! To see whether a page of a region is used, it is unmapped, and its next use maps it again. Consecutive pages are
@@ -24,7 +24,7 @@ use crate::units::{FrameNo, PageIndex, PageKey};
 const BLOCK: u64 = 64;
 
 impl Lru {
-    /// Looks at an active page of a region whose accesses are not tracked, and at its neighbours of which the same is true.
+    /// Looks at an active page of a region whose accesses are not tracked, and at its neighbors of which the same is true.
     /// All of them stay. How many there were.
     pub(super) fn sample_batch(
         &mut self,

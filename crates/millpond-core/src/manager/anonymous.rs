@@ -74,7 +74,7 @@ impl Slots {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Swap {
     slots: Option<SwapSlots>,
-    /// Dirty pages that reclaim has tagged, in the order in which it met them, each with its neighbours. One that was
+    /// Dirty pages that reclaim has tagged, in the order in which it met them, each with its neighbors. One that was
     /// discarded or is clean since is passed over.
     queue: Vec<FrameNo>,
     /// Pages of regions that have no slot.
@@ -318,7 +318,7 @@ impl<A: Form> Manager<A> {
             self.swap.dirty += PageCount(1);
             self.free_slot(frames.key(frame));
         }
-        // Neighbours are known to be dirty by now.
+        // Neighbors are known to be dirty by now.
         for &frame in changed {
             self.tag_for_swap(frame, frames);
         }

@@ -73,8 +73,8 @@ impl<A: Form> Device<A> {
 }
 
 impl<A: Form> Manager<A> {
-    /// A device is to be used under this number, the next one or one of before, or more is known of it. What was learnt of it
-    /// is forgotten.
+    /// A device takes this number, which is the next one or a previous one; or more is known about the device. What was
+    /// learned about it is forgotten.
     pub(super) fn device_found(&mut self, device: DeviceNo, hints: DeviceHints) {
         if device.index() == self.devices.len() {
             self.devices.push(Device::new(self.blank.clone()));

@@ -156,7 +156,7 @@ impl<A: Form> Manager<A> {
                 self.stats.nr_vmscan_immediate_reclaim += 1;
                 let key = frames.key(frame);
                 if !was_tagged && self.is_region(key.file()) {
-                    // On its way to swap as another page's neighbour.
+                    // On its way to swap as another page's neighbor.
                     self.swap.leaves();
                 }
                 if flag && self.flusher.flag(key.file(), key.index()) {

@@ -16,7 +16,7 @@ use crate::units::{DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageInd
 use crate::writeback::flusher::Job;
 use crate::writeback::{PageRun, cluster};
 
-/// No dirtier sleeps longer at a stretch: Linux' `MAX_PAUSE`.
+/// No dirtier sleeps longer at a stretch: Linux's `MAX_PAUSE`.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
 /// A dirtier that is to pause had the pages in its hands that should have been written: it asks once more as soon as it

@@ -87,7 +87,7 @@ impl Watermarks {
 mod tests {
     use super::*;
 
-    /// Computed from Linux' formulas for one zone of 4 KiB pages: MiB, min, low and high of 3.x, of 4.6.
+    /// Computed from Linux's formulas for one zone of 4 KiB pages: MiB, min, low and high of 3.x, of 4.6.
     #[test]
     fn watermarks_are_those_of_linux() {
         for (mib, min, low3, high3, low46, high46) in [

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   1  passes            syncs: a caller waits for a file to be durable
-//!   2  reclaim-flagged   reclaim is short of clean pages: those that it met, with their neighbours (Gorman 2011, patch 5)
+//!   2  reclaim-flagged   reclaim is short of clean pages: those that it met, with their neighbors (Gorman 2011, patch 5)
 //!   3  retry-ready       pages that were to be written before, and are allowed to be by now
 //!   4  order             by the time of the first dirtied page, when more is dirty than the background limit
 //!                        allows, or when that time is `expire` ago; a slice at a time

@@ -48,13 +48,13 @@ pub struct ModelRequest {
     pub id: u64,
     /// Write, or read.
     pub write: bool,
-    /// First byte on the modelled disk.
+    /// First byte on the modeled disk.
     pub offset: u64,
     /// Bytes, at least 1.
     pub len: u32,
 }
 
-/// A transfer, or a flush, that the modelled disk has finished.
+/// A transfer, or a flush, that the modeled disk has finished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModelCompletion {
     /// As in the [`ModelRequest`] or in [`Model::flush`].
@@ -63,7 +63,7 @@ pub struct ModelCompletion {
     pub at: Instant,
 }
 
-/// What a driver may know of a modelled disk without measuring it.
+/// What a driver may know of a modeled disk without measuring it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModelFacts {
     /// Commands that the disk works on at a time; more wait outside it.

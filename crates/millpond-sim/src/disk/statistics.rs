@@ -5,7 +5,7 @@
 
 use millpond_core::units::{Bytes, Instant, Nanos};
 
-/// What a modelled disk did in a span of time. Commands are counted, of at most
+/// What a modeled disk did in a span of time. Commands are counted, of at most
 /// [`COMMAND_BYTES_MAX`](super::COMMAND_BYTES_MAX) each.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 #[non_exhaustive]

@@ -24,7 +24,7 @@ use millpond_core::units::{Bytes, DeviceNo, Instant, Nanos, PageCount, PageIndex
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Processor time of the modelled machine.
+/// Processor time of the modeled machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
     /// A page found in memory and copied out, or copied in: 10 GB/s.

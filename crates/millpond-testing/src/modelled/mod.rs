@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   transfer ┐                       ┌── inner device: moves the bytes
-//!   submit ──┴─► one modelled queue ─┤                                      the later of the two completes it
+//!   submit ──┴─► one modeled queue ──┤                                      the later of the two completes it
 //!                                    └── service thread: waits for the time
 //! ```
 //!
@@ -176,7 +176,7 @@ impl State {
 
     /// The modeled disk has finished a piece. Returns the thread to unpark, and whether the reaper has work.
     fn finish_piece(&mut self, key: u64) -> (Option<Thread>, bool) {
-        // Not there: the inner device refused it after it was given to the modelled one.
+        // Not there: the inner device refused it after it was given to the modeled one.
         let Some(under_way) = self.under_way.get_mut(&key) else {
             return (None, false);
         };

@@ -85,7 +85,7 @@ pub(super) fn store(bucket: &str, options: &StoreOptions) -> Result<Clients, Err
     let failed = |error| Error::Address(format!("s3://{bucket}: {}", say(&error)));
     let of: AwsCredentialProvider = match profile.get("credential_process") {
         _ if has_keys => builder.clone().build().map_err(failed)?.credentials().clone(),
-        // As AWS' tools look for them: keys, then a program.
+        // As AWS's tools look for them: keys, then a program.
         _ if profile.keys().is_some() => Arc::new(OfFiles::new(profile)),
         Some(command) => Arc::new(OfProcess::new(&name, command)),
         None => builder.clone().build().map_err(failed)?.credentials().clone(),

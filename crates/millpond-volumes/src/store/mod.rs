@@ -3,14 +3,14 @@
 //! | file | what |
 //! |---|---|
 //! | `address` | what a URL names, and whether that can be a store |
-//! | `aws` | settings and credentials as AWS' own tools read them |
+//! | `aws` | settings and credentials as AWS's own tools read them |
 //! | `profile`, `credentials` | a profile's files, and keys that change |
 //! | `bucket` | does what a machine asks for, and counts it |
 //! | `home` | that a folder is the one that was opened |
 //! | `driver` | a machine, its requests and its callers |
 //! | `message` | what a store's error says, without secrets |
 //! | `pace` | how long an upload may take |
-//! | `pages` | pages read from where they are, neighbours at once |
+//! | `pages` | pages read from where they are, neighbors at once |
 //! | `writer`, `reader`, `file` | what a program calls |
 //! | `figures` | what a store says of itself to those that watch a cache |
 //! | `verify` | every reference and every checksum |

@@ -30,7 +30,7 @@ pub(super) struct PageError {
     pub(super) why: String,
 }
 
-/// Neighbours in an object.
+/// Neighbors in an object.
 #[derive(Debug)]
 struct Run {
     key: Key,

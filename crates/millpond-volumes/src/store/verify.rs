@@ -74,7 +74,7 @@ fn look(reader: &StoreReader, snapshot: Option<String>, verified: &mut Verified)
     let driver = reader.driver();
     let state: State = driver.with(|side| side.reader.state().clone());
     verified.files += state.files.len() as u64;
-    // In the order of the objects, so that neighbours are read at once.
+    // In the order of the objects, so that neighbors are read at once.
     let mut places: Vec<(u64, u64, Place)> = Vec::new();
     for (&file, entry) in &state.files {
         places.extend(entry.pages.iter().map(|(page, &place)| (file, page, place)));

@@ -53,7 +53,7 @@ fn read_beside_writes(a: &mut Admission, from: Instant, to: Instant) {
     }
 }
 
-/// A goal below what the disk can do held the writers back for ever: 20 ms on a hard disk made 18 s into 386 s.
+/// A goal below what the disk can do held the writers back forever: 20 ms on a hard disk made 18 s into 386 s.
 #[test]
 fn a_goal_that_reads_miss_without_any_write_is_not_aimed_at() {
     let mut a = admission_of(Nanos::from_micros(500), false);

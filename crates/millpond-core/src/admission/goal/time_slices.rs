@@ -43,7 +43,7 @@ const READS_BESIDE: u32 = 2;
 const CATCHING_UP: u64 = 8;
 
 /// If it has to write all of that, because a caller syncs it, it is given longer than a cache of 256 MiB takes at 120 MB/s.
-/// What it gets meanwhile it may write first: the modelled drive takes what is nearest, and a stream is always nearer than
+/// What it gets meanwhile it may write first: the modeled drive takes what is nearest, and a stream is always nearer than
 /// the record of a log, which waited for as long as there were writers.
 const FLUSHED_IN: Nanos = Nanos::from_secs(4);
 
@@ -312,7 +312,7 @@ impl TimeSlices {
                 let others = u64::from(in_transit.waits() - 1) * self.next_read.0;
                 now.since(oldest).0 + drain + read.0 + others >= goal.0 - goal.0 / 16
             }
-            // Here it is found out whether the device favours writes.
+            // Here it is found out whether the device favors writes.
             _ if facts.seeks => in_transit.waiting(now).0 >= goal.0 / 4,
             // The limit in transit keeps the goal, and a slice is for a read that it has failed.
             _ => in_transit.waiting(now) >= goal,

@@ -364,7 +364,7 @@ fn a_page_of_a_region_that_is_used_in_lap_after_lap_is_not_looked_at_in_each() {
     }
 }
 
-/// It was moved into its region with its neighbours when one of them was touched. Without this the reuse of it passed for
+/// It was moved into its region with its neighbors when one of them was touched. Without this the reuse of it passed for
 /// its first use, and it went.
 #[test]
 fn a_page_that_was_read_ahead_and_is_where_uses_are_not_seen_has_had_its_first_use() {

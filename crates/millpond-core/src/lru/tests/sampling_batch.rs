@@ -58,7 +58,7 @@ fn of_a_sampling_batch_each_page_has_its_own_usage_count() {
     assert_eq!(counts, [0, 4, 0, 6]);
 }
 
-/// Else the active list would go round faster the more its pages are neighbours.
+/// Else the active list would go round faster the more its pages are neighbors.
 #[test]
 fn a_batch_that_looked_at_more_than_its_probe_may_puts_off_the_next_batch() {
     let mut pond = pond_of_a_region(options());

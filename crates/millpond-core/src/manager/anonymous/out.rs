@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   tagged   p7  q2  p8  r1 ...                  as reclaim met them
-//!   queued   p7 p6 p8 p9 │ q2 q3 │ r1            with their neighbours that are dirty and not in use
+//!   queued   p7 p6 p8 p9 │ q2 q3 │ r1            with their neighbors that are dirty and not in use
 //!   sorted   p6 p7 p8 p9 │ q2 q3 │ r1            side by side
 //!   slots    40 41 42 43   44 45   46            one write as long as slots follow one another
 //! ```
@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 /// The largest write: as the flusher's.
 const WRITE_MAX: Bytes = Bytes::from_mib(1);
 
-/// How many neighbours on each side of a page are written with it, where memory has 64 times as many pages: with the page
+/// How many neighbors on each side of a page are written with it, where memory has 64 times as many pages: with the page
 /// itself about a batch.
 const NEIGHBOURS_MAX: u64 = 32;
 
@@ -96,7 +96,7 @@ impl<A: Form> Manager<A> {
         };
         let mut batch = self.ios.frame_list();
         batch.extend(queue.drain(..count).filter(is_wanted));
-        // Neighbours side by side: one read brings them back.
+        // Neighbors side by side: one read brings them back.
         batch.sort_unstable_by_key(|&frame| frames.key(frame).to_bits());
         let mut run = self.ios.frame_list();
         let mut first = SlotNo(0);

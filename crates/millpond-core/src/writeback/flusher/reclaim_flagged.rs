@@ -9,7 +9,7 @@ use crate::io::Reason;
 use crate::units::{FileId, PageCount, PageIndex};
 
 impl Flusher {
-    /// Reclaim wants this dirty page to be clean: it is next, with its neighbours. `true` if that is new.
+    /// Reclaim wants this dirty page to be clean: it is next, with its neighbors. `true` if that is new.
     pub fn flag(&mut self, file: FileId, page: PageIndex) -> bool {
         let work = self.work(file);
         // Only dirty pages are flagged. Where nothing can be had the scan asks for the same ones again and again.
@@ -31,12 +31,12 @@ impl Flusher {
         }
     }
 
-    /// The next of them, or the first of its neighbours.
+    /// The next of them, or the first of its neighbors.
     pub(super) fn reclaim_flagged_job(&mut self, at: usize, write_max: PageCount) -> Option<Job> {
         while let Some(&file) = self.queues[at].reclaim_flagged.front() {
             let work = self.work(file);
             if let Some(page) = work.reclaim_flagged.next(work.reclaim_flagged_from) {
-                // Its neighbours go with it for the price of one: those before it as well, to where a write would begin
+                // Its neighbors go with it for the price of one: those before it as well, to where a write would begin
                 // (FreeBSD, `vm_pageout_cluster`), but not again what was passed over.
                 let start = PageIndex(page.0 / write_max.0 * write_max.0).max(work.reclaim_flagged_from);
                 let first = PageIndex(page.0 - work.dirty.contiguous_before(page, page.0 - start.0));

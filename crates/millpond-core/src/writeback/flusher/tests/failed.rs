@@ -35,7 +35,7 @@ fn sync(f: &mut Flusher, now: Instant, bad: impl Fn(u64) -> bool) -> Result<(), 
     ended[0]
 }
 
-/// One page that could not be written kept its 255 neighbours, which are written with it, in memory as well.
+/// One page that could not be written kept its 255 neighbors, which are written with it, in memory as well.
 #[test]
 fn the_neighbours_of_a_bad_page_are_written() {
     for bad in [0, 100, 255] {
