@@ -13,7 +13,7 @@
 //!
 //! The devices can wrap each other and any other [`Device`](millpond::device::Device). [`conformance::check`] tests a
 //! device of your own against what every device promises. A trace records what an engine asked for while it ran
-//! ([`PageCache::record`](millpond::PageCache::record)). `docs/TESTING.md` walks through all of this with an
+//! (`PageCache::record`, with the feature `trace` of `millpond`). `docs/TESTING.md` walks through all of this with an
 //! append-only log, and finds two planted bugs in it.
 //!
 //! ```
