@@ -41,7 +41,7 @@
 
 // Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
 //
-//   1  conformance  crash  fault  modeled  mutants   devices around a device, each by itself, what all promise; inputs
+//   1  conformance  crash  fault  modelled  mutants   devices around a device, each by itself, what all promise; inputs
 
 pub mod conformance;
 mod crash;
