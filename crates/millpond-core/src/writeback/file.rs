@@ -156,6 +156,12 @@ impl FileWork {
         PageCount(sets.map(PageSet::len).iter().sum()) + self.in_transit_pages
     }
 
+    /// Whether nothing of it has to be written, and no caller waits for anything.
+    pub(super) fn is_idle(&self) -> bool {
+        let has_callers = self.pass.is_some() || !self.next_tickets.is_empty();
+        !has_callers && self.in_transit.is_empty() && self.unwritten() == PageCount(0)
+    }
+
     /// Bytes that the sets of pages hold, about.
     pub(super) fn metadata_bytes(&self) -> u64 {
         let own = [

@@ -25,6 +25,7 @@ use crate::io::{IoError, IoId, Reason};
 use crate::mutation::{self, Mutation};
 use crate::units::{DeviceNo, FileId, Instant, PageCount, PageIndex, PageSize};
 use crate::writeback::{PageRun, SyncTicket};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use queues::Queues;
 
@@ -70,6 +71,8 @@ pub struct Flusher {
     options: FlusherOptions,
     page_size: PageSize,
     files: Vec<Option<FileWork>>,
+    /// The files that have a sync pass: few of those that are open.
+    in_pass: BTreeSet<FileId>,
     /// By [`DeviceNo`].
     queues: Vec<Queues>,
     /// Counts the [`OrderKey`]s given out.
@@ -88,6 +91,7 @@ impl Flusher {
             options,
             page_size,
             files: Vec::new(),
+            in_pass: BTreeSet::new(),
             queues: Vec::new(),
             order_keys: 0,
             dirty: PageCount(0),
@@ -250,8 +254,14 @@ impl Flusher {
     fn queue_pass(&mut self, file: FileId) {
         let small_fsync_max = SMALL_FSYNC_MAX.to_pages(self.page_size);
         let work = self.work(file);
-        if work.begin_pass(small_fsync_max) && !work.pass_queued {
-            work.pass_queued = true;
+        if !work.begin_pass(small_fsync_max) {
+            self.in_pass.remove(&file);
+            return;
+        }
+        let is_queued = core::mem::replace(&mut work.pass_queued, true);
+        self.in_pass.insert(file);
+        let work = self.work(file);
+        if !is_queued {
             if work.pass.as_ref().is_some_and(|pass| pass.small_fsync) {
                 self.queues_of(file).passes.push_front(file)
             } else {
@@ -379,7 +389,9 @@ impl Flusher {
     /// Pages that were in other hands may be free by now, and it may be time to try again what has failed.
     pub fn tick(&mut self, now: Instant) {
         for at in 0..self.files.len() {
-            let Some(work) = &mut self.files[at] else { continue };
+            let Some(work) = self.files[at].as_mut().filter(|work| !work.is_idle()) else {
+                continue;
+            };
             work.progress = true;
             self.queue_retry_ready(FileId(at as u32));
             self.queue_reclaim_flagged(FileId(at as u32));
@@ -398,8 +410,8 @@ impl Flusher {
     /// Whether a caller waits for pages that can't be issued at this moment and aren't in transit: only
     /// a tick can bring it on.
     pub fn pass_needs_tick(&self) -> bool {
-        self.files
-            .iter()
+        let in_pass = self.in_pass.iter().map(|file| &self.files[file.0 as usize]);
+        in_pass
             .flatten()
             .any(|w| w.pass.as_ref().is_some_and(|p| !p.todo.is_empty()) && !w.pass_queued)
     }

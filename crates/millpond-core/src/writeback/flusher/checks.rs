@@ -13,11 +13,7 @@ impl Flusher {
         assert_eq!(self.failed, PageCount(0), "pages that can't be written");
         self.queues.iter().for_each(Queues::assert_empty);
         for work in self.files.iter().flatten() {
-            let is_idle = work.pass.is_none()
-                && work.next_tickets.is_empty()
-                && work.in_transit.is_empty()
-                && work.unwritten() == PageCount(0);
-            assert!(is_idle, "{work:?}");
+            assert!(work.is_idle(), "{work:?}");
         }
     }
 
@@ -41,6 +37,11 @@ impl Flusher {
                 queues.order.contains(&(work.order_key, file)),
                 !work.dirty.is_empty(),
                 "{file:?} in the order"
+            );
+            assert_eq!(
+                self.in_pass.contains(&file),
+                work.pass.is_some(),
+                "{file:?} in a pass"
             );
             assert_eq!(
                 queues.passes.contains(&file),
