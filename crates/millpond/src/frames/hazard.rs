@@ -131,6 +131,12 @@ impl Hazard {
         Some(Hazard((number * SLOTS + slot) as u16))
     }
 
+    /// The number of the record of the hazard with this number.
+    #[inline]
+    pub(crate) fn record_of(hazard: u64) -> u64 {
+        hazard / SLOTS as u64
+    }
+
     /// Takes the frame's address out of its slot. On any thread.
     #[inline]
     pub(crate) fn clear(self) {

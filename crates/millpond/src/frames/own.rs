@@ -87,11 +87,14 @@ thread_local! {
     static THREAD: Cell<u64> = const { Cell::new(NO_THREAD) };
 }
 
-/// The number of a note: its list's and one more, then what tells it from others that were there, then where it is. The number
-/// of a hazard is smaller than any.
+/// The number of a note: its list's and one more, then what tells it from others that were there, then where it is.
 const LIST_SHIFT: u32 = 51;
 const SERIAL_SHIFT: u32 = 24;
 const FIRST_NOTE: u64 = 1 << LIST_SHIFT;
+/// A hazard that is in [`FOREIGN`], with its number in the bits below.
+const FOREIGN_HAZARD: u64 = 1 << 50;
+/// Nobody's guard, and no hazard's.
+const NO_NOTE: u64 = u64::MAX;
 
 fn number_of(list: usize, serial: u64, at: usize) -> u64 {
     let serial = serial & ((1 << (LIST_SHIFT - SERIAL_SHIFT)) - 1);
@@ -99,13 +102,10 @@ fn number_of(list: usize, serial: u64, at: usize) -> u64 {
 }
 
 /// A guard is there, until this is dropped: before the pin is.
+///
+/// One word, because a hit returns it: the number of the hazard, of the note, or one of the two above.
 #[derive(Debug)]
-pub(crate) struct OwnGuard {
-    /// [`NO_THREAD`] if it is no thread's.
-    thread: AtomicU64,
-    /// The number of the note, or of the hazard.
-    by: u64,
-}
+pub(crate) struct OwnGuard(AtomicU64);
 
 impl OwnGuard {
     /// A guard for reading, pinned by `hazard` if that is there.
@@ -115,10 +115,7 @@ impl OwnGuard {
             let (changes, is_owned) = (false, false);
             return OwnGuard::new(table, key, Kind { changes, is_owned });
         };
-        OwnGuard {
-            thread: AtomicU64::new(this_thread()),
-            by: u64::from(hazard.0),
-        }
+        OwnGuard(AtomicU64::new(u64::from(hazard.0)))
     }
 
     /// While the pin is lent to what the thread calls.
@@ -128,95 +125,112 @@ impl OwnGuard {
 
     /// Any other.
     pub(crate) fn new<M>(table: &Table<M>, key: PageKey, kind: Kind) -> OwnGuard {
-        OwnGuard::noted(table, key, kind).unwrap_or(OwnGuard {
-            thread: AtomicU64::new(NO_THREAD),
-            by: FIRST_NOTE,
-        })
-    }
-
-    /// `None` if there is no room for a note.
-    fn noted<M>(table: &Table<M>, key: PageKey, kind: Kind) -> Option<OwnGuard> {
-        let number = hazard::own_record()?;
-        let notes = &NOTES[number];
-        let mut list = notes.list.lock();
-        let at = match list.free.pop() {
-            Some(at) => at as usize,
-            None if list.notes.len() < 1 << SERIAL_SHIFT => {
-                list.notes.push(None);
-                list.notes.len() - 1
-            }
-            None => return None,
-        };
-        list.serial += 1;
-        let (by, thread) = (number_of(number, list.serial, at), this_thread());
-        list.notes[at] = Some(Note {
-            by,
-            thread,
-            table: std::ptr::from_ref(table).addr(),
-            key,
-            kind,
-        });
-        notes.count.fetch_add(1, Ordering::Relaxed);
-        let thread = AtomicU64::new(thread);
-        Some(OwnGuard { thread, by })
+        OwnGuard(AtomicU64::new(noted(table, key, kind).unwrap_or(NO_NOTE)))
     }
 
     /// The calling thread looks at the page.
     #[inline]
     pub(crate) fn is_used(&self) {
-        let thread = self.thread.load(Ordering::Relaxed);
-        if thread != NO_THREAD && thread != THREAD.try_with(Cell::get).unwrap_or(NO_THREAD) {
+        // A thread that has its record from the guard's maker finds the slot among those it inherited, and the note to be
+        // another thread's: whose guard it is does not matter any more.
+        let by = self.0.load(Ordering::Relaxed);
+        let record = match by < FIRST_NOTE {
+            true => Hazard::record_of(by),
+            false => (by >> LIST_SHIFT) - 1,
+        };
+        if hazard::own_record_taken().is_none_or(|own| own as u64 != record) {
             self.hand_on();
         }
     }
 
     /// It is no thread's from now on.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     pub(crate) fn hand_on(&self) {
-        match self.thread.swap(NO_THREAD, Ordering::Relaxed) {
-            NO_THREAD => {}
-            _ if self.by < FIRST_NOTE => {
-                FOREIGN.lock().insert(self.by as u16);
-            }
-            _ => self.strike_out(),
-        }
-    }
-
-    fn strike_out(&self) {
-        let notes = &NOTES[(self.by >> LIST_SHIFT) as usize - 1];
-        let mut list = notes.list.lock();
-        let at = (self.by & ((1 << SERIAL_SHIFT) - 1)) as usize;
-        // In a forked child it is not there.
-        if list
-            .notes
-            .get(at)
-            .is_some_and(|note| note.as_ref().is_some_and(|note| note.by == self.by))
-        {
-            list.notes[at] = None;
-            list.free.push(at as u32);
-            notes.count.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    #[inline(never)]
-    fn end(&mut self) {
-        match *self.thread.get_mut() {
-            NO_THREAD if self.by < FIRST_NOTE => {
-                FOREIGN.lock().remove(&(self.by as u16));
-            }
-            NO_THREAD => {}
-            _ => self.strike_out(),
-        }
+        // Threads that look at it for the first time at once do the same twice, which is once.
+        let by = self.0.load(Ordering::Relaxed);
+        self.0.store(handed_on(by), Ordering::Relaxed);
     }
 }
 
 impl Drop for OwnGuard {
     #[inline]
     fn drop(&mut self) {
-        if self.by >= FIRST_NOTE || *self.thread.get_mut() == NO_THREAD {
-            self.end();
+        let by = *self.0.get_mut();
+        if by >= FOREIGN_HAZARD {
+            ended(by);
         }
+    }
+}
+
+// By value, as the two above are: a guard whose address is taken is kept in memory, and a hit takes twice as long.
+
+#[cold]
+#[inline(never)]
+fn handed_on(by: u64) -> u64 {
+    match by {
+        0..FOREIGN_HAZARD => {
+            FOREIGN.lock().insert(by as u16);
+            by | FOREIGN_HAZARD
+        }
+        FIRST_NOTE..NO_NOTE => {
+            strike_out(by);
+            NO_NOTE
+        }
+        FOREIGN_HAZARD..FIRST_NOTE | NO_NOTE => by,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn ended(by: u64) {
+    match by {
+        NO_NOTE => {}
+        FIRST_NOTE.. => strike_out(by),
+        _ => {
+            FOREIGN.lock().remove(&(by as u16));
+        }
+    }
+}
+
+/// The number of the new note. `None` if there is no room for one.
+fn noted<M>(table: &Table<M>, key: PageKey, kind: Kind) -> Option<u64> {
+    let number = hazard::own_record()?;
+    let notes = &NOTES[number];
+    let mut list = notes.list.lock();
+    let at = match list.free.pop() {
+        Some(at) => at as usize,
+        None if list.notes.len() < 1 << SERIAL_SHIFT => {
+            list.notes.push(None);
+            list.notes.len() - 1
+        }
+        None => return None,
+    };
+    list.serial += 1;
+    let by = number_of(number, list.serial, at);
+    list.notes[at] = Some(Note {
+        by,
+        thread: this_thread(),
+        table: std::ptr::from_ref(table).addr(),
+        key,
+        kind,
+    });
+    notes.count.fetch_add(1, Ordering::Relaxed);
+    Some(by)
+}
+
+fn strike_out(by: u64) {
+    let notes = &NOTES[(by >> LIST_SHIFT) as usize - 1];
+    let mut list = notes.list.lock();
+    let at = (by & ((1 << SERIAL_SHIFT) - 1)) as usize;
+    // In a forked child it is not there.
+    if list
+        .notes
+        .get(at)
+        .is_some_and(|note| note.as_ref().is_some_and(|note| note.by == by))
+    {
+        list.notes[at] = None;
+        list.free.push(at as u32);
+        notes.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -276,17 +290,13 @@ fn each_held<M>(number: usize, table: &Table<M>, waits: Waits, mut found: impl F
     noted.filter(is_meant).for_each(|note| found(note.key, note.kind));
 }
 
-#[inline]
+/// Unlike its record's, a thread's number is no other thread's after it.
 fn this_thread() -> u64 {
-    #[cold]
-    fn number() -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(NO_THREAD + 1);
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    }
+    static NEXT: AtomicU64 = AtomicU64::new(NO_THREAD + 1);
     THREAD
         .try_with(|own| {
             if own.get() == NO_THREAD {
-                own.set(number());
+                own.set(NEXT.fetch_add(1, Ordering::Relaxed));
             }
             own.get()
         })
