@@ -3,6 +3,7 @@
 mod arrows;
 mod bound;
 mod counts;
+mod flaky;
 mod kim2020;
 mod libcachesim;
 mod memory_auto;
