@@ -93,8 +93,12 @@ fn calls_that_wait_for_a_page_that_a_ring_has_say_so_and_end_with_it() {
     };
     let with = move |builder: crate::Builder| {
         builder.options(options).on_warning(move |warning| {
-            if let Warning::Waiting { awaited, .. } = warning {
-                assert_eq!(*awaited, Awaited::Transfer { page: 4 }, "{warning}");
+            // On a slow day other waits are as long.
+            if let Warning::Waiting {
+                awaited: Awaited::Transfer { page: 4 },
+                ..
+            } = warning
+            {
                 told.fetch_add(1, Ordering::Relaxed);
             }
         })

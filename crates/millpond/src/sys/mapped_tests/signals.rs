@@ -309,7 +309,7 @@ fn try_read_of_a_page_that_the_thread_has_ends_although_a_writer_waits_for_it() 
     }
 }
 
-/// The mapping's end waited for the handler that waited for the hook.
+/// The mapping's end waited for the handler that waited for the hook: ten seconds, each time.
 #[test]
 fn a_hook_for_warnings_may_drop_the_mapping_of_which_a_touch_has_failed() {
     let folder = folder();
@@ -329,13 +329,17 @@ fn a_hook_for_warnings_may_drop_the_mapping_of_which_a_touch_has_failed() {
     };
     let options = OpenOptions::new().check(Arc::new(Refuses(true.into())));
     let file = cache.open(&path, options).unwrap();
-    let made = file.map(.., &MapOptions::new()).unwrap();
-    let address = made.as_ptr().wrapping_add(3 * PAGE);
-    *mapping.lock().unwrap() = Some(made);
-    assert!(!can_be_written(address));
-    // The warning comes first.
-    let took = took.lock().unwrap().unwrap();
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    let drops_it = || {
+        let made = file.map(.., &MapOptions::new()).unwrap();
+        let address = made.as_ptr().wrapping_add(3 * PAGE);
+        *mapping.lock().unwrap() = Some(made);
+        assert!(!can_be_written(address));
+        // The warning comes first.
+        took.lock().unwrap().take().unwrap()
+    };
+    // A processor that is taken away for seconds is so once or twice.
+    let all: Vec<Duration> = std::iter::repeat_with(drops_it).take(5).collect();
+    assert!(all.iter().any(|&took| took < Duration::from_secs(5)), "{all:?}");
     let again = file.map(.., &MapOptions::new()).unwrap();
     assert_eq!(touch(&again, 4 * PAGE), byte(4));
 }

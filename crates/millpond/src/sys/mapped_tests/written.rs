@@ -1,6 +1,6 @@
 //! What is stored in a mapping is the file's: for calls, for other mappings, and on the device.
 
-use super::{BOTH, PAGE, byte, cache, file_of, folder, is_alone, open, touch};
+use super::{BOTH, PAGE, byte, cache, file_of, folder, is_alone, once_free, open, touch};
 use crate::{Error, File, MapAdvice, MapOptions, Mapping, OpenOptions};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -41,12 +41,7 @@ fn what_is_stored_is_read_by_calls_at_once_and_on_the_device_after_a_sync() {
             match page % 5 {
                 0 => is(&file.page(page as u64).unwrap()),
                 1 => is(&file.page_mut(page as u64).unwrap()),
-                2 => loop {
-                    // The thread that served the store may still have it in hand.
-                    if let Some(guard) = file.try_page(page as u64).unwrap() {
-                        break is(&guard);
-                    }
-                },
+                2 => is(&once_free(|| file.try_page(page as u64).unwrap())),
                 3 => mapping.try_read(page * PAGE..(page + 1) * PAGE, is).unwrap(),
                 _ => {
                     assert_eq!(mapping.copy_to(&mut bytes, page * PAGE).unwrap(), 7);
