@@ -269,8 +269,9 @@ impl Which {
 
 /// None is running.
 fn no_cache() -> Failure {
-    if let [mount, ..] = &millpond_fuse::dead_mounts()[..] {
-        return Failure::failed(gone(mount));
+    let dead: Vec<_> = millpond_fuse::dead_mounts().iter().map(gone).collect();
+    if !dead.is_empty() {
+        return Failure::failed(dead.join("\n"));
     }
     Failure::failed(
         "no cache with a control socket is running as this user: start one (`millpond mount`, `millpond lab run`, a program that \
