@@ -333,7 +333,8 @@ fn a_hook_for_warnings_may_drop_the_mapping_of_which_a_touch_has_failed() {
         let made = file.map(.., &MapOptions::new()).unwrap();
         let address = made.as_ptr().wrapping_add(3 * PAGE);
         *mapping.lock().unwrap() = Some(made);
-        assert!(!can_be_written(address));
+        // Another test may have its own memory there as soon as the mapping has gone, so this may succeed.
+        can_be_written(address);
         // The warning comes first.
         took.lock().unwrap().take().unwrap()
     };
