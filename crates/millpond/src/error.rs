@@ -78,7 +78,7 @@ pub enum Error {
     /// smaller budget, raise the limit, or allow it with
     /// [`Builder::memory_beyond_limit`](crate::Builder::memory_beyond_limit).
     #[error(
-        "a budget of {} is above the memory limit of {limit}: raise {}, {LESS_MEMORY}",
+        "a budget of {} is above the memory limit of {limit}: raise {} or {LESS_MEMORY}",
         Size(*.given), .limit.file.display()
     )]
     MemoryLimit {

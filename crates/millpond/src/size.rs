@@ -9,12 +9,12 @@ pub(crate) struct Size(pub(crate) u64);
 /// Those below count in bytes.
 const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 
-/// A size beside another: in bytes where they are so near that rounding could make them alike, as that does not say which is
-/// larger.
+/// A size beside another: in bytes where they are so near that rounding makes them alike, as that does not say which is larger.
 pub(crate) fn apart(bytes: u64, other: u64) -> String {
-    match bytes != other && bytes.abs_diff(other) < bytes.max(other) / 64 {
+    let rounded = Size(bytes).to_string();
+    match bytes != other && rounded == Size(other).to_string() {
         true => format!("{bytes} bytes"),
-        false => Size(bytes).to_string(),
+        false => rounded,
     }
 }
 

@@ -43,7 +43,7 @@ fn live(group: &Path) {
     assert_eq!(
         line,
         format!(
-            "a budget of 256M is above the memory limit of the control group {}, 64M: raise {}, ask for less, or allow it \
+            "a budget of 256M is above the memory limit of the control group {}, 64M: raise {} or ask for less, or allow it \
              with Builder::memory_beyond_limit(true)",
             group.display(),
             limit.file.display(),

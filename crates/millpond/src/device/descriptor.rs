@@ -17,6 +17,7 @@ use crate::sys::{direct, locks};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 /// Those that were not closed, of the whole process, as the locks are. (A forked child has the descriptors, and none of the
 /// locks.)
@@ -46,6 +47,11 @@ impl Descriptor {
                 && direct::is_plain(file, is_writable, is_direct)
         })?;
         Some(Descriptor(Some(kept.swap_remove(at))))
+    }
+
+    /// Its path, as the system knows it now.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.as_raw_fd())).ok()
     }
 
     /// # Panics

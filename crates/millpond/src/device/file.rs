@@ -20,7 +20,8 @@ use std::ffi::CString;
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -76,6 +77,8 @@ pub struct DeviceFile {
     /// The major and minor number of the disk.
     disk: (u32, u32),
     pub(super) exclusive: Exclusive,
+    /// It was opened as a descriptor, whose path the system knows, also when it changes.
+    is_named_by_descriptor: bool,
 }
 
 struct Direct {
@@ -140,8 +143,10 @@ impl DeviceFile {
     }
 
     pub(crate) fn from_descriptor(opened: Descriptor) -> io::Result<DeviceFile> {
-        let path = fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).unwrap_or_default();
-        DeviceFile::with_name(opened, &path)
+        let path = opened.path().unwrap_or_default();
+        let mut file = DeviceFile::with_name(opened, &path)?;
+        file.is_named_by_descriptor = true;
+        Ok(file)
     }
 
     /// Creates a file of `len` zero bytes in memory, which excludes the disk from a measurement.
@@ -164,6 +169,7 @@ impl DeviceFile {
             lengths: Lengths::default(),
             disk: (0, 0),
             exclusive: Exclusive::default(),
+            is_named_by_descriptor: false,
         })
     }
 
@@ -206,6 +212,7 @@ impl DeviceFile {
             lengths: Lengths::default(),
             disk: (major, minor),
             exclusive: Exclusive::default(),
+            is_named_by_descriptor: false,
         })
     }
 
@@ -335,6 +342,13 @@ impl DeviceFile {
 
     pub(super) fn lengths(&self) -> &Lengths {
         &self.lengths
+    }
+
+    /// Returns where the file is now, if it was opened as a descriptor and has a name.
+    pub(crate) fn present_path(&self) -> Option<PathBuf> {
+        let path = self.is_named_by_descriptor.then(|| self.buffered.path())??;
+        let is_named = path.is_absolute() && !path.as_os_str().as_bytes().ends_with(b" (deleted)");
+        is_named.then_some(path)
     }
 
     /// Duplicates the open file.

@@ -86,6 +86,21 @@ impl Entry {
     fn due_ns(&self, limit_ns: u64) -> u64 {
         due_ns(self.counted.began_ns, limit_ns, self.warned)
     }
+
+    /// The time of the first warning.
+    fn due_ns_first(&self, limit_ns: u64) -> u64 {
+        due_ns(self.counted.began_ns, limit_ns, 0)
+    }
+
+    fn warning(&self, now_ns: u64) -> Warning {
+        Warning::Overdue {
+            path: PathBuf::from(&*self.path),
+            asked: self.counted.asked,
+            reason: self.counted.reason,
+            pages: self.pages.clone(),
+            waited: Duration::from_nanos(now_ns.saturating_sub(self.counted.began_ns)),
+        }
+    }
 }
 
 /// Returns when the next warning is due for something that began at `began_ns` and has had this many warnings.
@@ -226,6 +241,19 @@ impl Watched {
         }
     }
 
+    /// Returns how many requests the device has not answered within the limit, and the one that has waited longest.
+    pub(crate) fn overdue(&self) -> Option<(usize, Warning)> {
+        let (now, limit) = (self.now_ns(), self.limit_ns.load(Ordering::Relaxed));
+        let noted = self.noted.lock();
+        let waiting = noted.submitted.values().chain(noted.calls.values());
+        let overdue = waiting.filter(|entry| entry.due_ns_first(limit) <= now);
+        let (count, longest) = overdue.fold((0, None::<&Entry>), |(count, longest), entry| {
+            let is_longer = longest.is_none_or(|longest| entry.counted.began_ns < longest.counted.began_ns);
+            (count + 1, if is_longer { Some(entry) } else { longest })
+        });
+        longest.map(|entry| (count, entry.warning(now)))
+    }
+
     /// Issues due warnings, if it is time to check.
     pub(crate) fn look(&self) {
         let now = self.now_ns();
@@ -242,13 +270,7 @@ impl Watched {
             let Noted { submitted, calls, .. } = &mut *noted;
             for entry in submitted.values_mut().chain(calls.values_mut()) {
                 if entry.due_ns(limit) <= now {
-                    warnings.push(Warning::Overdue {
-                        path: PathBuf::from(&*entry.path),
-                        asked: entry.counted.asked,
-                        reason: entry.counted.reason,
-                        pages: entry.pages.clone(),
-                        waited: Duration::from_nanos(now - entry.counted.began_ns),
-                    });
+                    warnings.push(entry.warning(now));
                 }
                 while entry.due_ns(limit) <= now {
                     entry.warned += 1;

@@ -136,7 +136,12 @@ impl Engine {
             let pages = PageCount(len.div_ceil(self.page_size.bytes()));
             let missing = pages.saturating_sub(contents.pages.resident());
             Some(FileContents {
-                path: Some(inner.path.clone()),
+                path: Some(
+                    inner
+                        .device()
+                        .present_path()
+                        .unwrap_or_else(|| inner.path.clone()),
+                ),
                 device: Some(inner.device().identity().device),
                 len,
                 requests: inner.requests.total(),

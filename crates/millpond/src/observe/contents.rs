@@ -138,7 +138,8 @@ impl Pages {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FileContents {
-    /// The path by which it was first opened; `None` for a region.
+    /// The path by which it was first opened, or, of a file that was opened as a descriptor, where it is now; `None` for a
+    /// region.
     pub path: Option<PathBuf>,
     /// The device that holds it ([`FileIdentity::device`](crate::device::FileIdentity::device)).
     pub device: Option<u64>,

@@ -17,6 +17,7 @@
 
 use crate::device::Warning;
 use crate::error::Error;
+use crate::error::told::Surface;
 use crate::observe::explain::Wait;
 use crate::observe::history::Change;
 #[cfg(feature = "trace")]
@@ -42,6 +43,7 @@ pub(crate) fn closed(path: &Path) {
 }
 
 pub(crate) fn lost(path: &Path, error: &Error) {
+    let error = error.told_lost(Surface::Rust);
     tracing::error!(target: "millpond::file", path = %path.display(), %error, "changes are lost");
 }
 

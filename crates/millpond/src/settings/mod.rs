@@ -228,6 +228,13 @@ impl Settings {
             value: text.into(),
             allowed: match setting.kind {
                 Kind::Word(_) | Kind::Switch => setting.kind.syntax(),
+                Kind::Memory if value::is_reversed(text) => {
+                    format!(
+                        "{}: the minimum of {text} is above its maximum",
+                        setting.kind.syntax()
+                    )
+                }
+                kind if setting.allowed() == "any" => kind.syntax(),
                 _ => allowed(),
             },
         };

@@ -62,7 +62,8 @@ impl Kind {
             Kind::Size => "a size such as 64M, 1.5G or 512KiB".into(),
             Kind::Memory => {
                 "a size such as 64M, 1.5G or 512KiB, a share such as 10% of what the process may have, auto:256M..4G for what \
-                 the host has between these, or auto"
+                 the host has between these, or auto for what it has between an eighth of the present (or default) budget and \
+                 all of it"
                     .into()
             }
             Kind::Time => "a time with its unit, such as 500us, 4ms or 5s".into(),
@@ -210,6 +211,17 @@ fn budget(text: &str, allowed: impl Fn() -> Bytes) -> Option<Value> {
     let (min, max) = range.split_once("..")?;
     let (min, max) = (bytes(min.trim())?, bytes(max.trim())?);
     (min <= max).then_some(Value::Auto(MemoryRange { min, max }))
+}
+
+/// Whether a text is `auto:MIN..MAX` with bounds that are exchanged.
+pub(super) fn is_reversed(text: &str) -> bool {
+    let bounds = text
+        .trim()
+        .strip_prefix("auto:")
+        .and_then(|range| range.split_once(".."));
+    bounds.is_some_and(|(max, min)| {
+        Value::parse(Kind::Memory, &format!("auto:{}..{}", min.trim(), max.trim())).is_some()
+    })
 }
 
 const TIMES: [(&str, u64); 6] = [

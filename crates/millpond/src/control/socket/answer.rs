@@ -22,6 +22,7 @@ use super::{reclaim, watch};
 use crate::control::cache::Cache;
 use crate::control::calibration::is_too_long;
 use crate::control::tuning::asks_to_measure;
+use crate::device::Warning;
 use crate::error::Error;
 use crate::error::told::Surface;
 use crate::observe::history::{By, Change, LimitChange, SettingChange};
@@ -104,6 +105,7 @@ pub(super) fn answer(cache: &Cache, by: &By, line: &str) -> Value {
 fn about(cache: &Cache) -> Value {
     let program = std::env::current_exe().ok();
     let program = program.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let stats = cache.engine.stats();
     json!({
         "protocol": PROTOCOL,
         "version": env!("CARGO_PKG_VERSION"),
@@ -113,8 +115,25 @@ fn about(cache: &Cache) -> Value {
         "age_s": seconds(cache.engine.age()),
         "memory_bytes": cache.budget.lock().memory.0,
         "page_bytes": cache.engine.page_size.bytes(),
-        "device": cache.engine.stats().device,
+        "device": stats.device,
+        "overdue": overdue(cache),
+        "failed_bytes": stats.occupancy.failed.to_bytes(cache.engine.page_size).0,
     })
+}
+
+/// What the devices have not answered for `hung_io_timeout`; null if there is nothing.
+fn overdue(cache: &Cache) -> Value {
+    cache
+        .engine
+        .device
+        .overdue()
+        .map_or(Value::Null, |(requests, longest)| {
+            let waited = match &longest {
+                Warning::Overdue { waited, .. } => *waited,
+                _ => Duration::ZERO,
+            };
+            json!({ "requests": requests, "waited_s": seconds(waited), "longest": longest.to_string() })
+        })
 }
 
 fn set(cache: &Cache, by: &By, pairs: &[&str]) -> Result<Change, Error> {
@@ -211,6 +230,11 @@ fn limits(cache: &Cache) -> Value {
             by_file || change.settings.iter().any(named)
         };
         let by = history.changes.iter().rev().find(is_last);
+        // Of what the core was told while it was made there is no change.
+        let (set_last, set_ago) = match by {
+            None if history.forgotten == 0 => (None, cache.engine.age()),
+            _ => (d.set_last, limit.set_ago),
+        };
         json!({
             "name": d.name,
             "pages": d.pages.0,
@@ -219,9 +243,9 @@ fn limits(cache: &Cache) -> Value {
             "inputs": inputs,
             "setting": d.setting,
             "settings": d.settings,
-            "set_last": d.set_last,
+            "set_last": set_last,
             "set_by": by.map(|change| change.by.to_string()),
-            "set_ago_s": seconds(limit.set_ago),
+            "set_ago_s": seconds(set_ago),
         })
     };
     let limits: Vec<_> = cache.inspect_limits().iter().map(one).collect();
@@ -335,6 +359,7 @@ fn stat(cache: &Cache) -> Value {
             "regions": watch::reuse(&stats.reuse_of_regions),
         },
         "waiting": watch::waiting(&stats.waiting),
+        "overdue": overdue(cache),
         "stores": watch::stores(cache),
         "counters": counters,
     })
