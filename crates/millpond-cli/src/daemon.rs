@@ -61,19 +61,12 @@ impl LogFile {
     }
 
     /// What is said from now on goes to the file that has this name by now: whoever rotates logs has given the other a new
-    /// one. Stays with that if it can't be opened.
-    pub(crate) fn reopen(&self) {
-        match self.open() {
-            Ok(file) => {
-                if let Err(error) = leave_terminal(&file) {
-                    say!("millpond mount: the log can't be opened anew: {error}");
-                }
-            }
-            Err(failure) => say!(
-                "millpond mount: the log can't be opened anew: {}",
-                failure.message.unwrap_or_default()
-            ),
-        }
+    /// one. Stays with that if it can't be opened: why.
+    pub(crate) fn reopen(&self) -> Result<(), String> {
+        let file = self
+            .open()
+            .map_err(|failure| failure.message.unwrap_or_default())?;
+        leave_terminal(&file).map_err(|error| error.to_string())
     }
 }
 
@@ -105,6 +98,21 @@ impl PidFile {
         let written = file.and_then(|mut file| writeln!(file, "{}", std::process::id()));
         written.map_err(|e| Failure::bad_usage(format!("--pid-file {}: {e}", path.display())))?;
         Ok(PidFile(path))
+    }
+
+    /// What can be known of it before there is a number to write. It may be another's, which is left alone.
+    pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+        let bad = |why: &str| Failure::bad_usage(format!("--pid-file {}: {why}", path.display()));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match folder.is_none_or(Path::is_dir) {
+            _ if path.is_dir() => Err(bad("it is a directory")),
+            true => Ok(()),
+            false => Err(bad("its directory does not exist")),
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.clone()
     }
 }
 

@@ -39,8 +39,9 @@ pub(crate) fn shown_path(path: &Path) -> String {
 pub(crate) fn gone(mount: &DeadMount) -> String {
     let (point, source) = (shown_path(&mount.point), shown_path(&mount.source));
     format!(
-        "the process that served {point} is gone, killed perhaps: what was synced is in {source}, of what was written since some \
-         may be lost. `millpond mount {source} {point}` mounts it anew; `millpond umount {point}` only clears it away"
+        "{point}: the process that served it is gone, killed perhaps: {}. `millpond mount {source} {point}` with the options \
+         that it had mounts it anew; `millpond umount {point}` only clears it away",
+        millpond_fuse::AFTER_KILL
     )
 }
 

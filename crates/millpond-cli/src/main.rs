@@ -14,7 +14,7 @@
 //!   5  doctor                                  what this host allows
 //!   4  lab  umount  service                    lab only with the feature `lab`
 //!   3  top  mount                              what serves, and what shows
-//!   2  control                                 running caches, through their sockets
+//!   2  control  ending                         running caches, through their sockets; how a mount ends
 //!   1  address  complete  daemon  directories  log  man  signals  silence  without_lab
 //!   0  failure
 //! ```
@@ -35,6 +35,7 @@ mod control;
 mod daemon;
 mod directories;
 mod doctor;
+mod ending;
 mod failure;
 #[cfg(feature = "lab")]
 mod lab;

@@ -3,21 +3,24 @@
 use crate::address::local_address;
 use crate::control::shown_path;
 use crate::daemon::{self, LogFile, PidFile, leave_terminal, nowhere};
+use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::log;
-use crate::signals::{self, Signals};
+use crate::signals::{self, MountSignals};
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::internal::quantity::size;
 use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
-use millpond_fuse::{Mount, MountError, Options, Unmounted};
+use millpond_fuse::{Mount, MountError, Options};
 use sd_notify::NotifyState;
+use signal_hook::consts::SIGKILL;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -163,6 +166,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     if args.daemon && !args.in_background {
         return start_in_background(args);
     }
+    args.pid_file.as_deref().map(PidFile::check).transpose()?;
     let log_file = args.log.as_deref().filter(|_| args.in_background);
     let log_file = log_file.map(LogFile::at).transpose()?;
     let (log, syslog) = match (&log_file, args.in_background) {
@@ -201,13 +205,15 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
         let _ = rustix::process::setsid();
     }
     let _log = log::start(args.log_level)?;
-    // Without a terminal there is none that hangs up: the signal asks for another log.
-    let signals = match args.in_background {
-        true => Signals::catch_in_background()?,
-        false => Signals::catch()?,
-    };
+    let signals = MountSignals::catch(args.in_background)?;
     signals::outlive_long_files()?;
-    let mount = Mount::new(&args.options())?;
+    let options = args.options();
+    // The kernel may end the process for it before anything else is said.
+    let memory_notice = millpond_fuse::memory_notice(&options);
+    if let Some(notice) = memory_notice.as_ref().filter(|_| !args.quiet) {
+        say!("millpond mount: {notice}");
+    }
+    let mount = Mount::new(&options)?;
     let about = about(args, &mount);
     let say_start = || {
         for notice in mount.notices() {
@@ -239,6 +245,9 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
             }
             // At every level.
             say!("{}millpond mount: {about}", log::stamp());
+            if let Some(notice) = &memory_notice {
+                say!("{}millpond mount: {notice}", log::stamp());
+            }
             say_start();
         }
         None => {
@@ -247,12 +256,13 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
         }
     }
     tell_systemd(&[NotifyState::Ready, NotifyState::Status(&about)]);
-    serve(&mount, &signals, log_file)?;
+    let mut ending = Ending::new(&mount, &signals, pid_file.as_ref().map(PidFile::path));
+    serve(&mount, &signals, &mut ending, log_file, &about)?;
     let point = shown_path(mount.point());
-    let (ended, served) = mount.wait();
+    let (ended, served) = mount.wait(|refused| ending.tries_again(refused));
     drop(pid_file);
     for lost in &ended.lost {
-        say!("{}millpond mount: error: {lost}", log::stamp());
+        say!("{}millpond mount: error: not on the disk: {lost}", log::stamp());
     }
     served?;
     if !ended.lost.is_empty() {
@@ -295,30 +305,29 @@ fn tell_systemd(states: &[NotifyState<'_>]) {
 }
 
 /// Until it is unmounted, by whomever.
-fn serve(mount: &Mount, signals: &Signals, log_file: Option<&LogFile>) -> Result<(), Failure> {
+fn serve(
+    mount: &Mount,
+    signals: &MountSignals,
+    ending: &mut Ending,
+    log_file: Option<&LogFile>,
+    about: &str,
+) -> Result<(), Failure> {
     let line = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         line.set_style(style);
     }
     let mut shown = Instant::now();
-    let mut detached = false;
     while !mount.is_ended() {
         thread::sleep(Duration::from_millis(20));
-        if let (true, Some(log)) = (signals.has_hung_up(), log_file) {
-            log.reopen();
-        }
-        if signals.caught().is_some() && !detached {
-            if mount.unmount()? == Unmounted::Gone {
-                break;
-            }
-            detached = true;
-            say!(
-                "{}millpond mount: {} is in use: it has no name any more, and ends when the last user has closed it; \
-                 another Ctrl-C ends it at once, and what is not synced is lost",
-                log::stamp(),
-                shown_path(mount.point())
+        if let (true, Some(file)) = (signals.has_hung_up(), log_file) {
+            let failed = file.reopen().err();
+            let said = failed.map_or_else(
+                || about.to_owned(),
+                |why| format!("the log can't be opened anew: {why}"),
             );
+            say!("{}millpond mount: {said}", log::stamp());
         }
+        ending.go_on(mount, signals)?;
         if shown.elapsed() >= Duration::from_secs(1) {
             shown = Instant::now();
             if let Some(cache) = mount.cache().filter(|_| !line.is_hidden()) {
@@ -359,8 +368,12 @@ fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
     }
     let (mut child, said) = daemon::start("--in-background")?;
     let Some(point) = said else {
+        let status = child.wait()?;
+        if let Some(signal) = status.signal() {
+            return Err(Failure::failed(killed(child.id(), signal, args)));
+        }
         // It has said why.
-        let code = child.wait()?.code().and_then(|code| u8::try_from(code).ok());
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
         return Ok(ExitCode::from(code.filter(|&code| code > 0).unwrap_or(1)));
     };
     if !args.quiet {
@@ -372,6 +385,18 @@ fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The process that was to serve in the background has not come so far. Unless it was to be quiet it has said before what it
+/// needs.
+fn killed(process: u32, signal: i32, args: &MountArgs) -> String {
+    let notice = millpond_fuse::memory_notice(&args.options()).filter(|_| args.quiet);
+    let why = match (signal, notice) {
+        (SIGKILL, Some(notice)) => format!("for want of memory perhaps: {notice}"),
+        (SIGKILL, None) => "for want of memory perhaps (`dmesg`): give a smaller --memory".into(),
+        (signal, _) => format!("by signal {signal}"),
+    };
+    format!("process {process} was killed while it started, and nothing is mounted: {why}")
 }
 
 impl MountArgs {

@@ -2,16 +2,17 @@
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
+use signal_hook::iterator::Signals as Iterator;
+use signal_hook::low_level;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 
 /// Whether a signal has asked to stop.
 pub(crate) struct Signals {
     /// The signal's number, 0 before one came.
     caught: Arc<AtomicUsize>,
-    /// In the background, SIGHUP came.
-    hung_up: Arc<AtomicBool>,
 }
 
 /// A file that may not become so long (`ulimit -f`) is an error of the call that would make it so, and no end of the
@@ -26,13 +27,6 @@ impl Signals {
         Signals::ended_by(&[SIGINT, SIGTERM, SIGHUP])
     }
 
-    /// Catches SIGINT and SIGTERM, and notes SIGHUP, by which programs that rotate logs ask for a new one.
-    pub(crate) fn catch_in_background() -> io::Result<Signals> {
-        let signals = Signals::ended_by(&[SIGINT, SIGTERM])?;
-        flag::register(SIGHUP, Arc::clone(&signals.hung_up))?;
-        Ok(signals)
-    }
-
     fn ended_by(signals: &[i32]) -> io::Result<Signals> {
         let caught = Arc::new(AtomicUsize::new(0));
         let stopping = Arc::new(AtomicBool::new(false));
@@ -42,15 +36,7 @@ impl Signals {
             flag::register(signal, Arc::clone(&stopping))?;
             flag::register_usize(signal, Arc::clone(&caught), signal as usize)?;
         }
-        Ok(Signals {
-            caught,
-            hung_up: Arc::default(),
-        })
-    }
-
-    /// Whether SIGHUP has come in the background since this was asked last.
-    pub(crate) fn has_hung_up(&self) -> bool {
-        self.hung_up.swap(false, Ordering::Relaxed)
+        Ok(Signals { caught })
     }
 
     /// The signal that came, if one did.
@@ -59,5 +45,61 @@ impl Signals {
             0 => None,
             signal => u8::try_from(signal).ok(),
         }
+    }
+}
+
+/// What is done before the second signal ends the process.
+type LastWords = Box<dyn Fn() + Send + Sync>;
+
+/// Signals of a mount. A thread of its own takes them, as all others may wait for a disk.
+pub(crate) struct MountSignals {
+    /// The first signal's number, 0 before it came.
+    first: Arc<AtomicUsize>,
+    hung_up: Arc<AtomicBool>,
+    last_words: Arc<OnceLock<LastWords>>,
+}
+
+impl MountSignals {
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on. In the background SIGHUP ends nothing: programs that rotate logs ask for
+    /// a new one by it.
+    pub(crate) fn catch(in_background: bool) -> io::Result<MountSignals> {
+        let signals = MountSignals {
+            first: Arc::default(),
+            hung_up: Arc::default(),
+            last_words: Arc::default(),
+        };
+        let (first, hung_up) = (signals.first.clone(), signals.hung_up.clone());
+        let last_words = signals.last_words.clone();
+        let mut all = Iterator::new([SIGINT, SIGTERM, SIGHUP])?;
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            for signal in all.forever() {
+                if signal == SIGHUP && in_background {
+                    hung_up.store(true, Ordering::Relaxed);
+                } else if first.load(Ordering::Relaxed) == 0 {
+                    first.store(signal as usize, Ordering::Relaxed);
+                } else {
+                    if let Some(words) = last_words.get() {
+                        words();
+                    }
+                    low_level::exit(128 + signal);
+                }
+            }
+        })?;
+        Ok(signals)
+    }
+
+    /// Calls this before the second signal ends the process. To be said once.
+    pub(crate) fn before_second(&self, last_words: impl Fn() + Send + Sync + 'static) {
+        let _ = self.last_words.set(Box::new(last_words));
+    }
+
+    /// Whether SIGHUP has come in the background since this was asked last.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        self.hung_up.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether a signal has asked for the end.
+    pub(crate) fn is_asked_to_end(&self) -> bool {
+        self.first.load(Ordering::Relaxed) != 0
     }
 }

@@ -16,20 +16,29 @@ pub(crate) fn answer_of<T: Send + 'static>(
     still_max: Duration,
     does: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
+    answer_while(|| progress(processes), still_max, does)
+}
+
+/// The same with another sign that there is progress: `progress` changes.
+pub(crate) fn answer_while<T: Send + 'static, P: PartialEq>(
+    progress: impl Fn() -> P,
+    still_max: Duration,
+    does: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (tell, answer) = mpsc::channel();
     thread::Builder::new()
         .spawn(move || {
             let _ = tell.send(does());
         })
         .ok()?;
-    let (mut before, mut still) = (progress(processes), Duration::ZERO);
+    let (mut before, mut still) = (progress(), Duration::ZERO);
     loop {
         match answer.recv_timeout(LOOK_EVERY) {
             Ok(answer) => return Some(answer),
             Err(mpsc::RecvTimeoutError::Disconnected) => return None,
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
-        let now = progress(processes);
+        let now = progress();
         still = if now == before {
             still + LOOK_EVERY
         } else {
@@ -48,7 +57,7 @@ pub(crate) fn can_be_watched(processes: &[u32]) -> bool {
 }
 
 /// What processes have read and written so far, whatever of it the system tells.
-fn progress(processes: &[u32]) -> Vec<Option<String>> {
+pub(crate) fn progress(processes: &[u32]) -> Vec<Option<String>> {
     let io = |process: &u32| fs::read_to_string(format!("/proc/{process}/io")).ok();
     processes.iter().map(io).collect()
 }

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,9 @@ const EXIT_GONE: u8 = 11;
 
 /// After this it is printed what is waited for.
 const NOTICE_AFTER: Duration = Duration::from_secs(5);
+
+/// How often the process is asked whether it gets on with what it writes.
+const ASK_EVERY: Duration = Duration::from_secs(2);
 
 /// What is in use for longer is reported as such.
 const BUSY_RETRY_MAX: Duration = Duration::from_millis(200);
@@ -85,27 +89,33 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
     let point = point.unwrap_or_else(|| std::path::absolute(&args.point))?;
     let processes = millpond_fuse::processes_serving(&point);
     let shown = shown_path(&point);
+    if !millpond_fuse::is_mounted(&point)
+        && let Some(process) = crate::control::serves_without_name(&point)
+    {
+        return Err(Failure::failed(format!(
+            "no millpond mount is at {shown} any more; process {process}, which served it, serves the files that are still open, \
+             or writes what it has: `millpond stat --cache {process}`"
+        )));
+    }
     let server = match ask(&point, &processes)? {
         Asked::Still => return unanswered(&point, &processes, args.force),
         Asked::Of(MountServer::Running(server)) => server,
         Asked::Of(MountServer::Gone) => {
             Mount::unmount_at(&point, true)?;
             return Err(Failure::failed(format!(
-                "{shown} is unmounted; the process that served it was gone: what was synced is on the disk, what was not is \
-                 lost"
+                "{shown} is unmounted; the process that served it was gone: {}",
+                millpond_fuse::AFTER_KILL
             )));
         }
     };
     let writes = format!("what was written at {shown} is on its way to the disk; still waiting");
-    let unwritten = match sync(&point, &processes, args.force, &writes)? {
+    let unwritten = match sync(&point, &server, &processes, args.force, &writes)? {
         Synced::Still => return unanswered(&point, &processes, args.force),
         Synced::All => None,
         Synced::Not(why) => Some(why),
     };
     unmount(&point, args.lazy).map_err(|error| match is_busy(&error) {
-        true => Failure::failed(format!(
-            "{shown} is in use: end the programs that have files open there (`fuser -vm {shown}` lists them), or say --lazy"
-        )),
+        true => busy(&point),
         false => error.into(),
     })?;
     if args.lazy {
@@ -125,6 +135,28 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
             silence::describe(&processes)
         ))),
     }
+}
+
+/// It is in use: by what.
+fn busy(point: &Path) -> Failure {
+    let shown = shown_path(point);
+    let mounts = millpond::internal::mounts().unwrap_or_default().into_iter();
+    let within = mounts.filter(|mount| mount.point != point && mount.point.starts_with(point));
+    let within: Vec<_> = within.map(|mount| shown_path(&mount.point)).collect();
+    Failure::failed(match &within[..] {
+        [] => format!(
+            "{shown} is in use: end the programs that have files open there (`fuser -vm {shown}` lists them), or say --lazy"
+        ),
+        [first, others @ ..] => {
+            let others = match others.len() {
+                0 => String::new(),
+                others => format!(" and {others} more mounts"),
+            };
+            format!(
+                "{shown} is in use: {first}{others} is mounted inside it; unmount that first, or say --lazy"
+            )
+        }
+    })
 }
 
 /// Its process does not answer, or does not get on with what it has to write.
@@ -225,13 +257,52 @@ fn child(part: Only, point: &Path) -> io::Result<Child> {
         .spawn()
 }
 
+/// How far the process is with what it has to write: its own answers, one after the other, on a thread that may be left behind.
+struct SyncProgress(Arc<Mutex<Option<String>>>);
+
+impl SyncProgress {
+    fn watch(point: &Path) -> SyncProgress {
+        let last = Arc::new(Mutex::new(None));
+        let (own, point) = (Arc::downgrade(&last), point.to_owned());
+        let _ = thread::Builder::new().spawn(move || {
+            while let Ok(output) = child(Only::Ask, &point).and_then(Child::wait_with_output) {
+                let Some(last) = own.upgrade() else { return };
+                let said = String::from_utf8_lossy(&output.stdout);
+                if let (Some(progress), Ok(mut last)) = (ServerProcess::progress_in(&said), last.lock()) {
+                    *last = Some(progress.to_owned());
+                }
+                drop(last);
+                thread::sleep(ASK_EVERY);
+            }
+        });
+        SyncProgress(last)
+    }
+
+    /// The last answer; of a process that gives none, what the system says that it has read and written.
+    fn now(&self, processes: &[u32]) -> (Option<String>, Vec<Option<String>>) {
+        match self.0.lock().ok().and_then(|last| last.clone()) {
+            Some(last) => (Some(last), Vec::new()),
+            None => (None, silence::progress(processes)),
+        }
+    }
+}
+
 /// Has everything written. What could not be, if that may be lost.
-fn sync(point: &Path, processes: &[u32], force: bool, writes: &str) -> Result<Synced, Failure> {
+fn sync(
+    point: &Path,
+    server: &ServerProcess,
+    processes: &[u32],
+    force: bool,
+    writes: &str,
+) -> Result<Synced, Failure> {
     let child = child(Only::Sync, point)?;
+    let progress = SyncProgress::watch(point);
     let ended = || {
-        silence::answer_of(processes, writes_within(processes), move || {
-            child.wait_with_output()
-        })
+        silence::answer_while(
+            || progress.now(processes),
+            writes_within(processes),
+            move || child.wait_with_output(),
+        )
     };
     let Some(output) = with_notice(writes, ended) else {
         return Ok(Synced::Still);
@@ -243,14 +314,22 @@ fn sync(point: &Path, processes: &[u32], force: bool, writes: &str) -> Result<Sy
             "some of what was stored through maps was lost before, and the mount has said which".into(),
         )),
         _ => {
-            let why = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            let mut why = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            if let Some(unwritten) = server.unwritten() {
+                let unwritten = crate::failure::shown(&unwritten);
+                why = match unwritten.contains(&why) {
+                    true => unwritten,
+                    false => format!("{unwritten}: {why}"),
+                };
+            }
             let message = format!("not everything at {} can be written: {why}", shown_path(point));
             if !force {
                 return Err(Failure::failed(format!(
-                    "{message}; it stays mounted: mend the disk, or say --force to lose what can't be written"
+                    "{message}; it stays mounted: make room or mend the disk, or say --force to lose what can't be written"
                 )));
             }
             say!("millpond umount: {message}");
+            server.give_up();
             Ok(Synced::Not(why))
         }
     }
@@ -375,8 +454,8 @@ fn report_ended(point: &Path, report: ExitReport) -> Result<ExitCode, Failure> {
             lost.join("; ")
         ),
         ExitReport::Missing => format!(
-            "{shown} is unmounted, and the process that served it has ended without a report, killed perhaps: what was synced \
-             is on the disk, of what was written since some may be lost"
+            "{shown} is unmounted, and the process that served it has ended without a report, killed perhaps: {}",
+            millpond_fuse::AFTER_KILL
         ),
         ExitReport::Unreadable(why) => format!(
             "{shown} is unmounted; what was written before is on the disk, and of the rest its process says whether it is, \

@@ -12,7 +12,9 @@
 
 use crate::error::{MountError, Result, system};
 use crate::host::{self, mountinfo};
-use crate::own_attributes::{PROCESS_ATTRIBUTE, STORES_LOST, SYNC_ATTRIBUTE};
+use crate::own_attributes::{
+    GIVE_UP_ATTRIBUTE, PROCESS_ATTRIBUTE, STORES_LOST, SYNC_ATTRIBUTE, UNWRITTEN_ATTRIBUTE,
+};
 use millpond::internal::mounts_in;
 use procfs::process::Process;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -26,6 +28,9 @@ use std::time::Duration;
 
 /// How often it is looked whether a process has ended.
 const POLL_EVERY: Duration = Duration::from_millis(10);
+
+/// As much as is read of what is not written: three paths of files, and more.
+const UNWRITTEN_BYTES_MAX: usize = 16 << 10;
 
 /// What a pipe takes at once, and whole, without a reader (`PIPE_BUF`).
 const BYTES_MAX: usize = 4096;
@@ -53,7 +58,8 @@ impl ReportPipe {
         })
     }
 
-    /// The value of `PROCESS_ATTRIBUTE`: the process, the pipe's descriptor there, and the pipe's inode number.
+    /// The value of `PROCESS_ATTRIBUTE`: the process, the pipe's descriptor there, and the pipe's inode number. It has
+    /// [`MountState::progress`](crate::state::MountState::progress) behind it.
     pub(crate) fn address(&self) -> String {
         format!(
             "{} {} {}",
@@ -177,6 +183,26 @@ impl ServerProcess {
         let mut answer = [0; 1];
         rustix::fs::getxattr(&self.point, SYNC_ATTRIBUTE, &mut answer)?;
         Ok(answer != STORES_LOST)
+    }
+
+    /// What can't be written may be lost when the mount ends: its process does not try again then. One of an older version
+    /// never does.
+    pub fn give_up(&self) {
+        let mut answer = [0; 1];
+        let _ = rustix::fs::getxattr(&self.point, GIVE_UP_ATTRIBUTE, &mut answer);
+    }
+
+    /// What it has not written, with the names of files, as text; `None` if there is nothing, or it does not say.
+    pub fn unwritten(&self) -> Option<String> {
+        let mut answer = vec![0; UNWRITTEN_BYTES_MAX];
+        let len = rustix::fs::getxattr(&self.point, UNWRITTEN_ATTRIBUTE, &mut answer).ok()?;
+        let said = String::from_utf8_lossy(answer.get(..len)?).into_owned();
+        (!said.is_empty()).then_some(said)
+    }
+
+    /// How far the process is with what it has to write, as its answer says: it gets on while this changes.
+    pub fn progress_in(answer: &str) -> Option<&str> {
+        answer.split(' ').nth(3)
     }
 
     /// Where else it is mounted, here or where its process is: then it does not end.

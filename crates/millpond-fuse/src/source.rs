@@ -165,8 +165,8 @@ impl Source {
             .and_then(|stat| host::locked_by(&stat))
             .map_or("another process".into(), |process| format!("process {process}"));
         format!(
-            "{who} has it locked (flock): a mount that still writes what it has, one of another name space, or another \
-             program; wait for its end, or mount with --read-only"
+            "{who} has it locked (flock): a mount that still writes what it has or serves files that are open, one of another \
+             name space, or another program; wait for its end, or mount with --read-only"
         )
     }
 }

@@ -85,6 +85,8 @@ pub(crate) struct MountState {
     /// Of the root when it was mounted: the answer while the file system below gives none.
     pub(crate) root: FileAttr,
     pub(crate) report_pipe: ReportPipe,
+    /// Figures of the disk of the source, where it is one (`Documentation/block/stat.rst`).
+    disk_figures: PathBuf,
     /// The source, open and perhaps locked for as long as this is there. Errors of the file system below are asked for
     /// through it: it has those that came since it was opened.
     pub(crate) source: Arc<SourceLock>,
@@ -93,6 +95,10 @@ pub(crate) struct MountState {
     pub(crate) below_failed: Mutex<Option<Errno>>,
     /// Something that was stored through a map is lost.
     pub(crate) has_lost_stores: AtomicBool,
+    /// Why the last write of everything was refused.
+    pub(crate) refused: Mutex<Option<String>>,
+    /// What can't be written is not tried again at the end.
+    pub(crate) is_given_up: AtomicBool,
     pub(crate) attribute_timeout: Duration,
     /// The process is root's: it makes files as their callers.
     pub(crate) is_root: bool,
@@ -146,10 +152,18 @@ impl MountState {
             _set_aside: parts.set_aside,
             clock: Clock::default(),
             root: file_attr(ROOT_ID, &stat),
+            disk_figures: format!(
+                "/sys/dev/block/{}:{}/stat",
+                rustix::fs::major(stat.st_dev),
+                rustix::fs::minor(stat.st_dev)
+            )
+            .into(),
             source: parts.source,
             is_read_only: options.read_only,
             below_failed: Mutex::default(),
             has_lost_stores: AtomicBool::new(false),
+            refused: Mutex::default(),
+            is_given_up: AtomicBool::new(false),
             report_pipe: parts.report_pipe,
             attribute_timeout: options.attribute_timeout,
             is_root: rustix::process::geteuid().is_root(),
@@ -184,6 +198,22 @@ impl MountState {
         cache.map_or(Duration::ZERO, |cache| {
             Duration::from_nanos(cache.options().flusher.expire.0)
         })
+    }
+
+    /// A number that grows while what is to be written gets on: what the cache's devices have ended, and what the disk has
+    /// for whomever, as when the file system below writes its own. `None` without a cache.
+    pub(crate) fn progress(&self) -> Option<u64> {
+        let devices = self.cache.as_ref()?.devices();
+        let ended = devices
+            .iter()
+            .map(|device| device.writes + device.syncs + device.errors);
+        // Reads, writes and flushes that have ended.
+        let figures = std::fs::read_to_string(&self.disk_figures).unwrap_or_default();
+        let figures = figures.split_ascii_whitespace().enumerate();
+        let of_disk = figures
+            .filter(|(n, _)| matches!(n, 0 | 4 | 15))
+            .filter_map(|(_, figure)| figure.parse::<u64>().ok());
+        Some(ended.chain(of_disk).fold(0, u64::wrapping_add))
     }
 
     /// The inode with this number.

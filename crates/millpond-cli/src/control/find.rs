@@ -1,5 +1,6 @@
 //! Which caches there are, and which one a command means.
 
+use super::trouble::{is_without_name, troubles};
 use super::{Cache, Which, ago, count, shown, shown_path, text};
 use crate::failure::{Failure, gone};
 use crate::silence;
@@ -152,6 +153,14 @@ pub(crate) fn running() -> Vec<(PathBuf, Value)> {
     answering(sockets(), ABOUT_WAIT_MAX, FIRST_WAIT_MAX)
 }
 
+/// The process that has served what was mounted there, and goes on although it is not mounted any more.
+pub(crate) fn serves_without_name(point: &Path) -> Option<u32> {
+    let point = point.display().to_string();
+    let mut running = running().into_iter().map(|(_, about)| about);
+    let about = running.find(|about| about["name"] == *point && is_without_name(about))?;
+    u32::try_from(count(&about, "pid")).ok()
+}
+
 /// The same, and those that don't.
 pub(crate) fn look() -> Found {
     let sockets = sockets();
@@ -218,6 +227,9 @@ pub(crate) fn table(found: &[(PathBuf, Value)]) -> String {
             name.unwrap_or_default(),
             socket.display()
         );
+        for trouble in troubles(about) {
+            lines += &format!("          {trouble}\n");
+        }
     }
     lines
 }
@@ -236,7 +248,7 @@ impl Which {
         } = look();
         let Some(given) = &self.cache else {
             return match found.len() {
-                1 => Cache::connect(&found.remove(0).0),
+                1 => connect(&found.remove(0)),
                 0 if !silent.is_empty() => Err(silent[0].failure()),
                 0 => Err(no_cache()),
                 _ => Err(Failure::bad_usage(format!(
@@ -251,7 +263,7 @@ impl Which {
         let mut of_pid = found.clone();
         of_pid.retain(|(_, about)| count(about, "pid") == u64::from(pid));
         match of_pid.len() {
-            1 => Cache::connect(&of_pid.remove(0).0),
+            1 => connect(&of_pid.remove(0)),
             0 => Err(match silent.iter().find(|silent| silent.process == pid) {
                 Some(silent) => silent.failure(),
                 None => Failure::failed(format!(
@@ -265,6 +277,17 @@ impl Which {
             ))),
         }
     }
+}
+
+/// Connects to one that has answered, and says what is wrong with it.
+fn connect((socket, about): &(PathBuf, Value)) -> Result<Cache, Failure> {
+    for trouble in troubles(about) {
+        let name = about["name"]
+            .as_str()
+            .map_or_else(|| socket.display().to_string(), shown);
+        say!("millpond: {name}: {trouble}");
+    }
+    Cache::connect(socket)
 }
 
 /// None is running.
@@ -295,11 +318,11 @@ fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Re
         return Err(silent.failure());
     }
     found.retain(|(_, about)| is_it(about));
-    if let [(socket, about)] = &found[..] {
+    if let [one @ (_, about)] = &found[..] {
         let is_mount = about["name"].as_str().is_some_and(|name| name.starts_with('/'));
         let is_socket = || std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket());
         if is_mount || !is_socket() {
-            return Cache::connect(socket);
+            return connect(one);
         }
     } else if millpond_fuse::is_mounted(&whole) {
         if let Some(mount) = millpond_fuse::dead_mounts()
@@ -314,8 +337,8 @@ fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Re
             [process, ..] => format!("process {process}"),
         };
         return Err(Failure::failed(format!(
-            "the mount at {}, served by {served}, has no control socket for this user: it was made with --no-control, or by \
-             another user",
+            "the mount at {}, served by {served}, has no control socket for this user: it was made with --no-control or \
+             --no-cache, or by another user",
             shown_path(&whole)
         )));
     }

@@ -12,8 +12,9 @@ mod reuse;
 mod set;
 mod stat;
 mod stores;
+mod trouble;
 
-pub(crate) use find::{CachesArgs, caches, running};
+pub(crate) use find::{CachesArgs, caches, running, serves_without_name};
 pub(crate) use inspect::{InspectArgs, inspect};
 pub(crate) use paths::{path_shown, with_source};
 pub(crate) use record::{RecordArgs, record};

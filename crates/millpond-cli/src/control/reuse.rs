@@ -126,6 +126,7 @@ impl Fit {
             None if grown("pgsteal_kswapd") + grown("pgsteal_direct") > 0 => {
                 ("memory is enough: nothing evicted is missed".into(), None)
             }
+            None if grown("page_requests") == 0 => ("nothing is asked for".into(), None),
             None => ("memory is enough: nothing is evicted".into(), None),
             Some((_, file)) if is_few(file) => ("memory is about enough".into(), None),
             Some((path, file)) => {
@@ -248,6 +249,8 @@ mod tests {
         assert_eq!(evicts, "memory is enough: nothing evicted is missed");
         let fits = verdict(file("/once", 2000, 900, 7, 0));
         assert_eq!(fits, "memory is enough: nothing is evicted");
+        let idle = verdict(file("/once", 1000, 900, 7, 0));
+        assert_eq!(idle, "nothing is asked for");
         let few = verdict(file("/once", 2000, 1000, 12, 0));
         assert_eq!(few, "memory is about enough");
     }

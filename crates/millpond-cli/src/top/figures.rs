@@ -287,6 +287,8 @@ fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
         Some(format!("{:.1} s", ns / 1e9))
     };
     let blocked = count(waiting, "dirtiers_blocked");
+    // What its disk does not answer is no wait for anything else.
+    let overdue = &span.now["overdue"];
     let is_held = |reason: Reason| waiting["held_back"] == reason.name();
     let mut waits = vec![
         Wait {
@@ -349,7 +351,10 @@ fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
         };
         waits.push(Wait {
             who: "writes",
-            why: format!("{why}: held back for reads"),
+            why: match overdue.is_object() {
+                false => format!("{why}: held back for reads"),
+                true => format!("{why}: held back"),
+            },
             now: is_held(reason).then(|| for_ms("held_back_ns")).flatten(),
             times: span.rate(&format!("admission_waits_{}", reason.name())),
             ms: ms(&format!("admission_wait_ns_{}", reason.name())),
@@ -360,6 +365,22 @@ fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
         let weight = |wait: &Wait| wait.ms.unwrap_or(wait.times);
         weight(b).total_cmp(&weight(a))
     });
+    if overdue.is_object() {
+        let requests = count(overdue, "requests");
+        waits.insert(
+            0,
+            Wait {
+                who: "DISK",
+                why: match requests {
+                    1 => "a request gets no answer".into(),
+                    requests => format!("{requests} requests get no answer"),
+                },
+                now: overdue["waited_s"].as_f64().map(|s| format!("{s:.1} s")),
+                times: 0.0,
+                ms: None,
+            },
+        );
+    }
     waits
 }
 

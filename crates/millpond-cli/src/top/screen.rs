@@ -120,6 +120,15 @@ fn rate(value: f64) -> String {
     }
 }
 
+/// A count in four columns.
+fn few(count: u64) -> String {
+    match count {
+        ..10_000 => count.to_string(),
+        10_000..1_000_000 => format!("{}k", count / 1_000),
+        _ => format!("{}M", count / 1_000_000),
+    }
+}
+
 fn time(ns: Option<u64>) -> String {
     ns.map_or("-".into(), |ns| micros(ns as f64 / 1e3))
 }
@@ -238,15 +247,16 @@ fn memory(m: &Memory, width: usize) -> Vec<Line<'static>> {
         Span::raw("unwritten "),
         Span::styled(bytes(unclean), style),
         Span::raw(format!(
-            " (background {}, limit {})  second chance {}",
+            " (background {}, limit {})",
             bytes(m.dirty_background),
             bytes(m.dirty_hard),
-            bytes(m.second_chance)
         )),
     ];
     if m.failed > 0 {
-        // First of all: a narrow screen cuts the end off.
         limits.insert(0, Span::styled(format!("FAILED {}  ", bytes(m.failed)), ALARM));
+    } else {
+        // A narrow screen has no room for both.
+        limits.push(Span::raw(format!("  second chance {}", bytes(m.second_chance))));
     }
     vec![Line::from(bar), Line::from(legend), Line::from(limits)]
 }
@@ -342,7 +352,7 @@ fn device_line(device: &Device, goal: Option<u64>, name: usize) -> Line<'static>
             mib(device.write_bytes),
             bytes(device.write_bytes_in_transit)
         )),
-        Span::styled(format!("{:>4}", device.errors), errors),
+        Span::styled(format!("{:>4}", few(device.errors)), errors),
     ])
 }
 
@@ -383,7 +393,7 @@ fn files(figures: &Figures, room: usize, width: usize) -> Vec<Line<'static>> {
     let order = ORDERS.iter().find(|(name, _)| *name == figures.order);
     let order = order.map_or(figures.order.as_str(), |(_, shown)| shown);
     let heads = File::HEADS.map(str::to_owned);
-    let all = format!("FILE ({} open, by {order})", figures.files_open);
+    let all = format!("FILE ({} known, by {order})", figures.files_open);
     let mut line = file_line(heads, figures, width);
     let left = width.saturating_sub(line.len());
     line += &match all.len() > left {

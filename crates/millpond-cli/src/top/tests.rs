@@ -326,3 +326,23 @@ fn a_cache_that_owes_an_answer_is_said_to() {
     let said = shown(&app, 80, 24);
     assert!(said.contains("no answer for 9 s; q quit"), "{said}");
 }
+
+/// It said that nothing waits, or that writes are held back for reads.
+#[test]
+fn a_disk_that_does_not_answer_is_the_first_that_is_waited_for() {
+    let mut now = after();
+    now.stat["overdue"] = json!({ "requests": 3, "waited_s": 14.2, "longest": "a write" });
+    let (orders, _) = mpsc::channel();
+    let mut app = App::new(&args(""), vec![PathBuf::from(SOCKET)], orders);
+    app.take(Figures::of(&before(), &now));
+    let screen = shown(&app, WIDTH_MIN, HEIGHT_MIN);
+    let waits: Vec<_> = screen
+        .lines()
+        .skip_while(|line| !line.starts_with("WAITS"))
+        .collect();
+    assert!(
+        waits[1].starts_with("DISK     3 requests get no answer") && waits[1].contains("14.2 s"),
+        "{screen}"
+    );
+    assert!(!screen.contains("held back for reads"), "{screen}");
+}

@@ -337,7 +337,7 @@ fn the_page_shows_a_cache_in_a_browser() {
             "256 KiB",
             "<polygon points=",
             "data-points=",
-            "2 open",
+            "2 known",
         ] {
             assert!(dom.contains(part), "{part} is not in\n{dom}");
         }

@@ -34,6 +34,10 @@ pub(crate) const DEVICE: &str = "/dev/fuse";
 /// A mount that has not answered for so long is taken for one whose process hangs.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
+/// What became of the data of a mount whose process was killed.
+pub const AFTER_KILL: &str = "what was synced is on the disk, and what was older than --expire too, unless the disk was \
+    behind or refused it; the rest is lost";
+
 /// What Linux gives unless told otherwise.
 const DESCRIPTORS_USUAL: u64 = 1024;
 
@@ -88,7 +92,7 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
         }
         unmount(&dead, true).map_err(|e| bad(format!("a mount that was killed is in the way: {e}")))?;
         cleared = Some(format!(
-            "cleared away what a killed mount had left at {}: what was synced is in its source, what was not is lost",
+            "cleared away what a killed mount had left at {}: {AFTER_KILL}",
             dead.display()
         ));
         point = fs::canonicalize(given);
@@ -146,6 +150,15 @@ pub(crate) fn serves(process: i32) -> bool {
     links.any(|link| link == Path::new(DEVICE))
 }
 
+/// Whether the mount with this device number is what is mounted there; also if that can't be seen.
+pub(crate) fn is_at(point: &Path, device: Option<&str>) -> bool {
+    let there = mountinfo::mount_at(point).ok();
+    match (there, device) {
+        (Some(there), Some(device)) => there.is_some_and(|mount| mount.device == device),
+        _ => true,
+    }
+}
+
 /// Unmounts; `lazily`: also if it is in use or its process is gone.
 ///
 /// # Errors
@@ -180,7 +193,7 @@ pub(crate) fn unmount(point: &Path, lazily: bool) -> io::Result<()> {
 const BESIDES_BUDGET_BYTES: u64 = 16 << 20;
 
 /// If a control group can't hold the process with this budget: what to do about it, in a sentence.
-pub(crate) fn memory_notice(options: &Options) -> Option<String> {
+pub fn memory_notice(options: &Options) -> Option<String> {
     let is_fixed = options.cached && options.memory_auto.is_none();
     let limit = millpond::host::memory_limit().filter(|_| is_fixed)?;
     let left = limit.bytes.saturating_sub(options.memory);

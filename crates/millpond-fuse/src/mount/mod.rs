@@ -2,10 +2,12 @@
 
 mod closed_files;
 mod connect;
+pub(crate) mod unsaved;
 
 use crate::error::{MountError, Result, system};
 use crate::exit_report::ReportPipe;
 use crate::host::{self, mountinfo};
+use crate::operations::shut_down::Unwritten;
 use crate::options::Options;
 use crate::request_memory::{BudgetNow, HeldWrites, RequestMemory};
 use crate::requests::FuseServer;
@@ -23,6 +25,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use unsaved::Unsaved;
 
 /// A directory that is mounted. Dropping it unmounts it, or detaches it if it is in use, and writes everything.
 pub struct Mount {
@@ -32,6 +35,8 @@ pub struct Mount {
     session: Option<JoinHandle<io::Result<()>>>,
     closed_files: Option<ClosedFilesThread>,
     notices: Vec<String>,
+    /// The number of its file system, by which it is told from another mount at the same place.
+    device: Option<String>,
     /// The process that has made it: forked children leave it alone.
     process: u32,
 }
@@ -71,10 +76,10 @@ impl Mount {
         let mut mount = Mount {
             notices: cleared
                 .into_iter()
-                .chain(host::memory_notice(options))
                 .chain(source.notice)
                 .chain(unsupported)
                 .collect(),
+            device: mountinfo::mount_at(&point)?.map(|mount| mount.device),
             point,
             source: source.path,
             state,
@@ -114,6 +119,15 @@ impl Mount {
         self.state.inodes.count()
     }
 
+    /// A handle on what it has not written yet.
+    pub fn unsaved(&self) -> Unsaved {
+        Unsaved {
+            point: self.point.clone(),
+            device: self.device.clone(),
+            state: self.state.clone(),
+        }
+    }
+
     /// Whether it is unmounted and no program uses it any more.
     pub fn is_ended(&self) -> bool {
         self.session.as_ref().is_none_or(JoinHandle::is_finished)
@@ -125,6 +139,13 @@ impl Mount {
     /// As umount(2) and `fusermount3 -u`.
     pub fn unmount(&self) -> Result<Unmounted> {
         let failed = system("can't unmount");
+        if !host::is_at(&self.point, self.device.as_deref()) {
+            // It was unmounted before. What is mounted there now is another's.
+            return Ok(match self.is_ended() {
+                true => Unmounted::Gone,
+                false => Unmounted::Detached,
+            });
+        }
         match host::unmount(&self.point, false) {
             Ok(()) => Ok(Unmounted::Gone),
             Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
@@ -159,12 +180,24 @@ impl Mount {
         host::abort(&mount).map_err(system("can't unmount"))
     }
 
-    /// Waits until it is unmounted and no program uses it any more, and makes everything durable.
+    /// Waits until it is unmounted and no program uses it any more, and makes everything durable. Of what the disk refuses
+    /// `tries_again` is told: it is tried once more when that returns true, and lost if not. It is not asked once
+    /// `umount --force` has given that up.
     ///
     /// # Errors
     /// If the connection to the kernel broke; [`Ended`] tells of the data all the same.
-    pub fn wait(mut self) -> (Ended, Result<()>) {
+    pub fn wait(mut self, mut tries_again: impl FnMut(&Unwritten) -> bool) -> (Ended, Result<()>) {
         let served = self.join();
+        if let Some(thread) = self.closed_files.take() {
+            thread.stop();
+        }
+        let unsaved = self.unsaved();
+        let refused = || {
+            unsaved.try_save()?;
+            self.state.discard_unlinked();
+            unsaved.try_save()
+        };
+        while !unsaved.is_given_up() && refused().is_some_and(|unwritten| tries_again(&unwritten)) {}
         let ended = self.shut_down();
         self.report_exit(&ended, &served);
         (ended, served)
@@ -277,7 +310,9 @@ fn build_cache(options: &Options, point: &Path) -> Result<PageCache> {
         .page_size(PAGE_BYTES)
         .options(cache_options)
         .closed_files((options.memory / PARKED_SHARE / PARKED_FILE_BYTES) as usize)
-        .calibrate(true);
+        .calibrate(true)
+        // They are events as well (`millpond::watchdog`), and so in the log in its form.
+        .on_warning(|_| {});
     if let Some(range) = options.memory_auto {
         builder = builder.memory_auto(range.min.0, range.max.0);
     }

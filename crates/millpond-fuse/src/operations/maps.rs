@@ -50,9 +50,10 @@ impl MountState {
         let root = rustix::fs::open(&self.point, flags, Mode::empty())?;
         let mut address = [0; 256];
         let len = rustix::fs::fgetxattr(&root, PROCESS_ATTRIBUTE, &mut address)?;
-        match &address[..len] == self.report_pipe.address().as_bytes() {
-            true => Ok(root),
-            false => Err(Errno::NOENT),
+        let rest = address[..len].strip_prefix(self.report_pipe.address().as_bytes());
+        match rest {
+            Some([] | [b' ', ..]) => Ok(root),
+            _ => Err(Errno::NOENT),
         }
     }
 }

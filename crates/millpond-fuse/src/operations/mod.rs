@@ -9,6 +9,7 @@ mod order;
 pub(crate) mod ranges;
 pub(crate) mod readdir;
 pub(crate) mod setattr;
+pub(crate) mod shut_down;
 pub(crate) mod stale_dentry;
 pub(crate) mod writeback;
 pub(crate) mod xattr;

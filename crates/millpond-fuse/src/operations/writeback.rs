@@ -6,12 +6,9 @@
 use crate::inode::content::Content;
 use crate::inode::{Data, DiskVersion, Inode};
 use crate::state::MountState;
-use millpond::internal::Surface;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::{Errno, Result};
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A closed file's times are written so long after its pages have left by themselves (`flusher.expire` after they were
@@ -74,7 +71,7 @@ impl MountState {
 
     /// Writes back a closed file: its pages, then its times. The generation in which it was closed; `None` if it is open, or
     /// was opened meanwhile.
-    fn write_inode(&self, inode: &Inode) -> Result<Option<u64>> {
+    pub(super) fn write_inode(&self, inode: &Inode) -> Result<Option<u64>> {
         let (content, generation) = {
             let data = inode.data.lock();
             if data.opens > 0 {
@@ -142,56 +139,11 @@ impl MountState {
     }
 
     /// The cache syncs what it has. Files that it has evicted are written, and not yet durable; so are names and attributes.
-    fn sync_below(&self) -> Result<()> {
+    pub(super) fn sync_below(&self) -> Result<()> {
         let synced = rustix::fs::syncfs(&self.source);
         // The system reports an error once. What it could not write is in no memory any more, so this fails for good.
         let mut failed = self.below_failed.lock();
         *failed = failed.or(synced.err());
         failed.map_or(Ok(()), Err)
-    }
-
-    /// At the end: makes everything durable, closes and evicts all files. What could not be saved, in sentences.
-    pub(crate) fn shut_down(self: &Arc<MountState>) -> Vec<String> {
-        let mut lost = Vec::new();
-        if let Some(cache) = &self.cache
-            && let Err(error) = cache.sync_all()
-        {
-            // That ends here.
-            lost.push(
-                error
-                    .told(Surface::CommandLine)
-                    .replace("; its changes are kept in memory", ""),
-            );
-        }
-        for inode in self.inodes.all() {
-            let mut data = inode.data.lock();
-            // The kernel is gone, and with it all open files.
-            data.opens = 0;
-            drop(data);
-            let written = self.write_inode(&inode);
-            let content = inode.data.lock().content.take();
-            drop(content);
-            if let Err(error) = written
-                && lost.is_empty()
-            {
-                lost.push(error.to_string());
-            }
-        }
-        if let Some(cache) = &self.cache {
-            let told = |error: &millpond::Error| error.told(Surface::CommandLine);
-            lost.extend(cache.take_lost().iter().map(told));
-        }
-        if let Err(error) = self.sync_below() {
-            lost.push(format!("the file system below can't be synced: {error}"));
-        }
-        if lost.is_empty() && self.has_lost_stores.load(Ordering::Relaxed) {
-            lost.push(
-                "something that was stored through a map could not be written, as its fsync has said".into(),
-            );
-        }
-        // The same loss can be reported more than once.
-        let mut seen = HashSet::new();
-        lost.retain(|line| seen.insert(line.clone()));
-        lost
     }
 }

@@ -1,7 +1,7 @@
 //! Extended attributes, including ACLs: passed on. Two on the root belong to the mount.
 
 use crate::credentials::Credentials;
-use crate::own_attributes::{NOTHING_LOST, PROCESS_ATTRIBUTE, ROOT_ID, STORES_LOST};
+use crate::own_attributes::{NOTHING_LOST, PROCESS_ATTRIBUTE, ROOT_ID, STORES_LOST, UNWRITTEN_ATTRIBUTE};
 use crate::state::MountState;
 use rustix::fs::{AtFlags, CWD, Mode, XattrFlags};
 use rustix::io::{Errno, Result};
@@ -24,7 +24,11 @@ impl MountState {
     /// The value of an attribute, for a buffer of `size` bytes.
     pub(crate) fn xattr(&self, id: u64, name: &OsStr, size: u32) -> Result<XattrReply> {
         if id == ROOT_ID && name == PROCESS_ATTRIBUTE {
-            return own_value(size, self.report_pipe.address().as_bytes());
+            let mut value = self.report_pipe.address();
+            if let Some(progress) = self.progress() {
+                value += &format!(" {progress}");
+            }
+            return own_value(size, value.as_bytes());
         }
         let inode = self.inode(id)?;
         value(size, |buffer| {
@@ -43,6 +47,28 @@ impl MountState {
         }
         let has_lost = self.has_lost_stores.load(Ordering::Relaxed);
         own_value(size, if has_lost { STORES_LOST } else { NOTHING_LOST })
+    }
+
+    /// The value of `GIVE_UP_ATTRIBUTE`, by which what can't be written is not tried again at the end, or of
+    /// `UNWRITTEN_ATTRIBUTE`.
+    ///
+    /// # Errors
+    /// `EPERM` if the caller is neither root nor the user that has mounted.
+    pub(crate) fn owner_attribute(
+        &self,
+        name: &OsStr,
+        size: u32,
+        caller: &Credentials,
+    ) -> Result<XattrReply> {
+        if caller.user != 0 && caller.user != rustix::process::geteuid().as_raw() {
+            return Err(Errno::PERM);
+        }
+        if name == UNWRITTEN_ATTRIBUTE {
+            let unwritten = self.unwritten_now().map(|unwritten| unwritten.to_string());
+            return own_value(size, unwritten.unwrap_or_default().as_bytes());
+        }
+        self.is_given_up.store(true, Ordering::Relaxed);
+        own_value(size, NOTHING_LOST)
     }
 
     /// The names of a file's attributes, for a buffer of `size` bytes.

@@ -7,7 +7,7 @@ use crate::credentials::Credentials;
 use crate::operations::data::Write;
 use crate::operations::names::NewEntry;
 use crate::operations::setattr::Change;
-use crate::own_attributes::{ROOT_ID, is_sync};
+use crate::own_attributes::{ROOT_ID, is_for_owner, is_sync};
 use crate::state::{MountState, PAGE_BYTES};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
@@ -452,7 +452,10 @@ impl Filesystem for FuseServer {
         );
     }
 
-    fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if is_for_owner(inode.0, name) {
+            return reply::xattr(self.state.owner_attribute(name, size, &caller(request)), reply);
+        }
         match is_sync(inode.0, name) {
             true => self.in_pool(move |state| reply::xattr(state.sync_attribute(size), reply)),
             false => reply::xattr(self.state.xattr(inode.0, name, size), reply),

@@ -108,6 +108,11 @@ fn a_hangup_ends_nothing_and_has_the_log_opened_anew() {
     fs::rename(daemon.path("log"), daemon.path("log.1")).unwrap();
     daemon.signal(Signal::HUP);
     wait_until("there is no new log", || daemon.path("log").exists());
+    // It begins as the first one does.
+    wait_until("it does not say what serves", || {
+        let said = fs::read_to_string(daemon.path("log")).unwrap();
+        said.contains(" serves ") && said.lines().all(is_line)
+    });
     let mode = fs::metadata(daemon.path("log")).unwrap().permissions().mode();
     assert_eq!(mode & 0o022, 0, "{mode:o}");
     // Where it can't be opened, what there is to say goes on into the old one.
@@ -277,7 +282,7 @@ fn of_a_mount_whose_process_is_gone_every_command_says_what_to_do() {
         let output = daemon.millpond(&words.iter().map(OsStr::new).collect::<Vec<_>>());
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         let anew = format!(
-            "`millpond mount {} {point}` mounts it anew",
+            "`millpond mount {} {point}` with the options that it had",
             daemon.path("src").display()
         );
         for part in [

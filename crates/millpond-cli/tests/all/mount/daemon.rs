@@ -25,6 +25,28 @@ fn what_is_written_at_the_mount_is_in_the_source_when_it_has_ended() {
     assert_eq!(fs::read_dir(mounted.at()).unwrap().count(), 0);
 }
 
+/// `top` and `stat` showed the path that it was opened by.
+#[test]
+fn a_file_that_is_renamed_or_whose_directory_is_has_its_new_path() {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    let at = |name: &str| mounted.at().join(name);
+    fs::create_dir(at("old")).unwrap();
+    fs::write(at("old/one"), [7; 100_000]).unwrap();
+    let paths = || {
+        let point = mounted.at().display().to_string();
+        let (code, said) = millpond(&["stat", "--files", "--json", "--cache", &point]);
+        assert_eq!(code, Some(0), "{said}");
+        said
+    };
+    assert!(paths().contains("mnt/old/one\""), "{}", paths());
+    fs::rename(at("old/one"), at("old/two")).unwrap();
+    fs::rename(at("old"), at("new")).unwrap();
+    assert!(paths().contains("mnt/new/two\""), "{}", paths());
+    mounted.end(Signal::TERM);
+}
+
 #[test]
 fn umount_writes_everything_and_waits_for_the_end() {
     let Some(mut mounted) = start(&["--memory", "16M"]) else {
@@ -37,6 +59,16 @@ fn umount_writes_everything_and_waits_for_the_end() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("is in use"), "{said}");
     drop(open);
+    // Nor was a mount inside it named: fuser lists the kernel.
+    if rustix::process::geteuid().is_root() {
+        let inside = mounted.at().join("inside");
+        fs::create_dir(&inside).unwrap();
+        rustix::mount::mount_bind(mounted.source(), &inside).unwrap();
+        let (code, said) = millpond(&["umount", &at]);
+        rustix::mount::unmount(&inside, rustix::mount::UnmountFlags::empty()).unwrap();
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("mnt/inside is mounted inside it"), "{said}");
+    }
     let (code, said) = millpond(&["umount", &at]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(mounted.wait().code(), Some(0));

@@ -2,9 +2,9 @@
 
 use super::{TestMount, folders, skip};
 use rustix::mount::{MountFlags, UnmountFlags};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -87,7 +87,10 @@ fn what_the_disk_has_no_room_for_is_an_error_of_sync_and_close_until_there_is_so
     // Umount does not lose it.
     let (code, said) = crate::mount::millpond(&["umount", &mounted.at().display().to_string()]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("it stays mounted"), "{said}");
+    assert!(
+        said.contains("it stays mounted") && said.contains("/src/file: No space left"),
+        "{said}"
+    );
     // The room is there a moment after that has returned, when the kernel has forgotten the file; a sync waits for it.
     fs::remove_file(mounted.at().join("other")).unwrap();
     file.sync_all().unwrap();
@@ -139,22 +142,77 @@ fn a_sync_on_a_full_disk_lets_go_of_what_others_have_removed_in_the_source() {
     file.sync_all().unwrap();
 }
 
+/// What a mount says, up to a line that has this.
+fn says(mounted: &mut TestMount, part: &str) -> String {
+    let mut said = String::new();
+    let mut stderr = BufReader::new(mounted.program.stderr.take().unwrap());
+    while !said.contains(part) {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "it has ended: {said}");
+    }
+    // The rest is for whoever asks next.
+    mounted.program.stderr = Some(stderr.into_inner());
+    said
+}
+
+/// A mount with a file that the small disk has no room for until this other file is gone.
+fn full(small: &Small) -> Option<(TestMount, PathBuf)> {
+    let ballast = small.at.join("ballast");
+    fs::write(&ballast, vec![1; 4 << 20]).unwrap();
+    let mounted = TestMount::start(&small.at, &["--memory", "64M"])?;
+    fs::write(mounted.at().join("file"), vec![7; 6 << 20]).unwrap();
+    Some((mounted, ballast))
+}
+
+/// The first SIGTERM ended the process, and what a full disk had refused was lost: so did a service's stop.
 #[test]
-fn what_can_t_be_written_at_the_end_is_said_and_the_exit_code_says_so() {
+fn what_the_disk_refuses_when_a_signal_asks_for_the_end_is_kept_until_there_is_room() {
     let Some(small) = Small::new() else { return };
-    let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
+    let Some((mut mounted, ballast)) = full(&small) else {
         return;
     };
-    let mut file = File::create_new(mounted.at().join("file")).unwrap();
-    write_too_much(&mut file);
-    drop(file);
-    let (said, code) = mounted.end(Signal::TERM);
-    assert_eq!(code, Some(1), "{said}");
+    kill_process(mounted.pid(), Signal::TERM).unwrap();
+    let said = says(&mut mounted, "stays mounted");
     assert!(
-        said.contains("/src/file") && said.contains("No space left"),
+        said.contains("/src/file: No space left") && said.contains("A second signal"),
         "{said}"
     );
-    assert!(said.contains("not everything is on the disk"), "{said}");
+    // Programs still see it.
+    assert_eq!(fs::metadata(mounted.at().join("file")).unwrap().len(), 6 << 20);
+    fs::remove_file(ballast).unwrap();
+    assert_eq!(mounted.wait().code(), Some(0));
+    assert!(fs::read(mounted.source().join("file")).unwrap() == vec![7; 6 << 20]);
+}
+
+/// By umount(8) it was lost too, with a line in the log.
+#[test]
+fn what_the_disk_refuses_after_the_kernel_has_unmounted_is_kept_until_there_is_room() {
+    let Some(small) = Small::new() else { return };
+    let Some((mut mounted, ballast)) = full(&small) else {
+        return;
+    };
+    rustix::mount::unmount(mounted.at(), UnmountFlags::empty()).unwrap();
+    says(&mut mounted, "is unmounted");
+    fs::remove_file(ballast).unwrap();
+    assert_eq!(mounted.wait().code(), Some(0));
+    assert!(fs::read(mounted.source().join("file")).unwrap() == vec![7; 6 << 20]);
+}
+
+/// It ended without a word.
+#[test]
+fn the_second_signal_ends_it_at_once_and_says_what_is_lost() {
+    let Some(small) = Small::new() else { return };
+    let Some((mut mounted, _ballast)) = full(&small) else {
+        return;
+    };
+    kill_process(mounted.pid(), Signal::TERM).unwrap();
+    says(&mut mounted, "stays mounted");
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(128 + 15), "{said}");
+    for part in ["is lost: ", "/src/file", "No space left"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // Nothing is left that has to be cleared away.
+    assert_eq!(fs::read_dir(mounted.at()).unwrap().count(), 0);
 }
 
 /// The process that serves ended by SIGXFSZ, and with it went what all others had written.
@@ -193,7 +251,12 @@ fn umount_by_force_says_that_not_everything_is_on_the_disk() {
     let at = mounted.at().display().to_string();
     let (code, said) = crate::mount::millpond(&["umount", "--force", &at]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("what could not be written is lost"), "{said}");
+    assert!(said.contains("what could not be written is lost: "), "{said}");
+    // It was also said that it is kept, and twice.
+    assert!(!said.contains("kept in memory"), "{said}");
+    let lost = said.rsplit("is lost: ").next().unwrap();
+    assert_eq!(lost.matches("/src/file").count(), 1, "{said}");
+    assert!(lost.contains("MiB of "), "{said}");
     assert!(!said.contains("everything is on the disk"), "{said}");
     assert_eq!(mounted.wait().code(), Some(1));
 }

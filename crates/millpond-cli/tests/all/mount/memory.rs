@@ -151,3 +151,40 @@ fn a_mount_in_a_group_that_can_t_hold_it_says_so() {
     let fits = said("48M").unwrap();
     assert!(!fits.contains("besides the budget"), "{fits}");
 }
+
+/// The process in the background was killed, and nobody said so.
+#[cfg(feature = "lab")]
+#[test]
+fn a_daemon_that_is_killed_while_it_starts_is_said_to_be() {
+    use millpond_core::units::Bytes;
+    let group = match millpond_lab::memory_group::MemoryGroup::create(Bytes::from_mib(64)) {
+        Ok(group) => group,
+        Err(why) => return skip(&why),
+    };
+    let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
+    let [source, point] = ["src", "mnt"].map(|name| {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        folder.path().join(name).display().to_string()
+    });
+    let log = format!("--log={}", folder.path().join("log").display());
+    let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script, &group.path().display().to_string(), super::PROGRAM]);
+    command.args(["mount", &source, &point, "--memory=64M", "--daemon", &log]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        Some(0) => {
+            super::millpond(&["umount", &point]);
+            skip("the kernel has let it live");
+        }
+        Some(3) => skip(&said),
+        code => {
+            assert_eq!(code, Some(1), "{said}");
+            assert!(
+                said.contains("was killed while it started") && said.contains("give --memory 48M"),
+                "{said}"
+            );
+        }
+    }
+}

@@ -19,6 +19,8 @@ mod durable;
 mod errors;
 mod exit_report;
 mod fsx;
+#[cfg(feature = "lab")]
+mod hung_disk;
 mod kill;
 mod maps;
 mod memory;

@@ -1,0 +1,78 @@
+//! What is wrong with a running cache, in sentences: a device that does not answer, writes that it refuses, a mount without a
+//! name. Every command that asks a cache says it, whatever it was asked.
+
+use super::{count, shown, text};
+use millpond::internal::quantity::size;
+use millpond_core::units::Bytes;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// What `about` has of it.
+pub(super) fn troubles(about: &Value) -> Vec<String> {
+    let mut troubles = Vec::new();
+    let overdue = &about["overdue"];
+    if overdue.is_object() {
+        let requests = match count(overdue, "requests") {
+            1 => String::new(),
+            requests => format!(" ({requests} requests wait)"),
+        };
+        troubles.push(format!(
+            "{}{requests}: its disk does not answer",
+            shown(text(overdue, "longest"))
+        ));
+    }
+    match count(about, "failed_bytes") {
+        0 => {}
+        failed => troubles.push(format!(
+            "the disk refuses {}: it is kept in memory and tried again, and every sync of these files fails; `millpond top` \
+             and the log name them",
+            size(Bytes(failed))
+        )),
+    }
+    if is_without_name(about) {
+        troubles.push(
+            "it is not mounted any more: it serves the files that are still open, or writes what it has"
+                .into(),
+        );
+    }
+    troubles
+}
+
+/// Whether it is a mount's, of which nothing is to be seen. In another name space of mounts that can't be told.
+pub(super) fn is_without_name(about: &Value) -> bool {
+    let Some(name) = about["name"].as_str().filter(|name| name.starts_with('/')) else {
+        return false;
+    };
+    let Ok(process) = u32::try_from(count(about, "pid")) else {
+        return false;
+    };
+    let space = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let is_ours = space("self").is_some() && space("self") == space(&process.to_string());
+    is_ours
+        && text(about, "program") == "millpond"
+        && !millpond_fuse::served_by(process).contains(&PathBuf::from(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_wrong_is_said_and_of_a_healthy_cache_nothing() {
+        assert_eq!(
+            troubles(&json!({ "name": "a", "overdue": null, "failed_bytes": 0 })),
+            Vec::<String>::new()
+        );
+        let said = troubles(&json!({
+            "overdue": { "requests": 3, "waited_s": 14.2, "longest": "a write of /srv/a has been waiting for 14.2 s" },
+            "failed_bytes": 4 << 20,
+        }));
+        assert_eq!(said.len(), 2);
+        assert!(
+            said[0].contains("/srv/a") && said[0].contains("(3 requests wait)"),
+            "{said:?}"
+        );
+        assert!(said[1].contains("refuses 4 MiB"), "{said:?}");
+    }
+}
