@@ -395,10 +395,15 @@ impl Opened {
     ///
     /// # Errors
     /// What is wrong, for the user.
-    pub(crate) fn pragma(&self, argument: Option<&str>) -> Result<String, String> {
+    pub(crate) fn pragma<'a>(&self, argument: Option<&'a str>) -> Result<String, String> {
         let cache = &self.process.cache;
         let told = |error: Error| error.told(SURFACE);
-        match argument.map(|text| text.split_once('=').ok_or(text)) {
+        // As SQLite takes blanks around the `=` of its own pragmas.
+        let parts = |text: &'a str| match text.split_once('=') {
+            Some((name, value)) => Ok((name.trim(), value.trim())),
+            None => Err(text.trim()),
+        };
+        match argument.map(parts) {
             None => Ok(cache.stats().to_string()),
             Some(Err("faults")) => {
                 let faults = self.process.faults.as_ref().ok_or(NO_FAULTS)?;

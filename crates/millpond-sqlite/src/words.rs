@@ -21,8 +21,9 @@ pub(crate) fn is_on(text: &str) -> Option<bool> {
 /// # Errors
 /// What is allowed.
 pub(crate) fn named(name: &str, text: &str) -> Result<bool, String> {
-    is_on(text)
-        .ok_or_else(|| format!("{name}={text} is neither on nor off: give 1 or 0, yes or no, true or false"))
+    is_on(text).ok_or_else(|| {
+        format!("{name}={text} is neither on nor off: give 1 or 0, on or off, yes or no, true or false")
+    })
 }
 
 /// A cache, with the budget that is asked for where it is made: there may be no room for more.
@@ -55,7 +56,7 @@ mod tests {
         assert!(
             named("take_over", "maybe")
                 .unwrap_err()
-                .starts_with("take_over=maybe is neither")
+                .ends_with("is neither on nor off: give 1 or 0, on or off, yes or no, true or false")
         );
     }
 }

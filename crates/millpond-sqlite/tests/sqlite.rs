@@ -93,7 +93,8 @@ fn the_shell_of_sqlite_loads_it_and_uses_it() {
     let database = folder.path().join("data.db");
     let library = library();
     let mut command = Command::new("sqlite3");
-    command.args(["-bail", ":memory:"]);
+    // As docs/SQLITE.md has it on one line.
+    command.args(["-bail", ":memory:", "-cmd"]);
     command.arg(format!(".load {}", library.with_extension("").display()));
     command.arg(format!(
         ".open file:{}?vfs=millpond&memory=8M",

@@ -120,8 +120,8 @@ def all_databases_of_a_process_have_one_budget_and_settings_by_name(folder):
     second = ours(f"{folder}/second.db", "&memory=12M&dirty.background=20%25")
     assert ask(first, "pragma millpond=memory") == "12M"
     assert ask(first, "pragma millpond('dirty.background')") == "20%"
-    second.execute("pragma millpond='memory=16M'")
-    assert ask(first, "pragma millpond=memory") == "16M"
+    second.execute("pragma millpond='memory = 16M'")
+    assert ask(first, "pragma millpond=memory") == ask(first, "pragma millpond=' memory '") == "16M"
     assert "\nnr_dirty " in ask(first, "pragma millpond")
     fails("allowed is", lambda: first.execute("pragma millpond='dirty.background=900%'"))
     fails("no.such", lambda: first.execute("pragma millpond='no.such=1'"))
