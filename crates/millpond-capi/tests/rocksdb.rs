@@ -58,3 +58,53 @@ fn a_database_on_millpond_loses_nothing_that_was_synced_and_outlives_a_full_disk
     );
     assert!(said.ends_with("all is well\n"), "{said}");
 }
+
+/// `LD_PRELOAD` of the installed library ended with "cannot open shared object file"; without `libmillpond` there was a stack of
+/// CMake's own files.
+#[test]
+fn an_installed_file_system_finds_its_library_and_cmake_says_what_it_lacks() {
+    if !Path::new("/usr/include/rocksdb/file_system.h").exists() {
+        return println!("skipped: RocksDB's headers (librocksdb-dev) are not there");
+    }
+    if Command::new("cmake").arg("--version").output().is_err() {
+        return println!("skipped: cmake: it is not there");
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let test = std::env::current_exe().unwrap();
+    let libraries = test.parent().unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let configure = |build: &Path| {
+        let mut cmake = Command::new("cmake");
+        cmake.arg("-S").arg(here.join("../../integrations/rocksdb"));
+        cmake.arg("-B").arg(build).arg("-DCMAKE_BUILD_TYPE=Debug");
+        cmake
+    };
+    let lacking = configure(&folder.path().join("lacking"))
+        .env("PKG_CONFIG_LIBDIR", folder.path())
+        .env_remove("PKG_CONFIG_PATH")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&lacking.stderr);
+    assert!(
+        !lacking.status.success() && said.contains("-DMILLPOND_LIBRARY=FILE"),
+        "{said}"
+    );
+    assert!(!said.contains("FindPkgConfig.cmake"), "{said}");
+
+    let (build, prefix) = (folder.path().join("build"), folder.path().join("prefix"));
+    let library = libraries.join("libmillpond_capi.so");
+    let mut cmake = configure(&build);
+    cmake.arg(format!("-DMILLPOND_INCLUDE={}", here.join("include").display()));
+    cmake.arg(format!("-DMILLPOND_LIBRARY={}", library.display()));
+    cmake.args(["-DCMAKE_INSTALL_LIBDIR=lib"]);
+    run("cmake", &mut cmake);
+    run("cmake --build", Command::new("cmake").arg("--build").arg(&build));
+    let mut install = Command::new("cmake");
+    install.arg("--install").arg(&build).arg("--prefix").arg(&prefix);
+    run("cmake --install", &mut install);
+    let mut program = Command::new("true");
+    program.env("LD_PRELOAD", prefix.join("lib/librocksdb_millpond.so"));
+    let preloaded = program.env_remove("LD_LIBRARY_PATH").output().unwrap();
+    let said = String::from_utf8_lossy(&preloaded.stderr);
+    assert!(preloaded.status.success() && said.is_empty(), "{said}");
+}
