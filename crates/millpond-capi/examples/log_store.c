@@ -117,7 +117,10 @@ int main(int argc, char **argv) {
     uint64_t len, durable;
     int round, n;
 
-    CHECK(argc == 2);
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s FOLDER    (makes the files accounts and log there)\n", argv[0]);
+        return 2;
+    }
     snprintf(accounts_path, sizeof accounts_path, "%s/accounts", argv[1]);
     snprintf(log_path, sizeof log_path, "%s/log", argv[1]);
     options.size = sizeof options;

@@ -392,7 +392,8 @@ struct millpond_file_options {
 };
 
 // A page, held for reading. The caller's, and of this size for ever; it needs no other content before
-// millpond_page_get. It may be moved, and put by another thread, but not copied.
+// millpond_page_get. It may be moved, and put by another thread. Put it once, and no copy of it: to put two copies is undefined
+// behaviour, which the library does not see.
 struct millpond_page {
     // The page's bytes, which stay where they are and as they are until millpond_page_put. NULL when it is put.
     const void *data;
@@ -402,7 +403,7 @@ struct millpond_page {
     uint64_t held[12];
 };
 
-// A page, held for changing: no other thread sees it until it is put.
+// A page, held for changing: no other thread sees it until it is put, once, and no copy of it.
 struct millpond_page_mut {
     // The page's bytes. NULL when it is put.
     void *data;

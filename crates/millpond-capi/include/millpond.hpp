@@ -3,11 +3,17 @@
 //
 //   millpond::cache cache(64 << 20);
 //   millpond::file file = cache.open("data", MILLPOND_OPEN_CREATE);
-//   file.write_at(std::as_bytes(std::span("some bytes")), 0);
+//   file.write_at("some bytes", 0);
 //   file.close(); // says whether all is durable; the destructor can't
+//
+// What has no class, such as millpond_check, millpond_recording and millpond_map_try_read, is called as in C, with get().
 
 #ifndef MILLPOND_HPP
 #define MILLPOND_HPP
+
+#if __cplusplus < 201709L
+#error "millpond.hpp needs C++20: compile with -std=c++20, or include millpond.h, which is for C99, C++11 and later"
+#else
 
 #include "millpond.h"
 
@@ -16,10 +22,34 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#if defined(__SANITIZE_THREAD__)
+#define MILLPOND_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MILLPOND_TSAN 1
+#endif
+#endif
+#ifdef MILLPOND_TSAN
+extern "C" void __tsan_acquire(void *address);
+extern "C" void __tsan_release(void *address);
+#endif
+
 namespace millpond {
+
+// The thread sanitizer does not see the library's locks: it is told that who holds a page comes after who held it before.
+namespace detail {
+#ifdef MILLPOND_TSAN
+inline void got(const void *data) noexcept { __tsan_acquire(const_cast<void *>(data)); }
+inline void putting(const void *data) noexcept { __tsan_release(const_cast<void *>(data)); }
+#else
+inline void got(const void *) noexcept {}
+inline void putting(const void *) noexcept {}
+#endif
+} // namespace detail
 
 // A call that was not done: what() says the value, what is allowed and the way out.
 class error : public std::runtime_error {
@@ -77,7 +107,9 @@ class page {
     }
     ~page() { put(); }
     void put() noexcept {
-        if (held_.data) millpond_page_put(&held_);
+        if (!held_.data) return;
+        detail::putting(held_.data);
+        millpond_page_put(&held_);
     }
     std::span<const std::byte> bytes() const noexcept {
         return {static_cast<const std::byte *>(held_.data), held_.data ? held_.len : 0};
@@ -104,7 +136,9 @@ class page_mut {
     }
     ~page_mut() { put(); }
     void put() noexcept {
-        if (held_.data) millpond_page_mut_put(&held_);
+        if (!held_.data) return;
+        detail::putting(held_.data);
+        millpond_page_mut_put(&held_);
     }
     std::span<std::byte> bytes() noexcept {
         return {static_cast<std::byte *>(held_.data), held_.data ? held_.len : 0};
@@ -155,7 +189,23 @@ class map : public owned<millpond_map, millpond_map_drop> {
         std::span<std::byte> all = bytes();
         return {reinterpret_cast<T *>(all.data()), all.size() / sizeof(T)};
     }
-    void sync() { check(millpond_map_sync(get(), 0, bytes().size())); }
+    void sync() { sync(0, bytes().size()); }
+    void sync(std::size_t offset, std::size_t len) { check(millpond_map_sync(get(), offset, len)); }
+    // How many bytes were read: fewer than asked for only where the mapping or the file ends. Throws what a touch of the memory
+    // would get SIGBUS for.
+    std::size_t copy_to(std::span<std::byte> to, std::size_t offset) const {
+        std::size_t read = 0;
+        check(millpond_map_copy_to(get(), to.data(), to.size(), offset, &read));
+        return read;
+    }
+    void copy_from(std::span<const std::byte> from, std::size_t offset) {
+        check(millpond_map_copy_from(get(), from.data(), from.size(), offset));
+    }
+    bool is_resident(std::size_t offset) const {
+        int is = 0;
+        check(millpond_map_is_resident(get(), offset, &is));
+        return is != 0;
+    }
     void advise(std::size_t offset, std::size_t len, millpond_map_advice advice) {
         check(millpond_map_advise(get(), offset, len, static_cast<std::uint32_t>(advice)));
     }
@@ -183,32 +233,48 @@ class file : public owned<millpond_file, millpond_file_drop> {
     void write_at(std::span<const std::byte> from, std::uint64_t offset) {
         check(millpond_file_write_at(get(), from.data(), from.size(), offset));
     }
+    void write_at(std::string_view from, std::uint64_t offset) { write_at(std::as_bytes(std::span(from)), offset); }
     // Where it was put.
     std::uint64_t append(std::span<const std::byte> from) {
         std::uint64_t offset = 0;
         check(millpond_file_append(get(), from.data(), from.size(), &offset));
         return offset;
     }
+    std::uint64_t append(std::string_view from) { return append(std::as_bytes(std::span(from))); }
     millpond::page get_page(std::uint64_t number) const {
         millpond::page page;
         check(millpond_page_get(get(), number, &page.held_));
+        detail::got(page.held_.data);
         return page;
     }
     // Empty if it can't be had at once.
     millpond::page try_get_page(std::uint64_t number) const {
         millpond::page page;
         millpond_code code = millpond_page_try_get(get(), number, &page.held_);
-        if (code != MILLPOND_NOT_NOW) check(code);
+        if (code == MILLPOND_NOT_NOW) return {};
+        check(code);
+        detail::got(page.held_.data);
         return page;
     }
     millpond::page_mut change_page(std::uint64_t number) {
         millpond::page_mut page;
         check(millpond_page_mut_get(get(), number, &page.held_));
+        detail::got(page.held_.data);
+        return page;
+    }
+    // Empty if it can't be had at once.
+    millpond::page_mut try_change_page(std::uint64_t number) {
+        millpond::page_mut page;
+        millpond_code code = millpond_page_mut_try_get(get(), number, &page.held_);
+        if (code == MILLPOND_NOT_NOW) return {};
+        check(code);
+        detail::got(page.held_.data);
         return page;
     }
     millpond::page_mut change_page_or_grow(std::uint64_t number) {
         millpond::page_mut page;
         check(millpond_page_mut_get_or_grow(get(), number, &page.held_));
+        detail::got(page.held_.data);
         return page;
     }
     void sync() { check(millpond_file_sync(get())); }
@@ -242,6 +308,17 @@ class file : public owned<millpond_file, millpond_file_drop> {
         millpond_map *handle = nullptr;
         check(millpond_map_new_with_room(get(), offset, len, flags, room, &handle));
         return millpond::map(handle);
+    }
+    // How many pages of the bytes up to `end` stay, as they are changed here.
+    std::uint64_t invalidate(std::uint64_t start = 0, std::uint64_t end = UINT64_MAX) {
+        std::uint64_t kept = 0;
+        check(millpond_file_invalidate(get(), start, end, &kept));
+        return kept;
+    }
+    bool is_resident(std::uint64_t offset) const {
+        int is = 0;
+        check(millpond_file_is_resident(get(), offset, &is));
+        return is != 0;
     }
     // How many pages were given up.
     std::uint64_t discard_unwritten() {
@@ -299,6 +376,12 @@ class faults : public owned<millpond_faults, millpond_faults_drop> {
     }
     void add(const fault &rule) { check(millpond_faults_add(get(), &rule)); }
     void clear() { check(millpond_faults_clear(get())); }
+    void release_held() { check(millpond_faults_release(get())); }
+    std::uint64_t count() const {
+        std::uint64_t count = 0;
+        check(millpond_faults_count(get(), &count));
+        return count;
+    }
 };
 
 // A budget, and what is in it.
@@ -317,6 +400,13 @@ class cache : public owned<millpond_cache, millpond_cache_close> {
     }
     // MILLPOND_OPEN_... flags; none: for reading.
     file open(const std::string &path, std::uint32_t flags = 0) { return open(path, file_options(flags)); }
+    // The descriptor stays the caller's.
+    file open_fd(int fd, const file_options &options) {
+        millpond_file *handle = nullptr;
+        check(millpond_open_fd(get(), fd, &options, &handle));
+        return file(handle);
+    }
+    file open_fd(int fd, std::uint32_t flags = 0) { return open_fd(fd, file_options(flags)); }
     millpond::region region(std::size_t len, std::uint32_t flags = 0) {
         millpond_region *handle = nullptr;
         check(millpond_region_new(get(), len, flags, &handle));
@@ -325,10 +415,25 @@ class cache : public owned<millpond_cache, millpond_cache_close> {
     void sync_all() { check(millpond_cache_sync_all(get())); }
     // Throws what was lost with the last handle of a file: one error a call, until there is no more.
     void take_lost() { check(millpond_cache_take_lost(get())); }
+    std::uint64_t memory() const {
+        std::uint64_t bytes = 0;
+        check(millpond_cache_memory(get(), &bytes));
+        return bytes;
+    }
     void set_memory(std::uint64_t bytes) { check(millpond_cache_set_memory(get(), bytes)); }
     void set(const std::string &name, const std::string &value) {
         const char *names[] = {name.c_str()}, *values[] = {value.c_str()};
         check(millpond_cache_set(get(), names, values, 1));
+    }
+    std::string setting(const std::string &name) const {
+        return text([&](char *buffer, std::size_t size, std::size_t *needed) {
+            return millpond_cache_setting(get(), name.c_str(), buffer, size, needed);
+        });
+    }
+    std::string stats_text() const {
+        return text([&](char *buffer, std::size_t size, std::size_t *needed) {
+            return millpond_cache_stats_text(get(), buffer, size, needed);
+        });
     }
     millpond_stats stats() const {
         millpond_stats stats{};
@@ -338,6 +443,16 @@ class cache : public owned<millpond_cache, millpond_cache_close> {
     }
 
   private:
+    template <typename Fill> static std::string text(Fill fill) {
+        std::string text(8192, '\0');
+        std::size_t needed = 0;
+        millpond_code code;
+        // Figures may have grown meanwhile.
+        while ((code = fill(text.data(), text.size(), &needed)) == MILLPOND_BUFFER) text.resize(needed + 1);
+        check(code);
+        text.resize(needed);
+        return text;
+    }
     void make(const cache_options &options) {
         millpond_cache *handle = nullptr;
         check(millpond_cache_new(&options, &handle));
@@ -347,4 +462,5 @@ class cache : public owned<millpond_cache, millpond_cache_close> {
 
 } // namespace millpond
 
+#endif // C++20
 #endif // MILLPOND_HPP

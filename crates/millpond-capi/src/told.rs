@@ -48,6 +48,14 @@ impl Failure {
         }
     }
 
+    pub(crate) fn range(said: impl Into<String>) -> Failure {
+        Failure::Here {
+            code: millpond_code::MILLPOND_RANGE,
+            errno: libc::EINVAL,
+            said: said.into(),
+        }
+    }
+
     pub(crate) fn handle(said: impl Into<String>) -> Failure {
         Failure::Here {
             code: millpond_code::MILLPOND_HANDLE,

@@ -145,12 +145,73 @@ fn programs_in_cpp_do_what_they_say_as_each_compiler_makes_them() {
             ("c++17", "tests/c/header17.cpp"),
             ("c++20", "tests/c/header17.cpp"),
             ("c++20", "examples/first.cpp"),
+            ("c++20", "tests/c/classes.cpp"),
+            ("c++20", "tests/c/races.cpp"),
         ] {
             let program = folder.path().join("program");
             compile(compiler, standard, source, &program, &[]);
             start(&program, &[], false);
         }
     }
+}
+
+/// It was 28 lines of errors, the first of which named `std::span`.
+#[test]
+fn an_older_standard_of_cpp_gets_one_error_that_says_which_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("old.cpp");
+    std::fs::write(&source, "#include <millpond.hpp>\nint main() { return 0; }\n").unwrap();
+    for compiler in compilers(["g++", "clang++"]) {
+        let mut command = Command::new(compiler);
+        command
+            .args(["-std=c++17", "-fsyntax-only", "-I"])
+            .arg(here().join("include"));
+        let refused = command.arg(&source).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            !refused.status.success() && said.contains("needs C++20"),
+            "{said}"
+        );
+        assert_eq!(said.matches("error:").count(), 1, "{said}");
+    }
+}
+
+/// The library is compiled without it: its locks are not seen, and two threads that hold a page one after the other looked like
+/// a race.
+#[test]
+fn programs_in_cpp_have_no_complaint_of_the_thread_sanitizer_about_pages() {
+    let Some(compiler) = compilers(["g++", "clang++"]).into_iter().next() else {
+        return;
+    };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (program, probe) = (folder.path().join("program"), folder.path().join("probe.cpp"));
+    std::fs::write(&probe, "int main() { return 0; }").unwrap();
+    let mut command = Command::new(compiler);
+    command
+        .arg("-fsanitize=thread")
+        .arg(&probe)
+        .arg("-o")
+        .arg(&program);
+    let works = command.output().unwrap().status.success()
+        && Command::new(&program).output().unwrap().status.success();
+    if !works {
+        return println!("skipped: thread sanitizer: {compiler} has none that runs here");
+    }
+    compile(
+        compiler,
+        "c++20",
+        "tests/c/races.cpp",
+        &program,
+        &["-fsanitize=thread"],
+    );
+    // As docs/C.md has it, with this library's name.
+    let suppressions = folder.path().join("tsan.supp");
+    std::fs::write(&suppressions, "race:libmillpond_capi.so\n").unwrap();
+    let mut command = Command::new(&program);
+    command
+        .arg(folder.path().join("file"))
+        .env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
+    run("the program", &mut command);
 }
 
 /// What a program does not set is zero, and `= {0}` need not clear padding: a library that does not know the last fields of a
@@ -240,14 +301,9 @@ fn a_program_can_have_the_library_inside() {
     start(&program, &[], false);
 }
 
-/// As `scripts/install library` puts it below a `DESTDIR`, with the library that is built already.
-#[test]
-fn an_installed_library_is_found_by_pkg_config_and_by_cmake() {
-    if !is_there("gcc") || !is_there("pkg-config") {
-        return println!("skipped: an installed library: gcc or pkg-config is not there");
-    }
-    let temp = tempfile::tempdir().unwrap();
-    let (root, built) = (temp.path().join("root"), temp.path().join("built/release"));
+/// Puts the library that is built already below a `DESTDIR`, as `scripts/install library` does.
+fn install(temp: &Path, root: &Path, prefix: &str) {
+    let built = temp.join("built/release");
     std::fs::create_dir_all(&built).unwrap();
     std::fs::copy(
         libraries().join("libmillpond_capi.so"),
@@ -258,11 +314,62 @@ fn an_installed_library_is_found_by_pkg_config_and_by_cmake() {
     let mut install = Command::new(here().join("../../scripts/install"));
     install
         .arg("library")
-        .envs([("CARGO", "true"), ("PREFIX", "/opt/pond"), ("LIBDIR", "lib")])
+        .envs([("CARGO", "true"), ("PREFIX", prefix), ("LIBDIR", "lib")])
         .env("CARGO_TARGET_DIR", built.parent().unwrap())
-        .env("DESTDIR", &root)
+        .env("DESTDIR", root)
         .env_remove("TARGET");
     run("scripts/install", &mut install);
+}
+
+/// pkg-config gave two words for each path.
+#[test]
+fn an_installation_below_a_folder_with_a_space_is_found_by_pkg_config_and_by_cmake() {
+    if !is_there("gcc") || !is_there("pkg-config") {
+        return println!("skipped: an installed library: gcc or pkg-config is not there");
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let prefix = temp.path().join("pre fix & more");
+    install(temp.path(), Path::new("/"), prefix.to_str().unwrap());
+    let libraries = prefix.join("lib");
+    let program = temp.path().join("program");
+    let mut shell = Command::new("sh");
+    shell
+        .arg("-c")
+        .arg(r#"eval gcc "$SOURCE" $(pkg-config --cflags --libs millpond) "'-Wl,-rpath,$LIBRARIES'" -o "$PROGRAM""#)
+        .env("SOURCE", here().join("examples/first.c"))
+        .env("LIBRARIES", &libraries)
+        .env("PROGRAM", &program)
+        .env("PKG_CONFIG_PATH", libraries.join("pkgconfig"));
+    run("gcc", &mut shell);
+    start(&program, &[], false);
+
+    if !is_there("cmake") {
+        return println!("skipped: an installed library by CMake: cmake is not there");
+    }
+    let text = format!(
+        "cmake_minimum_required(VERSION 3.10)\nproject(first C)\nfind_package(PkgConfig REQUIRED)\n\
+         pkg_check_modules(MILLPOND REQUIRED IMPORTED_TARGET millpond)\nadd_executable(first {})\n\
+         target_link_libraries(first PkgConfig::MILLPOND)\n",
+        here().join("examples/first.c").display()
+    );
+    std::fs::write(temp.path().join("CMakeLists.txt"), text).unwrap();
+    let made = temp.path().join("made");
+    let mut cmake = Command::new("cmake");
+    cmake.arg("-S").arg(temp.path()).arg("-B").arg(&made);
+    cmake.env("PKG_CONFIG_PATH", libraries.join("pkgconfig"));
+    run("cmake", &mut cmake);
+    run("cmake --build", Command::new("cmake").arg("--build").arg(&made));
+    start(&made.join("first"), &[], false);
+}
+
+#[test]
+fn an_installed_library_is_found_by_pkg_config_and_by_cmake() {
+    if !is_there("gcc") || !is_there("pkg-config") {
+        return println!("skipped: an installed library: gcc or pkg-config is not there");
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let root = temp.path().join("root");
+    install(temp.path(), &root, "/opt/pond");
     let (prefix, libraries) = (root.join("opt/pond"), root.join("opt/pond/lib"));
     let soname = format!("libmillpond.so.{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(

@@ -124,6 +124,12 @@ fn builder(options: &millpond_cache_options) -> Result<Builder, Failure> {
     if let Some(name) = text_or_none(options.name) {
         builder = builder.name(name.to_string_lossy());
     }
+    if options.swap_path.is_null() && options.swap_bytes != 0 {
+        let bytes = options.swap_bytes;
+        return Err(Failure::invalid(format!(
+            "swap_bytes is {bytes} and swap_path NULL: give the path of the swap file as well, or no bytes"
+        )));
+    }
     if !options.swap_path.is_null() {
         let swap = SwapFile::new(memory::path(options.swap_path)?, options.swap_bytes);
         builder = builder.swap(swap.unlinked(has(MILLPOND_CACHE_SWAP_UNLINKED)));
@@ -226,6 +232,11 @@ pub extern "C-unwind" fn millpond_cache_set(
         let pairs = names.iter().zip(values);
         let pairs = pairs.map(|(&name, &value)| Ok((text(name, "a name")?, text(value, "a value")?)));
         let pairs = pairs.collect::<Result<Vec<_>, Failure>>()?;
+        if pairs.is_empty() {
+            return Err(Failure::invalid(
+                "count is 0: give the names and values of one setting or more",
+            ));
+        }
         handle::value(cache)?.engine.set(&pairs)?;
         Ok(())
     })

@@ -118,6 +118,20 @@ fn open_options(given: *const millpond_file_options) -> Result<OpenOptions, Fail
     Ok(options)
 }
 
+/// Bytes that a file can have at most.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// # Errors
+/// `MILLPOND_RANGE` of an offset that no file has.
+fn offset_of_a_file(offset: u64) -> Result<u64, Failure> {
+    match offset <= FILE_BYTES_MAX {
+        true => Ok(offset),
+        false => Err(Failure::range(format!(
+            "offset {offset} is out of range: allowed is 0 to {FILE_BYTES_MAX}"
+        ))),
+    }
+}
+
 /// Opens a file or block device. `options` may be NULL, for reading. The caller owns `*file` and closes it with
 /// millpond_file_close or millpond_file_drop. All handles of a file share its pages, by whatever name it was opened. Any
 /// thread may use it at any time.
@@ -322,7 +336,7 @@ pub extern "C-unwind" fn millpond_file_punch(
     offset: u64,
     len: u64,
 ) -> millpond_code {
-    attempt(|| Ok(value(file)?.punch(offset, len)?))
+    attempt(|| Ok(value(file)?.punch(offset_of_a_file(offset)?, len)?))
 }
 
 /// Begins to read a range, and waits for nothing. What can't be read, or has no room, is skipped.
@@ -332,7 +346,7 @@ pub extern "C-unwind" fn millpond_file_prefetch(
     offset: u64,
     len: u64,
 ) -> millpond_code {
-    attempt(|| Ok(value(file)?.prefetch(offset, len)?))
+    attempt(|| Ok(value(file)?.prefetch(offset_of_a_file(offset)?, len)?))
 }
 
 /// Says how the file will be used from now on, by all handles: a millpond_advice.
@@ -370,6 +384,11 @@ pub extern "C-unwind" fn millpond_file_invalidate(
 ) -> millpond_code {
     attempt(|| {
         let file = value(file)?;
+        if start > end {
+            return Err(Failure::range(format!(
+                "the range begins at {start} and ends at {end}: `end` is at least `start`"
+            )));
+        }
         let changed = match (start, end) {
             (0, u64::MAX) => file.invalidate(..)?,
             _ => file.invalidate(start..end)?,

@@ -114,7 +114,10 @@ fn given<T: Kind>(handle: *const Handle<T>) -> Result<&'static Handle<T>, Failur
 
 #[cold]
 fn null<T: Kind>() -> Failure {
-    Failure::invalid(format!("the {} is NULL", T::NAME))
+    Failure::invalid(format!(
+        "the {} is NULL: none was opened or made, or an object of millpond.hpp was closed or moved from",
+        T::NAME
+    ))
 }
 
 /// What a handle that C gives is of.

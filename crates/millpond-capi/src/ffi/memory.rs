@@ -157,9 +157,12 @@ pub(crate) fn text<'a>(given: *const c_char, what: &str) -> Result<&'a str, Fail
 /// A path of the caller's.
 ///
 /// # Errors
-/// `MILLPOND_INVALID`.
+/// `MILLPOND_INVALID` of NULL and of no bytes.
 pub(crate) fn path<'a>(given: *const c_char) -> Result<&'a Path, Failure> {
     let text = text_or_none(given).ok_or_else(|| Failure::invalid("the path is NULL"))?;
+    if text.is_empty() {
+        return Err(Failure::invalid("the path is empty"));
+    }
     Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
 }
 

@@ -11,7 +11,8 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// A page, held for reading. The caller's, and of this size for ever; it needs no other content before
-/// millpond_page_get. It may be moved, and put by another thread, but not copied.
+/// millpond_page_get. It may be moved, and put by another thread. Put it once, and no copy of it: to put two copies is undefined
+/// behaviour, which the library does not see.
 #[repr(C)]
 pub struct millpond_page {
     /// The page's bytes, which stay where they are and as they are until millpond_page_put. NULL when it is put.
@@ -22,7 +23,7 @@ pub struct millpond_page {
     pub held: [MaybeUninit<u64>; 12],
 }
 
-/// A page, held for changing: no other thread sees it until it is put.
+/// A page, held for changing: no other thread sees it until it is put, once, and no copy of it.
 #[repr(C)]
 pub struct millpond_page_mut {
     /// The page's bytes. NULL when it is put.
@@ -38,7 +39,7 @@ const _: () = assert!(size_of::<PageRef<'static>>() <= 96 && align_of::<PageRef<
 const _: () = assert!(size_of::<PageMut<'static>>() <= 96 && align_of::<PageMut<'static>>() <= 8);
 
 fn not_held() -> Failure {
-    Failure::handle("the page is not held: it was put already, or never got")
+    Failure::handle("the page is not held: it was put already, or a copy of it was, or it was never got")
 }
 
 fn not_now(number: u64) -> Failure {

@@ -60,12 +60,16 @@ int main(int argc, char **argv) {
     options.memory = UINT64_C(1) << 60;
     FAILS(millpond_cache_new(&options, &cache), MILLPOND_MEMORY, ENOMEM, "MILLPOND_CACHE_BEYOND_LIMIT");
     options.memory = 4 << 20;
+    options.swap_bytes = 8 << 20;
+    FAILS(millpond_cache_new(&options, &cache), MILLPOND_INVALID, EINVAL, "swap_bytes is 8388608 and swap_path NULL");
+    options.swap_bytes = 0;
     FAILS(millpond_cache_new(&options, NULL), MILLPOND_INVALID, EINVAL, "NULL");
     CHECK(millpond_cache_new(&options, &cache) == MILLPOND_OK);
 
     /* NULL, and files that can't be had. */
-    FAILS(millpond_open(NULL, path, NULL, &file), MILLPOND_INVALID, EINVAL, "millpond_cache is NULL");
+    FAILS(millpond_open(NULL, path, NULL, &file), MILLPOND_INVALID, EINVAL, "millpond_cache is NULL: none was opened");
     FAILS(millpond_open(cache, NULL, NULL, &file), MILLPOND_INVALID, EINVAL, "path is NULL");
+    FAILS(millpond_open(cache, "", NULL, &file), MILLPOND_INVALID, EINVAL, "the path is empty");
     FAILS(millpond_open(cache, path, NULL, &file), MILLPOND_OPEN, ENOENT, path);
     FAILS(millpond_open(cache, argv[1], NULL, &file), MILLPOND_OPEN, EISDIR, argv[1]);
     FAILS(millpond_open_fd(cache, -1, NULL, &file), MILLPOND_INVALID, EINVAL, "-1");
@@ -83,6 +87,10 @@ int main(int argc, char **argv) {
     FAILS(millpond_file_write_at(file, "x", 1, UINT64_MAX), MILLPOND_RANGE, EFBIG, "out of range");
     FAILS(millpond_file_read_at(file, &byte, 1, 0, NULL), MILLPOND_INVALID, EINVAL, "read is NULL");
     FAILS(millpond_file_read_exact_at(file, &byte, 1, 0), MILLPOND_END_OF_FILE, ENODATA, "ends at byte 0");
+    FAILS(millpond_file_invalidate(file, 9, 3, NULL), MILLPOND_RANGE, EINVAL, "begins at 9 and ends at 3");
+    FAILS(millpond_file_punch(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "offset 18446744073709551615");
+    FAILS(millpond_file_prefetch(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "allowed is 0 to 9223372036854775807");
+    CHECK(millpond_file_punch(file, 5, UINT64_MAX) == MILLPOND_OK);
     FAILS(millpond_file_advise(file, 3), MILLPOND_INVALID, EINVAL, "millpond_advice");
 
     /* Pages that are not there, and that are put twice. */
@@ -92,7 +100,7 @@ int main(int argc, char **argv) {
     CHECK(millpond_page_get(file, 0, &page) == MILLPOND_OK && page.len == 4);
     CHECK(millpond_page_mut_try_get(file, 0, &change) == MILLPOND_NOT_NOW && millpond_error_errno() == EAGAIN);
     CHECK(millpond_page_put(&page) == MILLPOND_OK);
-    FAILS(millpond_page_put(&page), MILLPOND_HANDLE, EBADF, "not held");
+    FAILS(millpond_page_put(&page), MILLPOND_HANDLE, EBADF, "or a copy of it was");
     CHECK(millpond_page_mut_get(file, 0, &change) == MILLPOND_OK);
     FAILS(millpond_page_set_order(&change, 1), MILLPOND_INVALID, EINVAL, "millpond_file_options.log");
     CHECK(millpond_page_mut_put(&change) == MILLPOND_OK);
@@ -104,6 +112,7 @@ int main(int argc, char **argv) {
     CHECK(millpond_cache_setting(cache, names[0], path, sizeof path, NULL) == MILLPOND_OK);
     CHECK(strcmp(path, "1%") != 0);
     FAILS(millpond_cache_set(cache, NULL, NULL, 1), MILLPOND_INVALID, EINVAL, "list");
+    FAILS(millpond_cache_set(cache, NULL, NULL, 0), MILLPOND_INVALID, EINVAL, "count is 0");
     FAILS(millpond_cache_setting(cache, "no.such", path, sizeof path, NULL), MILLPOND_INVALID, EINVAL, "no.such");
     FAILS(millpond_cache_stats_text(cache, small, sizeof small, &len), MILLPOND_BUFFER, ERANGE, "buffer 4");
     CHECK(len > sizeof small);
