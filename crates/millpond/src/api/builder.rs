@@ -169,8 +169,8 @@ impl Builder {
         self
     }
 
-    /// Sets whether all frames get their memory when the cache is built (the default). Otherwise each huge page is
-    /// allocated at first use, in the path of some read. Populating takes about 0.1 s for 512 MiB, and 1.4 s in a
+    /// Sets whether all frames get their memory when the cache is built (the default), and new ones when the budget grows. Otherwise
+    /// each page or huge page is allocated at first use, in the path of some read. Populating takes about 0.1 s for 512 MiB, and 1.4 s in a
     /// virtual machine whose host allocates its memory lazily. Skipped for a budget beyond a limit
     /// ([`Builder::memory_beyond_limit`]).
     pub fn populate(mut self, populate: bool) -> Builder {
@@ -255,17 +255,16 @@ impl Builder {
     }
 
     /// Adds a swap file, to which pages of regions are evicted. Regions ([`PageCache::region`]) require one. With swap,
-    /// frames use small pages, and all of them get their memory when the cache is built. Requires pages of 4 KiB and
-    /// userfaultfd of Linux 6.8 or newer.
+    /// frames use small pages. Requires pages of 4 KiB and userfaultfd of Linux 6.8 or newer.
     pub fn swap(mut self, swap: SwapFile) -> Builder {
         self.swap.push(swap);
         self
     }
 
     /// Enables mapping files ([`File::map`](crate::File::map)); [`Builder::swap`] enables it too. Default: no. Frames
-    /// then use small pages, so hits on a large set of files take twice as long, and all frames get their memory when
-    /// the cache is built. Requires pages of 4 KiB and userfaultfd of Linux 6.8 or newer. Costs a thread, which sleeps,
-    /// and up to seven more while threads touch pages that are not mapped in.
+    /// then use small pages, so hits on a large set of files take twice as long. Requires pages of 4 KiB and userfaultfd
+    /// of Linux 6.8 or newer. Costs a thread, which sleeps, and up to seven more while threads touch pages that are not
+    /// mapped in.
     pub fn mappings(mut self, wanted: bool) -> Builder {
         self.mappings = wanted;
         self
@@ -374,13 +373,14 @@ impl Builder {
             .grow(frames.0 as u32)
             .map_err(reserving("getting memory for the frames"))?;
         // What is beyond a limit would end the process at once.
-        if self.populate && !is_beyond {
+        let populate = self.populate && !is_beyond;
+        if populate {
             table.memory().populate(0..frames.0 as u32);
         }
         let table = Arc::new(table);
         let regions = match exchanges {
             false => None,
-            true => Some(swap::make(&self.swap, &table, page_size)?),
+            true => Some(swap::make(&self.swap, &table, page_size, populate)?),
         };
         if regions.as_ref().is_some_and(Regions::misses_system_calls) {
             notices.add(Notice::NoKernelFaults, 0);

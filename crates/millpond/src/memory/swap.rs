@@ -237,12 +237,17 @@ impl SwapFile {
 ///
 /// # Errors
 /// [`Error::Swap`]; [`Error::Setup`] if userfaultfd is refused.
-pub(crate) fn make(files: &[SwapFile], table: &Arc<Table<Arena>>, page_size: PageSize) -> Result<Regions> {
+pub(crate) fn make(
+    files: &[SwapFile],
+    table: &Arc<Table<Arena>>,
+    page_size: PageSize,
+    populate: bool,
+) -> Result<Regions> {
     let setup = |source| Error::Setup {
         what: "memory beyond RAM needs userfaultfd",
         source,
     };
-    let exchange = Exchange::new(table.clone()).map_err(setup)?;
+    let exchange = Exchange::new(table.clone(), populate).map_err(setup)?;
     let (mut areas, mut first) = (Vec::new(), 0);
     for swap in files {
         let (file, claim, slots) = swap.open(page_size)?;
@@ -300,9 +305,20 @@ fn nameless(folder: &Path) -> io::Result<File> {
                 NEXT.fetch_add(1, Ordering::Relaxed)
             );
             let path = folder.join(name);
-            let file = options.create_new(true).open(&path)?;
+            // Of a folder that is there: a file system that makes no files, such as /proc.
+            let made = options
+                .create_new(true)
+                .open(&path)
+                .map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        let why =
+                            format!("no file can be made in it: name a folder on ext4 or xfs ({error})");
+                        io::Error::new(io::ErrorKind::Unsupported, why)
+                    }
+                    _ => error,
+                })?;
             fs::remove_file(&path)?;
-            Ok(file)
+            Ok(made)
         }
         opened => opened,
     }

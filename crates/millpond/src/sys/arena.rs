@@ -252,13 +252,14 @@ impl Arena {
         }
     }
 
-    /// Of free frames that are about to be used, those that gave their memory back when the budget became smaller get some: a
-    /// device may be the first to touch it, and that is not always seen.
+    /// Of free frames that are about to be used, those without memory get some, because the budget had become smaller or because
+    /// they are used for the first time: a device may be the first to touch it, and that is not always seen.
     fn fill_given_back(&self, places: &Places, frames: &[FrameNo]) {
         let Some(filler) = self.filler.get() else { return };
         let start = self.mapping.start().addr().get();
-        for place in places.take_given_back(frames) {
-            filler.fill(start + self.at(place), kernel_page());
+        let places = places.take_given_back(frames);
+        for run in places.chunk_by(|a, b| *b == a + 1) {
+            filler.fill(start + self.at(run[0]), run.len() * kernel_page());
         }
     }
 

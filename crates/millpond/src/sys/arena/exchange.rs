@@ -82,6 +82,8 @@ pub(crate) struct Exchange {
     /// Memory that the program had locked was unlocked, and nobody has said so yet.
     unlocked: AtomicBool,
     own_memory: OwnMemory,
+    /// Frames get their memory when they are made, not at first use.
+    populate: bool,
     table: Arc<Table<Arena>>,
 }
 
@@ -95,11 +97,11 @@ pub(crate) enum Copy<'a> {
 }
 
 impl Exchange {
-    /// Between this arena and regions.
+    /// Between this arena and regions. `populate`: frames get their memory when they are made, not at first use.
     ///
     /// # Errors
     /// If userfaultfd is refused or can't move pages, which the error explains.
-    pub(crate) fn new(table: Arc<Table<Arena>>) -> io::Result<Exchange> {
+    pub(crate) fn new(table: Arc<Table<Arena>>, populate: bool) -> io::Result<Exchange> {
         let uffd = Arc::new(Userfault::new(Touch::Sleeps)?);
         table.memory().exchange_by(&uffd);
         Ok(Exchange {
@@ -108,6 +110,7 @@ impl Exchange {
             can_write_protect: AtomicBool::new(true),
             unlocked: AtomicBool::new(false),
             own_memory: OwnMemory::open(),
+            populate,
             table,
         })
     }
@@ -125,7 +128,7 @@ impl Exchange {
         &self.uffd
     }
 
-    /// There are now so many frames: the new ones get memory, and may be exchanged from now on. If that
+    /// There are now so many frames, and the new ones may be exchanged from now on. If that
     /// fails there is none of the new ones yet, and the next call tries again.
     ///
     /// # Errors
@@ -136,10 +139,12 @@ impl Exchange {
             return Ok(());
         }
         let arena = self.table.memory();
-        arena.populate(new.clone());
+        if self.populate {
+            arena.populate(new.clone());
+        }
         let (start, len) = arena.birthplace(&new);
         match self.uffd.register(start, len) {
-            Ok(()) => self.places().born(frames),
+            Ok(()) => self.places().born(frames, self.populate),
             Err(error) => {
                 arena.unpopulate(new);
                 return Err(error);

@@ -105,7 +105,7 @@ struct Maps {
     next: u32,
     /// Places of free frames.
     free: FreeFrames,
-    /// How many free frames have given their memory back: they have places, which are not in `free`.
+    /// How many free frames have given their memory back, or never had any: they have places, which are not in `free`.
     given_back: usize,
     /// Places whose memory came out of a region.
     seen: FreeFrames,
@@ -154,8 +154,9 @@ impl Places {
         self.maps.lock().frames
     }
 
-    /// There are now so many frames. The new ones have memory where they are born, and are free.
-    pub(super) fn born(&self, frames: u32) {
+    /// There are now so many frames. The new ones are free. They have memory where they are born; if not, they get it when
+    /// they are granted, as those that were given back.
+    pub(super) fn born(&self, frames: u32, with_memory: bool) {
         let maps = &mut *self.maps.lock();
         let places = PageCount(born_at(frames).into());
         maps.empty.widen(places);
@@ -164,7 +165,10 @@ impl Places {
         for frame in std::mem::replace(&mut maps.frames, frames)..frames {
             let place = born_at(frame);
             self.set(FrameNo(frame), place);
-            self.free_is_at(&mut maps.free, place, FrameNo(frame));
+            match with_memory {
+                true => self.free_is_at(&mut maps.free, place, FrameNo(frame)),
+                false => maps.given_back += 1,
+            }
             (place + 1..born_at(frame + 1)).for_each(|spare| maps.empty.give(FrameNo(spare)));
         }
     }

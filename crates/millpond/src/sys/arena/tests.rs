@@ -364,7 +364,7 @@ fn where_pages_are_exchanged_one_that_is_inserted_is_put_beside_the_one_before_i
     let arena = Arena::new(Bytes(64 << 12), PageSize::KIB_4, true).unwrap();
     let (table, mut token) = Table::new(arena).unwrap();
     table.locked(&mut token).grow(64).unwrap();
-    table.memory().places().born(64);
+    table.memory().places().born(64, true);
     for (page, frame) in [(0, 5), (1, 40), (2, 7), (9, 41)] {
         load(&table, &mut token, page, frame, page as u8);
     }

@@ -1,6 +1,7 @@
 //! What the kernel moved without reporting it; pages that are in two places.
 
 use super::*;
+use crate::frames::table::Memory;
 use crate::sys::addresses::RegionBytes;
 use millpond_core::units::{Bytes, PageSize};
 
@@ -9,11 +10,11 @@ const FRAMES: u32 = 64;
 
 /// An exchange of an arena with memory for frames, but no frames yet. `None`, with a message, if nothing can
 /// be moved.
-fn without_frames() -> Option<Exchange> {
+fn without_frames(populate: bool) -> Option<Exchange> {
     let memory = Bytes(u64::from(FRAMES) * 4096);
     let (table, mut token) = Table::new(Arena::new(memory, PageSize::KIB_4, true).unwrap()).unwrap();
     table.locked(&mut token).grow(FRAMES).unwrap();
-    match Exchange::new(Arc::new(table)) {
+    match Exchange::new(Arc::new(table), populate) {
         Ok(exchange) => Some(exchange),
         Err(why) => {
             std::println!("skipped: {why}");
@@ -24,7 +25,7 @@ fn without_frames() -> Option<Exchange> {
 
 /// Pages 0 to 3 of a region, in the frames of the same numbers, each with its number in it.
 fn exchange() -> Option<(Exchange, RegionBytes)> {
-    let exchange = without_frames()?;
+    let exchange = without_frames(true)?;
     exchange.add_frames(FRAMES).unwrap();
     let region = RegionBytes::new(PAGES as usize * kernel_page(), Touch::Sleeps).unwrap();
     exchange.add_region(region.memory()).unwrap();
@@ -98,7 +99,7 @@ fn pages_that_the_kernel_has_moved_out_of_a_region_without_telling_are_out() {
 /// They were among the free places all the same: memory that no budget had, and a panic when a page was to be put there.
 #[test]
 fn frames_that_could_not_be_made_exchangeable_are_not_there_and_are_tried_again() {
-    let Some(exchange) = without_frames() else {
+    let Some(exchange) = without_frames(true) else {
         return;
     };
     let arena = exchange.table.memory();
@@ -121,6 +122,23 @@ fn frames_that_could_not_be_made_exchangeable_are_not_there_and_are_tried_again(
     // Fewer are wanted meanwhile, or as many: then there is nothing to do.
     exchange.add_frames(FRAMES / 2).unwrap();
     assert_eq!(exchange.places().frames(), FRAMES);
+}
+
+#[test]
+fn frames_that_are_not_populated_get_their_memory_when_they_are_granted_and_no_sooner() {
+    let Some(exchange) = without_frames(false) else {
+        return;
+    };
+    exchange.add_frames(FRAMES).unwrap();
+    let arena = exchange.table.memory();
+    let has = |frame| exchange.own_memory.has(exchange.frame(FrameNo(frame)));
+    assert!((0..FRAMES).all(|frame| !has(frame)));
+    let granted = [3, 4, 5, 9].map(FrameNo);
+    arena.granted(&granted, || None);
+    let have: Vec<u32> = (0..FRAMES).filter(|&frame| has(frame)).collect();
+    assert_eq!(have, [3, 4, 5, 9]);
+    // SAFETY: the frame was granted, and only this test uses it.
+    assert_eq!(unsafe { arena.pointer(FrameNo(9)).as_ptr().read() }, 0);
 }
 
 /// It is then unknown which page the content belongs to. That must never be guessed.

@@ -10,7 +10,7 @@ const MOST: u32 = 1100;
 
 fn places() -> Places {
     let places = Places::new(MOST).unwrap();
-    places.born(FRAMES);
+    places.born(FRAMES, true);
     places
 }
 
@@ -105,7 +105,7 @@ fn frames_that_are_new_bring_the_places_behind_their_row() {
     assert_eq!((frames, metadata, places.of(FrameNo(0))), (0, 0, None));
     let mut empty = Vec::new();
     for frames in [511, 512, 600, MOST] {
-        places.born(frames);
+        places.born(frames, true);
         assert_eq!(places.frames(), frames);
         assert!(places.of(FrameNo(frames - 1)).is_some());
         let maps = places.maps.lock();
