@@ -125,10 +125,11 @@ impl Pond {
         swap: Option<(PathBuf, u64, bool)>,
         beside: u64,
     ) -> PyResult<Pond> {
-        // Getting memory and blocks of the file takes a while.
+        // Getting blocks of the file takes a while.
         let cache = py
             .detach(|| {
-                let builder = PageCache::builder().mappings(true);
+                // What no array uses takes no memory: a budget is a limit, as of SQLite's.
+                let builder = PageCache::builder().mappings(true).populate(false);
                 let mut builder = match memory {
                     (least, most) if least == most => builder.memory(most),
                     (least, most) => builder.memory_auto(least, most),

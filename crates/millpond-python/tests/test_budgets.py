@@ -43,3 +43,33 @@ def test_many_arrays_are_in_one_cache_whose_budget_is_what_they_ask_for(folder):
         again[7] = 5
         assert arrays[-1][7] == 5 and costs()[3] == memory + 50 * MIB
         del again, arrays
+
+
+def test_a_budget_takes_memory_when_arrays_use_it_and_one_above_what_is_free_is_warned_of(folder, run):
+    """All of it was taken at once: a pond of what the machine has ended the process, or another, before the warning."""
+    ended = run(
+        """
+        import millpond, sys, warnings
+
+        def resident():
+            with open("/proc/self/statm") as statm:
+                return int(statm.read().split()[1]) * 4096
+
+        MIB, before = 1 << 20, resident()
+        pond = millpond.Pond("512M", "64M", swap=sys.argv[1])
+        assert resident() - before < 100 * MIB, resident() - before
+        pond.set_memory("600M")
+        assert resident() - before < 100 * MIB, resident() - before
+        array = pond.ones(64 * MIB, "u1")
+        assert array.sum() == 64 * MIB and resident() - before >= 64 * MIB, resident() - before
+        array = pond = None
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            pond = millpond.Pond("100%", "64M", swap=sys.argv[1])
+        assert any("free: the kernel has to swap" in str(w.message) for w in caught), caught
+        assert pond.ones(1000).sum() == 1000
+        assert resident() - before < 1024 * MIB, resident() - before
+        """,
+        folder,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

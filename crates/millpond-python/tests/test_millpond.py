@@ -91,8 +91,11 @@ def test_arrays_are_filled_as_numpy_does(folder):
             (millpond.full(3, -0.5, "f4", **there), np.full(3, -0.5, "f4")),
             (pond.full((2, 3), [1, 2, 3]), np.full((2, 3), [1, 2, 3])),
             (pond.full(2, "abc"), np.full(2, "abc")),
+            (millpond.zeros((2, 3), "i2", "F", **there), np.zeros((2, 3), "i2", "F")),
+            (millpond.ones((2, 3), order="F", **there), np.ones((2, 3), order="F")),
+            (pond.full((2, 3), [1, 2, 3], order="F"), np.full((2, 3), [1, 2, 3], order="F")),
         ]:
-            assert ours.dtype == numpys.dtype and np.array_equal(ours, numpys)
+            assert ours.dtype == numpys.dtype and np.array_equal(ours, numpys) and ours.strides == numpys.strides
         with pytest.raises(TypeError, match="dtype can't be object"):
             pond.full(3, None)
         with pytest.raises(ValueError, match="broadcast"):
@@ -189,7 +192,9 @@ def test_shapes_and_types_are_numpys(folder):
         (ValueError, "swap can't be ''", dict(shape=3, memory="16M", swap="")),
         (ValueError, "neither a file nor a block device", dict(shape=3, memory="16M", swap="/dev/null")),
         (TypeError, "not understood", dict(shape=3, dtype="f9", memory="16M")),
-        (FileNotFoundError, "No such file", dict(shape=3, memory="16M", swap="/nowhere/at/all")),
+        (FileNotFoundError, "No such folder for swap", dict(shape=3, memory="16M", swap="/nowhere/at/all")),
+        (OSError, "ext4 or xfs", dict(shape=3, memory="16M", swap="/proc")),
+        (ValueError, "order can't be 'A'", dict(shape=3, memory="16M", order="A")),
         (ValueError, "something else", dict(shape=3, memory="16M", swap=__file__)),
     ],
 )
@@ -212,6 +217,10 @@ def test_a_budget_that_the_machine_has_not_is_refused_before_memory_is_taken(fol
 
 def test_a_swap_file_with_a_name_is_kept_locked_and_private(folder):
     path = os.path.join(folder, f"millpond-test-{os.getpid()}.swap")
+    with pytest.raises(FileNotFoundError, match="No such folder for swap .*must be there"):
+        millpond.empty(MIB, "f8", memory="16M", swap=path)
+    assert not os.path.exists(path), "a name with a slip in it has become a file"
+    open(path, "x").close()
     try:
         array = millpond.empty(MIB, "f8", memory="16M", swap=path)
         assert os.stat(path).st_mode & 0o777 == 0o600
@@ -387,6 +396,7 @@ def test_a_swap_file_is_free_when_its_pond_is_though_a_child_lives(folder, run):
         import gc, millpond, os, signal, sys, warnings
         warnings.simplefilter("ignore")
         path = os.path.join(sys.argv[1], f"millpond-fork-{os.getpid()}.swap")
+        open(path, "x").close()
         pond = millpond.Pond("16M", "8M", swap=path)
         array = pond.empty(1000)
         child = os.fork()

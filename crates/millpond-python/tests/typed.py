@@ -15,6 +15,8 @@ def arrays(folder: Path) -> None:
     assert_type(millpond.ones([3], np.dtype(np.int8), memory="16M"), NDArray[np.int8])
     assert_type(millpond.zeros(np.array([3, 4]), np.int8, memory="10%"), NDArray[np.int8])
     assert_type(millpond.full(np.int64(3), 7, "i4", memory="16M"), NDArray[Any])
+    assert_type(millpond.zeros((3, 4), order="F", memory="16M"), NDArray[np.float64])
+    assert_type(millpond.empty((3, 4), np.int8, "F", memory="16M"), NDArray[np.int8])
     assert_type(millpond.stats()["swap_ins"], int)
     assert_type(millpond.__version__, str)
 

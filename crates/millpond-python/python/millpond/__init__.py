@@ -47,7 +47,7 @@ class Pond:
     `memory` is the budget, and `size` that of the swap file: the most that all arrays have together which are on no file of
     their own; without it there are none. Both are bytes, or text as "512M" or "1.5G"; `memory` may be "10%", "auto:1G..4G" or
     "auto" as well. `swap` is a folder
-    (/var/tmp by default), where a file without a name is made, or a path for a file that is kept and may be used again.
+    (/var/tmp by default), where a file without a name is made, or a file that is there, empty at first, and is kept.
 
         >>> with millpond.Pond("16M", "64M") as pond:
         ...     a, b = pond.ones(1_000_000), pond.empty(1_000_000)
@@ -56,7 +56,8 @@ class Pond:
         <millpond.Pond: 2 arrays, memory 16M, swap 64M in /var/tmp>
 
     Raises ValueError or TypeError for what can't be, with what is allowed; OSError if the system refuses the file, its room
-    or userfaultfd. All of the budget and of the file is taken at once.
+    or userfaultfd. Warns (RuntimeWarning) if the machine has less memory free than the budget. All of the file is taken at once;
+    memory when arrays use it.
     """
 
     __slots__ = ("__weakref__", "_native", "_swap")
@@ -89,31 +90,32 @@ class Pond:
             raise ValueError("this pond is closed: make another")
         return self._native
 
-    def empty(self, shape, dtype=float):
+    def empty(self, shape, dtype=float, order="C"):
         """An array in this pond, of zeros: as `numpy.empty`, and the same as `zeros`.
 
         Takes no memory before it is touched. Raises ValueError if the pond has not so much room left.
         """
         native, (shape, dtype, size) = self._open(), _arguments.layout_of(shape, dtype)
+        _arguments.check_order(order)
         if size == 0:
-            return _np.zeros(shape, dtype)
+            return _np.zeros(shape, dtype, order)
         block = _np.asarray(_Block(native, size))
-        return block.view(dtype).reshape(shape)
+        return block.view(dtype).reshape(shape, order=order)
 
-    def zeros(self, shape, dtype=float):
+    def zeros(self, shape, dtype=float, order="C"):
         """An array of zeros in this pond, as `numpy.zeros`. Takes no memory before it is touched."""
-        return self.empty(shape, dtype)
+        return self.empty(shape, dtype, order)
 
-    def ones(self, shape, dtype=float):
+    def ones(self, shape, dtype=float, order="C"):
         """An array of ones in this pond, as `numpy.ones`. Writes all of it."""
-        return self.full(shape, 1, dtype)
+        return self.full(shape, 1, dtype, order)
 
-    def full(self, shape, fill_value, dtype=None):
+    def full(self, shape, fill_value, dtype=None, order="C"):
         """An array of `fill_value` in this pond, as `numpy.full`: the type is that of the value if none is given.
 
         Writes all of it.
         """
-        return _filled(self.empty(shape, _type_of(fill_value, dtype)), fill_value)
+        return _filled(self.empty(shape, _type_of(fill_value, dtype), order), fill_value)
 
     def open_array(self, path, dtype, mode="r", offset=0, shape=None, order="C"):
         """A file as an array in this pond: as `millpond.open_array`, with the pond's budget.
@@ -177,12 +179,12 @@ class Pond:
         return f"<millpond.Pond: {arrays}, memory {text(did['memory_bytes'])}, {swap}>"
 
 
-def empty(shape, dtype=float, *, memory, swap=None):
+def empty(shape, dtype=float, order="C", *, memory, swap=None):
     """An array of any size, of which at most `memory` bytes are in memory; the rest is in a file. Its elements are zeros.
 
     `memory` (bytes, or text as "512M", "10%", "auto") is this array's own budget, with tables and buffers: at least about 1 MiB; no more
     of it is taken than the array can use. Several arrays in one budget: `Pond`. `swap` is a folder for the file (/var/tmp
-    by default), which has no name there and as much room as the array, or a path for a file that is kept.
+    by default), which has no name there and as much room as the array, or a file that is there, empty at first, and is kept.
 
         >>> a = millpond.empty((500, 1000), memory="16M")
         >>> a.shape, a.dtype, bool(a.any())
@@ -193,31 +195,33 @@ def empty(shape, dtype=float, *, memory, swap=None):
     """
     shape, dtype, size = _arguments.layout_of(shape, dtype)
     memory = _arguments.memory_of(memory)
+    _arguments.check_order(order)
     if size == 0:
-        return _np.zeros(shape, dtype)
+        return _np.zeros(shape, dtype, order)
     most = size + size // 8 + _budgets.BESIDE
-    return Pond._of(memory.up_to(most), -(-size // _PAGE) * _PAGE, swap, _millpond.beside(size)).empty(shape, dtype)
+    pond = Pond._of(memory.up_to(most), -(-size // _PAGE) * _PAGE, swap, _millpond.beside(size))
+    return pond.empty(shape, dtype, order)
 
 
-def zeros(shape, dtype=float, *, memory, swap=None):
+def zeros(shape, dtype=float, order="C", *, memory, swap=None):
     """An array of zeros, as `numpy.zeros`: the same as `empty`.
 
         >>> float(millpond.zeros(3, memory="16M").sum())
         0.0
     """
-    return empty(shape, dtype, memory=memory, swap=swap)
+    return empty(shape, dtype, order, memory=memory, swap=swap)
 
 
-def ones(shape, dtype=float, *, memory, swap=None):
+def ones(shape, dtype=float, order="C", *, memory, swap=None):
     """An array of ones, as `numpy.ones`. Writes all of it; arguments and errors as of `empty`.
 
         >>> float(millpond.ones((2, 3), "f4", memory="16M").sum())
         6.0
     """
-    return full(shape, 1, dtype, memory=memory, swap=swap)
+    return full(shape, 1, dtype, order, memory=memory, swap=swap)
 
 
-def full(shape, fill_value, dtype=None, *, memory, swap=None):
+def full(shape, fill_value, dtype=None, order="C", *, memory, swap=None):
     """An array of `fill_value`, as `numpy.full`: the type is that of the value if none is given.
 
     Writes all of it; other arguments and errors as of `empty`.
@@ -226,7 +230,7 @@ def full(shape, fill_value, dtype=None, *, memory, swap=None):
         array([[7, 7],
                [7, 7]])
     """
-    return _filled(empty(shape, _type_of(fill_value, dtype), memory=memory, swap=swap), fill_value)
+    return _filled(empty(shape, _type_of(fill_value, dtype), order, memory=memory, swap=swap), fill_value)
 
 
 def open_array(path, dtype, mode="r", offset=0, shape=None, order="C", *, memory):

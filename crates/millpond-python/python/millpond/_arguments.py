@@ -1,5 +1,6 @@
 """What users give, checked: sizes, shapes, element types and paths for swap."""
 
+import errno
 import math
 import operator
 import os
@@ -118,9 +119,20 @@ def layout_of(shape, dtype):
 
 
 def swap_path(swap):
-    """The path of a swap file, and whether it is to have no name: in a folder it has none, a name given is kept."""
+    """The path of a swap file, and whether it is to have no name: in a folder it has none, a file that is there is kept."""
     path = _path_of("swap", SWAP_FOLDER if swap is None else swap, "the path of a folder or a file")
+    if not os.path.lexists(path):
+        # A folder's name with a slip in it would become a file of the array's size.
+        raise FileNotFoundError(
+            errno.ENOENT, "No such folder for swap (a swap file that is to be kept must be there, empty at first)", path
+        )
     return path, os.path.isdir(path)
+
+
+def check_order(order):
+    """How the elements lie."""
+    if order not in ("C", "F"):
+        raise ValueError(f"order can't be {order!r}: allowed are 'C' and 'F'")
 
 
 def file_array(path, dtype, mode, offset, shape, order):
@@ -134,8 +146,7 @@ def file_array(path, dtype, mode, offset, shape, order):
     if mode not in MODES:
         raise ValueError(f"mode can't be {mode!r}: allowed are 'r', 'r+' and 'w+'")
     mode = MODES[mode]
-    if order not in ("C", "F"):
-        raise ValueError(f"order can't be {order!r}: allowed are 'C' and 'F'")
+    check_order(order)
     offset = _integer("offset", offset, "a number of bytes")
     if not 0 <= offset < 1 << 63:
         raise ValueError(f"offset can't be {offset}: allowed is 0 to 2^63 - 1 bytes")
