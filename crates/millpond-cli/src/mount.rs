@@ -53,6 +53,10 @@ pub(crate) struct MountArgs {
     /// set memory=` changes it later.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = memory)]
     memory: Value,
+    /// Lend the kernel pages: what is read lies in the kernel's own cache as well, where it costs no message. Up to SIZE, which
+    /// is part of the budget, a half of it at most; none: nothing.
+    #[arg(long, default_value = "none", value_name = "SIZE|none", value_parser = lend, conflicts_with = "no_cache")]
+    lend: u64,
     /// Serve in the background.
     #[arg(long)]
     daemon: bool,
@@ -112,6 +116,9 @@ pub(crate) struct MountArgs {
     in_background: bool,
 }
 
+/// Less is not worth a notification.
+const LEND_MIN: u64 = 256 << 10;
+
 impl From<MountError> for Failure {
     fn from(error: MountError) -> Failure {
         let code = match &error {
@@ -144,6 +151,20 @@ fn memory(text: &str) -> Result<Value, String> {
             ))
         }
         value => Ok(value),
+    }
+}
+
+/// Bytes; 0 for `none`.
+fn lend(text: &str) -> Result<u64, String> {
+    if text == "none" {
+        return Ok(0);
+    }
+    match settings::memory(text, Bytes(0)).map_err(|why| why.to_string())? {
+        Value::Size(bytes) if bytes.0 >= LEND_MIN => Ok(bytes.0),
+        _ => Err(format!(
+            "give none, or a size of {} or more",
+            size(Bytes(LEND_MIN))
+        )),
     }
 }
 
@@ -350,8 +371,12 @@ fn status(mount: &Mount, cache: &PageCache) -> String {
     let read = stats
         .read_p50
         .map_or("none".into(), |p50| format!("{} us", p50.0 / 1000));
+    let lent = match stats.lent {
+        Bytes(0) => String::new(),
+        lent => format!(" {} lent,", size(lent)),
+    };
     format!(
-        "{}: {} of {} in memory, {} dirty, {} being written, reads from disk {read}, {} files known",
+        "{}: {} of {} in memory,{lent} {} dirty, {} being written, reads from disk {read}, {} files known",
         shown_path(mount.point()),
         bytes(now.frames.0 - now.free.0),
         bytes(now.frames.0),
@@ -408,6 +433,7 @@ impl MountArgs {
             _ => {}
         }
         options.cached = !self.no_cache;
+        options.lend = self.lend;
         options.allow_other = self.allow_other;
         options.read_only = self.read_only;
         options.nonempty = self.nonempty;

@@ -31,6 +31,10 @@ impl OpenFlags {
         self.0 & libc::O_ACCMODE != libc::O_RDONLY
     }
 
+    pub(crate) fn is_direct(self) -> bool {
+        self.has(libc::O_DIRECT)
+    }
+
     pub(crate) fn is_exclusive(self) -> bool {
         self.has(libc::O_EXCL)
     }

@@ -7,6 +7,7 @@ use crate::exit_report::ReportPipe;
 use crate::flags::Durability;
 use crate::inode::closed::ClosedInodes;
 use crate::inode::content::Content;
+use crate::inode::lend_pool::LendPool;
 use crate::inode::table::InodeTable;
 use crate::inode::times::Clock;
 use crate::inode::{DiskVersion, Inode};
@@ -61,7 +62,9 @@ pub(crate) struct Parts {
     pub(crate) cache: Option<PageCache>,
     pub(crate) request_memory: RequestMemory,
     pub(crate) held_writes: Arc<HeldWrites>,
-    /// The budget's share for it.
+    /// `None`: nothing is lent to the kernel.
+    pub(crate) lend_pool: Option<LendPool>,
+    /// The budget's share for all that.
     pub(crate) set_aside: Option<SetAside>,
     /// How many descriptors this process may have.
     pub(crate) descriptors: u64,
@@ -80,6 +83,8 @@ pub(crate) struct MountState {
     pub(crate) pool: Pool,
     pub(crate) request_memory: RequestMemory,
     pub(crate) held_writes: Arc<HeldWrites>,
+    /// `None`: nothing is lent to the kernel.
+    pub(crate) lend_pool: Option<LendPool>,
     _set_aside: Option<SetAside>,
     pub(crate) clock: Clock,
     /// Of the root when it was mounted: the answer while the file system below gives none.
@@ -135,6 +140,8 @@ pub(crate) struct OpenFile {
     pub(crate) content: Arc<Content>,
     /// What is durable when a call that changes the file returns.
     pub(crate) durability: Durability,
+    /// The kernel caches it, and its writes change the kernel's pages first.
+    pub(crate) writes_through: bool,
 }
 
 impl MountState {
@@ -149,6 +156,7 @@ impl MountState {
             pool: Pool::default(),
             held_writes: parts.held_writes,
             request_memory: parts.request_memory,
+            lend_pool: parts.lend_pool,
             _set_aside: parts.set_aside,
             clock: Clock::default(),
             root: file_attr(ROOT_ID, &stat),

@@ -100,6 +100,8 @@ pub(super) struct Memory {
     pub(super) anonymous: u64,
     pub(super) failed: u64,
     pub(super) second_chance: u64,
+    /// To the kernel's page cache, beside the pool.
+    pub(super) lent: u64,
     pub(super) dirty_background: u64,
     pub(super) dirty_hard: u64,
     /// A part of the frames was looked at, and stands for all.
@@ -243,6 +245,7 @@ fn memory(now: &Sample) -> Memory {
         anonymous: anonymous("resident"),
         failed: there("failed"),
         second_chance: of_files("tagged") + anonymous("tagged"),
+        lent: count(&now.stat["now"], "lent_bytes"),
         dirty_background: there("dirty_background"),
         dirty_hard: there("dirty_hard"),
         is_estimate: count(&now.files, "frames_scanned") < count(&now.files, "frames"),

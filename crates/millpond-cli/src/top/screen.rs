@@ -252,6 +252,7 @@ fn memory(m: &Memory, width: usize) -> Vec<Line<'static>> {
             bytes(m.dirty_hard),
         )),
     ];
+    limits.extend((m.lent > 0).then(|| Span::raw(format!("  lent {}", bytes(m.lent)))));
     if m.failed > 0 {
         limits.insert(0, Span::styled(format!("FAILED {}  ", bytes(m.failed)), ALARM));
     } else {

@@ -221,7 +221,7 @@ fn point(figures: &Figures) -> Value {
     json!({
         "t": figures.age_s,
         "active": m.clean_active, "inactive": m.clean_inactive + m.loading, "dirty": m.dirty, "writing": m.writing,
-        "anonymous": m.anonymous, "free": m.free, "frames": m.frames, "second_chance": m.second_chance,
+        "anonymous": m.anonymous, "free": m.free, "frames": m.frames, "second_chance": m.second_chance, "lent": m.lent,
         "background": m.dirty_background, "hard": m.dirty_hard,
         "p50": r.p50_ns, "p99": r.p99_ns, "goal": r.goal_ns,
         "transit": r.in_transit_bytes, "in_transit_limit": r.in_transit_limit_bytes,

@@ -11,6 +11,11 @@
 //! answered. Of a page that the kernel sent before that, the range that the write changed is ignored. (A page counts as
 //! sent when a thread starts to handle it, some microseconds after it came from the kernel. During that time it can't
 //! be distinguished from a later one.)
+//!
+//! A write to a file that the kernel caches changes the kernel's page first, then comes here as a WRITE (*write through*).
+//! A store to the same page may follow, and its writeback come to the cache before the WRITE does. The kernel sends no WRITE
+//! while a page of it is being written back, so a writeback that is received during one has the newer bytes: the WRITE leaves
+//! them alone.
 
 use super::content::Content;
 use parking_lot::Mutex;
@@ -41,6 +46,11 @@ struct Log {
     known: u64,
     /// Writebacks that have begun and not ended.
     writebacks: u32,
+    /// Writes through that have begun and not ended.
+    writes_through: u32,
+    /// What was written back meanwhile, numbered.
+    written_back: Vec<(u64, Range<u64>)>,
+    writeback_number: u64,
 }
 
 /// A write past the kernel's pages.
@@ -67,22 +77,23 @@ impl KernelPages {
         self.is_mapped.store(false, Ordering::SeqCst);
     }
 
-    /// Writes what comes past the kernel's pages; `store` puts the same bytes into those.
+    /// Writes what comes past the kernel's pages; `store` puts the same bytes into those, if the kernel `has` pages there.
     pub(crate) fn direct_write(
         &self,
         content: &Content,
         bytes: &[u8],
         offset: u64,
+        has: impl Fn() -> bool,
         store: impl Fn(),
     ) -> Result<()> {
         // First into the log, then the question whether there is a map: a writeback does both in the other order, so that
         // one of the two sees the other.
         let range = offset..offset + bytes.len() as u64;
         let number = self.log.lock().begin_write(range.clone());
-        if !self.is_mapped() {
+        if !has() {
             let written = content.write(bytes, offset);
             // A page that the kernel has read since may have the old bytes.
-            if written.is_ok() && self.is_mapped() {
+            if written.is_ok() && has() {
                 let _order = self.order.lock();
                 store();
             }
@@ -101,6 +112,33 @@ impl KernelPages {
         }
         self.log.lock().kernel_knows(number);
         written
+    }
+
+    /// The kernel has changed its pages, and sent the same write. To be called before anything else is done, or waited for.
+    pub(crate) fn begin_write_through(self: &Arc<KernelPages>) -> WriteThrough {
+        let mut log = self.log.lock();
+        log.writes_through += 1;
+        WriteThrough {
+            kernel_pages: self.clone(),
+            since: log.writeback_number,
+        }
+    }
+
+    /// Writes what the kernel's pages have already, but for what was written back since.
+    pub(crate) fn write_through(
+        &self,
+        write: &WriteThrough,
+        content: &Content,
+        bytes: &[u8],
+        offset: u64,
+    ) -> Result<()> {
+        let _change = self.change.lock();
+        let range = offset..offset + bytes.len() as u64;
+        let parts = self.log.lock().parts_not_written_back(write.since, range);
+        parts.into_iter().try_for_each(|part| {
+            let of = (part.start - offset) as usize..(part.end - offset) as usize;
+            content.write(&bytes[of], part.start)
+        })
     }
 
     /// The kernel has sent pages to be written back. To be called before anything else is done, or waited for.
@@ -126,8 +164,27 @@ impl KernelPages {
         let parts = self.log.lock().unchanged_parts(writeback.known, range);
         parts.into_iter().try_for_each(|part| {
             let of = (part.start - offset) as usize..(part.end - offset) as usize;
-            content.write_back(&bytes[of], part.start)
+            content.write_back(&bytes[of], part.start)?;
+            self.log.lock().note_written_back(part);
+            Ok(())
         })
+    }
+}
+
+/// A write through that has begun; dropped at its end.
+pub(crate) struct WriteThrough {
+    kernel_pages: Arc<KernelPages>,
+    /// `Log::writeback_number` when it came.
+    since: u64,
+}
+
+impl Drop for WriteThrough {
+    fn drop(&mut self) {
+        let mut log = self.kernel_pages.log.lock();
+        log.writes_through -= 1;
+        if log.writes_through == 0 {
+            log.written_back.clear();
+        }
     }
 }
 
@@ -175,6 +232,19 @@ impl Log {
         self.prune();
     }
 
+    fn note_written_back(&mut self, range: Range<u64>) {
+        if self.writes_through > 0 {
+            self.writeback_number += 1;
+            self.written_back.push((self.writeback_number, range));
+        }
+    }
+
+    /// The parts of `range` that were not written back after that number.
+    fn parts_not_written_back(&self, since: u64, range: Range<u64>) -> Vec<Range<u64>> {
+        let later = self.written_back.iter().filter(|(number, _)| *number > since);
+        without(range, later.map(|(_, range)| range))
+    }
+
     /// Drops what no writeback needs.
     fn prune(&mut self) {
         if self.writebacks == 0 {
@@ -184,19 +254,26 @@ impl Log {
 
     /// The parts of `range` that no write has changed which came to the kernel's pages after `known`.
     fn unchanged_parts(&self, known: u64, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut parts = vec![range];
-        for write in &self.writes {
-            if write.known.is_none_or(|since| since > known) {
-                let cut = |part: Range<u64>| {
-                    let before = part.start..write.range.start.min(part.end);
-                    let after = write.range.end.max(part.start)..part.end;
-                    [before, after].into_iter().filter(|part| !part.is_empty())
-                };
-                parts = parts.into_iter().flat_map(cut).collect();
-            }
-        }
-        parts
+        let is_newer = |write: &&DirectWrite| write.known.is_none_or(|since| since > known);
+        without(
+            range,
+            self.writes.iter().filter(is_newer).map(|write| &write.range),
+        )
     }
+}
+
+/// The parts of `range` that are in none of `others`.
+fn without<'a>(range: Range<u64>, others: impl Iterator<Item = &'a Range<u64>>) -> Vec<Range<u64>> {
+    let mut parts = vec![range];
+    for other in others {
+        let cut = |part: Range<u64>| {
+            let before = part.start..other.start.min(part.end);
+            let after = other.end.max(part.start)..part.end;
+            [before, after].into_iter().filter(|part| !part.is_empty())
+        };
+        parts = parts.into_iter().flat_map(cut).collect();
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -208,13 +285,37 @@ mod tests {
         let content = Content::open(tempfile::tempfile().unwrap(), true, None).unwrap();
         let pages = Arc::new(KernelPages::default());
         let writeback = pages.begin_writeback();
-        pages.direct_write(&content, b"new", 100, || {}).unwrap();
+        let is_mapped = || pages.is_mapped();
+        pages
+            .direct_write(&content, b"new", 100, is_mapped, || {})
+            .unwrap();
         pages.write_back(&writeback, &content, &[1; 4096], 0).unwrap();
         drop(writeback);
         let mut bytes = [0; 4096];
         assert_eq!(content.read_into(&mut bytes, 0).unwrap(), 4096);
         assert_eq!(bytes[99..104], *b"\x01new\x01");
         assert!(pages.log.lock().writes.is_empty());
+    }
+
+    /// The kernel's page had the store, and the cache the write that came before it.
+    #[test]
+    fn a_write_through_that_is_late_does_not_undo_a_store_that_was_written_back_meanwhile() {
+        let content = Content::open(tempfile::tempfile().unwrap(), true, None).unwrap();
+        let pages = Arc::new(KernelPages::default());
+        let write_back = |bytes: &[u8], offset| {
+            let writeback = pages.begin_writeback();
+            pages.write_back(&writeback, &content, bytes, offset).unwrap();
+        };
+        write_back(&[3; 4096], 0);
+        let write = pages.begin_write_through();
+        write_back(&[1; 4096], 4096);
+        pages.write_through(&write, &content, &[2; 6000], 4000).unwrap();
+        drop(write);
+        let mut bytes = [0; 10_000];
+        assert_eq!(content.read_into(&mut bytes, 0).unwrap(), 10_000);
+        let ends = [3999, 4000, 4095, 4096, 8191, 8192].map(|at| bytes[at]);
+        assert_eq!(ends, [3, 2, 2, 1, 1, 2]);
+        assert!(pages.log.lock().written_back.is_empty());
     }
 
     #[test]

@@ -6,12 +6,15 @@
 pub(crate) mod closed;
 pub(crate) mod content;
 pub(crate) mod kernel_pages;
+pub(crate) mod lend_pool;
+pub(crate) mod lent;
 pub(crate) mod table;
 pub(crate) mod times;
 
 use crate::room::{Leaving, Room};
 use content::Content;
 use kernel_pages::KernelPages;
+use lent::Lent;
 use parking_lot::Mutex;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -48,6 +51,7 @@ pub(crate) struct Inode {
     /// Its data, if it is a regular file.
     pub(crate) data: Mutex<Data>,
     pub(crate) kernel_pages: Arc<KernelPages>,
+    pub(crate) lent: Lent,
     /// Writes that have come and are not answered.
     pub(crate) writing: AtomicU32,
     pub(crate) times: Mutex<Times>,
@@ -120,6 +124,7 @@ impl Inode {
             is_directory: FileType::from_raw_mode(stat.st_mode).is_dir(),
             data: Mutex::default(),
             kernel_pages: Arc::default(),
+            lent: Lent::default(),
             writing: AtomicU32::new(0),
             times: Mutex::new(Times::remembering(ctime)),
             dentry: Mutex::default(),

@@ -134,12 +134,14 @@ impl InodeTable {
         inode
     }
 
-    /// The kernel has forgotten `count` lookups. The inode, if those were all: it is to be evicted.
-    pub(crate) fn forget(&self, id: u64, count: u64) -> Option<Arc<Inode>> {
+    /// The kernel has forgotten `count` lookups. The inode, if those were all: it is to be evicted. And how many pages of it
+    /// were lent to the kernel until then.
+    pub(crate) fn forget(&self, id: u64, count: u64) -> Option<(Arc<Inode>, u64)> {
         let mut table = self.table.lock();
         let entry = table.by_id.get_mut(&id)?;
         entry.lookups = entry.lookups.saturating_sub(count);
-        (entry.lookups == 0 && id != ROOT_ID).then(|| entry.inode.clone())
+        // Before it is looked up again, after which pages can be lent.
+        (entry.lookups == 0 && id != ROOT_ID).then(|| (entry.inode.clone(), entry.inode.lent.clear()))
     }
 
     /// Removes an inode if the kernel still does not know it, and nothing of its data is here.

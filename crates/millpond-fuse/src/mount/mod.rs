@@ -2,11 +2,13 @@
 
 mod closed_files;
 mod connect;
+mod lender;
 pub(crate) mod unsaved;
 
 use crate::error::{MountError, Result, system};
 use crate::exit_report::ReportPipe;
 use crate::host::{self, mountinfo};
+use crate::inode::lend_pool::LendPool;
 use crate::operations::shut_down::Unwritten;
 use crate::options::Options;
 use crate::request_memory::{BudgetNow, HeldWrites, RequestMemory};
@@ -16,8 +18,9 @@ use crate::state::{MountState, PAGE_BYTES, Parts};
 use closed_files::ClosedFilesThread;
 use connect::connect;
 use fuser::Session;
+use lender::LenderThread;
 use millpond::PageCache;
-use millpond::internal::{give_large_buffers_back, memory_bytes};
+use millpond::internal::{give_large_buffers_back, memory_bytes, set_lent_bytes};
 use millpond::units::Nanos;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -34,6 +37,7 @@ pub struct Mount {
     state: Arc<MountState>,
     session: Option<JoinHandle<io::Result<()>>>,
     closed_files: Option<ClosedFilesThread>,
+    lender: Option<LenderThread>,
     notices: Vec<String>,
     /// The number of its file system, by which it is told from another mount at the same place.
     device: Option<String>,
@@ -85,11 +89,13 @@ impl Mount {
             state,
             session: None,
             closed_files: None,
+            lender: None,
             process: std::process::id(),
         };
         let no_thread = system("can't make a thread");
         let serve = thread::Builder::new().name("millpond-mount".into());
         mount.session = Some(serve.spawn(move || session.run()).map_err(&no_thread)?);
+        mount.lender = LenderThread::start(&mount.state).map_err(&no_thread)?;
         mount.closed_files = Some(ClosedFilesThread::start(mount.state.clone()).map_err(no_thread)?);
         Ok(mount)
     }
@@ -225,6 +231,9 @@ impl Mount {
     }
 
     fn shut_down(&mut self) -> Ended {
+        if let Some(thread) = self.lender.take() {
+            thread.stop();
+        }
         if let Some(thread) = self.closed_files.take() {
             thread.stop();
         }
@@ -238,7 +247,8 @@ impl Drop for Mount {
     fn drop(&mut self) {
         if self.process != std::process::id() {
             // A forked child: it is its parent's mount, and has its parent's threads.
-            return std::mem::forget((self.session.take(), self.closed_files.take(), self.state.clone()));
+            let threads = (self.session.take(), self.closed_files.take(), self.lender.take());
+            return std::mem::forget((threads, self.state.clone()));
         }
         if self.session.is_some() {
             // No caller is left for an error.
@@ -273,9 +283,16 @@ fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountSt
     let budget = options.memory_auto.map_or(options.memory, |range| range.min.0);
     let request_memory = RequestMemory::of(budget, options.threads);
     let cache = options.cached.then(|| build_cache(options, point)).transpose()?;
+    let lend = options.lend;
     let set_aside = cache.as_ref().map(|cache| {
-        let rule = move |budget| request_memory.bytes(budget);
+        let rule = move |budget| request_memory.bytes(budget) + lend_share(lend, budget, &request_memory);
         cache.set_aside_by(rule)
+    });
+    let lend_pool = cache.clone().filter(|_| lend > 0).map(|cache| {
+        let reported = cache.clone();
+        let share = move || lend_share(lend, memory_bytes(&cache), &request_memory);
+        let report = move |bytes| set_lent_bytes(&reported, bytes);
+        LendPool::new(Box::new(share), Box::new(report))
     });
     let budget_now: BudgetNow = match cache.clone() {
         Some(cache) => Box::new(move || memory_bytes(&cache)),
@@ -289,11 +306,19 @@ fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountSt
         point: point.to_owned(),
         cache,
         request_memory,
+        lend_pool,
         descriptors,
         budget,
         report_pipe: ReportPipe::new().map_err(system("can't make a pipe"))?,
     };
     Ok(MountState::new(parts, options))
+}
+
+/// Of the budget, as much is for pages lent to the kernel: `lend`, a half at most, and what requests and the least cache leave.
+fn lend_share(lend: u64, budget: u64, requests: &RequestMemory) -> u64 {
+    const CACHE_MIN: u64 = 1 << 20;
+    let left = budget.saturating_sub(requests.bytes(budget) + CACHE_MIN);
+    lend.min(budget / 2).min(left)
 }
 
 /// What is known of a closed file whose pages stay in memory.

@@ -1,11 +1,13 @@
 //! Data: open, read, write, sync, close.
 
+use super::lend::WHOLE;
 use super::names::{Created, NewEntry};
 use crate::attributes::Attributes;
 use crate::credentials::Credentials;
 use crate::flags::{Durability, OpenFlags};
 use crate::inode::content::Content;
-use crate::inode::kernel_pages::PageWriteback;
+use crate::inode::kernel_pages::{PageWriteback, WriteThrough};
+use crate::inode::lent::LentWrite;
 use crate::inode::{Data, Inode};
 use crate::room::is_no_room;
 use crate::state::{MountState, OpenFile};
@@ -29,8 +31,17 @@ pub(crate) struct Write {
     pub(crate) caller: Credentials,
     /// Set-user-ID and set-group-ID bits have to go.
     pub(crate) drops_privileges: bool,
-    /// It was stored through a map: the kernel takes its page for clean, whatever is answered.
-    pub(crate) page_writeback: Option<PageWriteback>,
+    pub(crate) kind: WriteKind,
+}
+
+/// Where the bytes of a write have been before.
+pub(crate) enum WriteKind {
+    /// They come past the kernel's pages.
+    Direct,
+    /// In the kernel's pages, by a write.
+    Through(WriteThrough, LentWrite),
+    /// In the kernel's pages, stored through a map: the kernel takes its page for clean, whatever is answered.
+    PageWriteback(PageWriteback),
 }
 
 impl MountState {
@@ -43,11 +54,26 @@ impl MountState {
 
     /// The handle of a file whose content is open.
     pub(crate) fn add_file(&self, inode: Arc<Inode>, content: Arc<Content>, flags: OpenFlags) -> u64 {
+        let is_shared = flags.reads() && flags.writes() && self.lend_pool.is_some();
+        if is_shared {
+            // It may be mapped, and the kernel's pages be stored to.
+            inode.kernel_pages.note_mapped();
+        }
+        let writes_through = is_shared && !flags.is_direct();
+        if writes_through {
+            inode.lent.add_writer();
+        }
         self.files.add(OpenFile {
             inode,
             content,
             durability: flags.durability(),
+            writes_through,
         })
+    }
+
+    /// Whether the kernel caches a file that is opened so. What is only written is not worth its memory.
+    pub(crate) fn is_lent(&self, flags: OpenFlags) -> bool {
+        self.lend_pool.is_some() && flags.reads() && !flags.is_direct()
     }
 
     /// Creates a file and opens it. Its handle, and its attributes.
@@ -148,7 +174,11 @@ impl MountState {
             _ => {
                 let content = Arc::new(Content::open(file, writes, self.cache.as_ref())?);
                 if data.content.is_none() {
-                    data.disk_version = Some(self.disk_version(inode)?);
+                    let now = Some(self.disk_version(inode)?);
+                    if data.disk_version.is_some() && data.disk_version != now {
+                        self.drop_lent(inode, &WHOLE);
+                    }
+                    data.disk_version = now;
                 }
                 data.content = Some(content.clone());
                 content
@@ -167,6 +197,8 @@ impl MountState {
         let now = Some(self.disk_version(inode)?);
         if data.disk_version != now {
             content.invalidate()?;
+            // Within a call for that file: none of its pages is dirty, or locked until we answer, as it is not open.
+            self.drop_lent(inode, &WHOLE);
             data.disk_version = now;
         }
         Ok(())
@@ -199,6 +231,9 @@ impl MountState {
     /// Closes an open file.
     pub(crate) fn release(self: &Arc<MountState>, handle: u64, flags: OpenFlags) {
         if let Some(file) = self.files.remove(handle) {
+            if file.writes_through {
+                file.inode.lent.remove_writer();
+            }
             if flags.writes() {
                 self.write_out_if_rewritten(&file);
             }
@@ -209,7 +244,10 @@ impl MountState {
     /// Writes to an open file, and makes it as durable as the call asks, or the file's opening.
     pub(crate) fn write(&self, file: &OpenFile, bytes: &[u8], how: &Write) -> Result<()> {
         let written = self.write_data(file, bytes, how);
-        if let (Err(error), true) = (written, how.page_writeback.is_some()) {
+        if let WriteKind::Through(_, lent) = &how.kind {
+            self.settle(lent, &file.inode);
+        }
+        if let (Err(error), WriteKind::PageWriteback(_)) = (written, &how.kind) {
             // The program that stored does not hear of it: the next sync and close do.
             file.inode.data.lock().writeback_error = Some(error);
             self.has_lost_stores.store(true, Ordering::Relaxed);
@@ -221,11 +259,16 @@ impl MountState {
     fn write_data(&self, file: &OpenFile, bytes: &[u8], how: &Write) -> Result<()> {
         self.drop_privileges(&file.inode, &how.caller, Some(how.drops_privileges))?;
         let (inode, content) = (&file.inode, &file.content);
-        let written = match &how.page_writeback {
-            Some(writeback) => inode
-                .kernel_pages
-                .write_back(writeback, content, bytes, how.offset),
-            None => self.write_with_room(file, bytes, how.offset),
+        let written = match &how.kind {
+            WriteKind::PageWriteback(writeback) => {
+                let pages = &inode.kernel_pages;
+                pages.write_back(writeback, content, bytes, how.offset)
+            }
+            WriteKind::Through(write, _) => self.write_with_room(file, || {
+                let pages = &inode.kernel_pages;
+                pages.write_through(write, content, bytes, how.offset)
+            }),
+            WriteKind::Direct => self.write_with_room(file, || self.direct_write(file, bytes, how.offset)),
         };
         // Also after an error: a part of it may be there, and the file longer.
         self.data_changed(inode);
@@ -233,28 +276,33 @@ impl MountState {
     }
 
     /// Writes, and again if too much of the file has found no room before and some has come since.
-    fn write_with_room(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> Result<()> {
-        let written = self.direct_write(file, bytes, offset);
+    fn write_with_room(&self, file: &OpenFile, write: impl Fn() -> Result<()>) -> Result<()> {
+        let written = write();
         let content = &file.content;
         let is_worth_it = is_no_room(&written) && content.may_have_room(self.room.given());
         if is_worth_it && self.room.wait_for(|| content.write_out()).is_ok() {
-            return self.direct_write(file, bytes, offset);
+            return write();
         }
         written
     }
 
     /// Writes what does not come from the kernel's pages, which have it afterwards as well.
     fn direct_write(&self, file: &OpenFile, bytes: &[u8], offset: u64) -> Result<()> {
+        let inode = &file.inode;
+        let range = offset..offset + bytes.len() as u64;
+        let has_pages = || match self.lend_pool {
+            Some(_) => inode.lent.overlaps(&range),
+            None => inode.kernel_pages.is_mapped(),
+        };
         let store = || {
             if let Some(notifier) = self.notifier.get() {
+                self.note_lent(inode, &range);
                 // It fails for a file that the kernel does not know any more, which has no pages.
                 let store = || notifier.store(INodeNo(file.inode.id), offset, bytes);
                 let _ = self.held_writes.wait_for_kernel(store);
             }
         };
-        file.inode
-            .kernel_pages
-            .direct_write(&file.content, bytes, offset, store)
+        (inode.kernel_pages).direct_write(&file.content, bytes, offset, has_pages, store)
     }
 
     /// The error of a writeback of the kernel's pages since the file was opened.

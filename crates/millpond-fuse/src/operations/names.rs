@@ -67,9 +67,12 @@ impl MountState {
 
     /// The kernel has forgotten `count` lookups of the file.
     pub(crate) fn forget(self: &Arc<MountState>, id: u64, count: u64) {
-        let Some(inode) = self.inodes.forget(id, count) else {
+        let Some((inode, lent)) = self.inodes.forget(id, count) else {
             return;
         };
+        if let Some(pool) = &self.lend_pool {
+            pool.forget(lent);
+        }
         if inode.data.lock().content.is_none() {
             return self.inodes.remove(&inode);
         }

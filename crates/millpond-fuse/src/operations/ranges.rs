@@ -19,6 +19,18 @@ impl MountState {
         caller: &Credentials,
     ) -> Result<()> {
         let file = self.file(handle)?;
+        let allocated = self.try_allocate(&file, (offset, len), mode, caller);
+        // A part of it may be zeros, of which the kernel drops its pages only if all has worked.
+        allocated.inspect_err(|_| self.drop_lent(&file.inode, &(offset..offset.saturating_add(len))))
+    }
+
+    fn try_allocate(
+        &self,
+        file: &OpenFile,
+        (offset, len): (u64, u64),
+        mode: i32,
+        caller: &Credentials,
+    ) -> Result<()> {
         if !file.content.is_writable {
             return Err(Errno::BADF);
         }
@@ -35,7 +47,7 @@ impl MountState {
             file.content.punch(offset, len)?;
             self.room.note_given();
             self.data_changed(&file.inode);
-            return self.make_durable(&file, file.durability);
+            return self.make_durable(file, file.durability);
         }
         let below = self.reopen(&file.inode, rustix::fs::OFlags::RDWR)?;
         if kind == FallocateFlags::ZERO_RANGE {
@@ -49,7 +61,7 @@ impl MountState {
             file.content.set_len(end)?;
         }
         self.data_changed(&file.inode);
-        self.make_durable(&file, file.durability)
+        self.make_durable(file, file.durability)
     }
 
     /// Where the next data or the next hole is. The file below is asked, so that everything is written first.
@@ -116,8 +128,15 @@ impl MountState {
             match copied {
                 Ok(0) => break,
                 Ok(copied) => done += copied,
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
+                Err(error) => {
+                    // The kernel drops its pages of what was copied only.
+                    let at = to.1 + done;
+                    self.drop_lent(&target.inode, &(at..at + step as u64));
+                    match done {
+                        0 => return Err(error),
+                        _ => break,
+                    }
+                }
             }
         }
         if done > 0 {

@@ -4,7 +4,8 @@ use super::reply::{self, errno};
 use super::{FuseServer, capabilities, write};
 use crate::attributes::Attributes;
 use crate::credentials::Credentials;
-use crate::operations::data::Write;
+use crate::inode::lent::LentWrite;
+use crate::operations::data::{Write, WriteKind};
 use crate::operations::names::NewEntry;
 use crate::operations::setattr::Change;
 use crate::own_attributes::{ROOT_ID, is_for_owner, is_sync};
@@ -46,9 +47,6 @@ fn new_entry<'a>(request: &Request, parent: INodeNo, name: &'a OsStr, mode: u32,
         umask,
     }
 }
-
-/// Past the kernel's page cache, and several writes at a time.
-const DIRECT: FopenFlags = FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
 impl Filesystem for FuseServer {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -209,9 +207,10 @@ impl Filesystem for FuseServer {
     fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let flags = crate::flags::OpenFlags(flags.0);
         // A flush at close reports errors of writes: a file that is open for reading only has none.
+        let io = reply::io_flags(&self.state, flags);
         let reply_flags = match flags.writes() {
-            true => DIRECT,
-            false => DIRECT | FopenFlags::FOPEN_NOFLUSH,
+            true => io,
+            false => io | FopenFlags::FOPEN_NOFLUSH,
         };
         reply::opened(self.state.open(inode.0, flags), reply_flags, reply);
     }
@@ -227,10 +226,12 @@ impl Filesystem for FuseServer {
         reply: ReplyCreate,
     ) {
         let new = new_entry(request, parent, name, mode, umask);
-        match self.state.create(&new, crate::flags::OpenFlags(flags)) {
+        let flags = crate::flags::OpenFlags(flags);
+        match self.state.create(&new, flags) {
             Ok((handle, attributes)) => {
                 let Attributes { of_file, keep } = attributes;
-                reply.created(&keep, &of_file, Generation(0), FileHandle(handle), DIRECT);
+                let io = reply::io_flags(&self.state, flags);
+                reply.created(&keep, &of_file, Generation(0), FileHandle(handle), io);
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -252,7 +253,11 @@ impl Filesystem for FuseServer {
             Err(error) => return reply.error(errno(error)),
         };
         // A read of a program has an owner; one that the kernel makes for pages of its own has none.
-        if owner.is_none() {
+        let lent = match owner {
+            Some(_) => None,
+            None => self.state.begin_lent_read(&file.inode, offset, size.into()),
+        };
+        if owner.is_none() && lent.is_none() {
             file.inode.kernel_pages.note_mapped();
         }
         let mut reply = Some(reply);
@@ -267,6 +272,8 @@ impl Filesystem for FuseServer {
         if let (Err(error), Some(reply)) = (read, reply) {
             reply.error(errno(error));
         }
+        drop(lent);
+        self.state.take_back_excess();
     }
 
     fn write(
@@ -278,7 +285,7 @@ impl Filesystem for FuseServer {
         bytes: &[u8],
         write_flags: WriteFlags,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let file = match self.state.file(handle.0) {
@@ -287,17 +294,27 @@ impl Filesystem for FuseServer {
         };
         // Both at once, since the write may wait for a thread.
         file.inode.writing.fetch_add(1, Ordering::SeqCst);
-        let is_page_writeback = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let page_writeback = is_page_writeback.then(|| file.inode.kernel_pages.begin_writeback());
+        let (inode, pages) = (&file.inode, &file.inode.kernel_pages);
+        let kind = if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            WriteKind::PageWriteback(pages.begin_writeback())
+        } else if owner.is_none() && file.writes_through {
+            let lent = LentWrite::begin(inode, offset..offset.saturating_add(bytes.len() as u64));
+            self.state.note_lent(inode, &lent.range);
+            WriteKind::Through(pages.begin_write_through(), lent)
+        } else {
+            WriteKind::Direct
+        };
         let how = Write {
             offset,
             flags: crate::flags::OpenFlags(flags.0),
             caller: caller(request),
             drops_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
-            page_writeback,
+            kind,
         };
         if !self.is_full_of_writes() {
-            return write(&self.state, &file, bytes, &how, reply);
+            write(&self.state, &file, bytes, &how, reply);
+            drop(how);
+            return self.state.take_back_excess();
         }
         let held = self.state.held_writes.hold(bytes.len() as u64);
         let bytes = bytes.to_vec();

@@ -1,7 +1,9 @@
 //! Converts results of operations to replies to the kernel.
 
 use crate::attributes::Attributes;
+use crate::flags::OpenFlags;
 use crate::operations::xattr::XattrReply;
+use crate::state::MountState;
 use fuser::{
     Errno, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
     ReplyXattr,
@@ -59,5 +61,18 @@ pub(super) fn xattr(value: Result<XattrReply>, reply: ReplyXattr) {
         Ok(XattrReply::Len(len)) => reply.size(len),
         Ok(XattrReply::Bytes(bytes)) => reply.data(&bytes),
         Err(error) => reply.error(errno(error)),
+    }
+}
+
+/// Past the kernel's page cache, and several writes at a time.
+const DIRECT: FopenFlags = FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+
+/// How the kernel is to do I/O on a file that is opened so.
+pub(super) fn io_flags(state: &MountState, flags: OpenFlags) -> FopenFlags {
+    match (state.lend_pool.is_some(), state.is_lent(flags)) {
+        (false, _) => DIRECT,
+        // Others may have it cached.
+        (true, false) => DIRECT | FopenFlags::FOPEN_KEEP_CACHE,
+        (true, true) => FopenFlags::FOPEN_KEEP_CACHE,
     }
 }

@@ -55,6 +55,12 @@ pub fn memory_bytes(cache: &crate::PageCache) -> u64 {
         .load(std::sync::atomic::Ordering::Relaxed)
 }
 
+/// Reports how much of what is set aside is lent to the kernel's page cache, for [`Stats::lent`](crate::stats::Stats::lent).
+pub fn set_lent_bytes(cache: &crate::PageCache, bytes: u64) {
+    let lent = &cache.handle.engine.lent_bytes;
+    lent.store(bytes, std::sync::atomic::Ordering::Relaxed);
+}
+
 /// Returns an upper bound on the file's bytes that are not on the device. Cheap: takes the core's lock once.
 pub fn unwritten_bytes(file: &crate::File) -> u64 {
     file.unwritten_bytes()

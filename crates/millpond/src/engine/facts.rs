@@ -51,6 +51,7 @@ impl Engine {
             derived: *manager.derived(),
             metadata: Bytes(table + places + orders + copies + manager.metadata_bytes()),
             is_huge: self.is_huge,
+            lent: Bytes(self.lent_bytes.load(Ordering::Relaxed)),
             swap_used,
             swap_total,
             swap_ahead_hits: regions.map_or(0, |regions| regions.ahead_hits.load(Ordering::Relaxed)),

@@ -63,6 +63,9 @@ pub struct Stats {
     pub metadata: Bytes,
     /// Whether frames use huge pages, which makes hits on a large set two to three times as fast.
     pub is_huge: bool,
+    /// Pages of a mount's files that the kernel's page cache has too, in the part of the budget that is set aside for them
+    /// (`millpond mount --lend`); at most as many. Hits in them are not seen, so they are missing from all other figures.
+    pub lent: Bytes,
     /// The slots of swap that hold pages of regions.
     pub swap_used: PageCount,
     /// The slots of swap; zero without a swap file.
@@ -143,6 +146,7 @@ impl fmt::Display for Stats {
             ("in_transit_writes_bytes", now.in_transit_writes.0),
             ("dirtiers_blocked", now.dirtiers_blocked),
             ("metadata_bytes", self.metadata.0),
+            ("lent_bytes", self.lent.0),
             ("swap_used_pages", self.swap_used.0),
             ("swap_total_pages", self.swap_total.0),
             ("swap_ra_hit", self.swap_ahead_hits),

@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Command;
 
 /// Runs a Python script, which can map files; what it prints, or `None`, and says why, where there is no Python.
-fn python(script: &str, arguments: &[&std::path::Path]) -> Option<String> {
+pub(super) fn python(script: &str, arguments: &[&std::path::Path]) -> Option<String> {
     let output = Command::new("python3")
         .args(["-c", script])
         .args(arguments)
@@ -119,7 +119,7 @@ fn what_was_lost_of_a_map_without_a_cache_is_said_at_the_end_though_its_file_is_
 }
 
 /// One process writes all of a file but its last half page, another stores through a map into that half all the while.
-const RACE: &str = "
+pub(super) const RACE: &str = "
 import mmap, os, sys
 LEN, HALF = 1 << 20, 2048
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)

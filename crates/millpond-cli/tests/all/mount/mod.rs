@@ -4,7 +4,7 @@
 //! ends, however it ends.
 //!
 //! `MILLPOND_FOLDERS=a:b cargo test -p millpond-cli --test all mount::` has the source in each of these folders, one after the
-//! other: on other file systems.
+//! other: on other file systems. `MILLPOND_LEND=1M` has every mount that has a cache lend as much to the kernel.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -22,6 +22,7 @@ mod fsx;
 #[cfg(feature = "lab")]
 mod hung_disk;
 mod kill;
+mod lend;
 mod maps;
 mod memory;
 mod privileges;
@@ -173,10 +174,15 @@ fn mount_program(runner: &[String], folder: &Path, arguments: &[String]) -> Chil
             command
         }
     };
+    let lend = std::env::var("MILLPOND_LEND").ok().filter(|_| {
+        let says = |word: &str| arguments.iter().any(|argument| argument == word);
+        !says("--lend") && !says("--no-cache")
+    });
     command
         .arg("mount")
         .args([folder.join("src"), folder.join("mnt")])
         .args(arguments)
+        .args(lend.map(|size| format!("--lend={size}")))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

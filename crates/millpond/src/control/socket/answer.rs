@@ -348,6 +348,7 @@ fn stat(cache: &Cache) -> Value {
             "read_region_ns": stats.refault_costs.region.0,
             "scan_balance_per_mille": stats.refault_costs.scan_balance_per_mille,
             "metadata_bytes": stats.metadata.0,
+            "lent_bytes": stats.lent.0,
             "warnings": stats.warnings,
             "guard_wait_ns": stats.guard_wait.as_nanos() as u64,
             "log_wait_ns": stats.log_wait.as_nanos() as u64,

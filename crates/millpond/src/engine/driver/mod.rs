@@ -127,6 +127,8 @@ pub(crate) struct Engine {
     pub(crate) regions: Option<Regions>,
     /// Whether the frames are in huge pages, as far as the kernel says.
     pub(crate) is_huge: bool,
+    /// What the program has lent of its part of the budget, by its own account.
+    pub(crate) lent_bytes: AtomicU64,
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
     pub(crate) call_flags: CallFlags,
@@ -196,6 +198,7 @@ impl Engine {
             device,
             regions,
             is_huge,
+            lent_bytes: AtomicU64::new(0),
             clock: Clock::new(),
             page_size,
             call_flags: CallFlags::new(),

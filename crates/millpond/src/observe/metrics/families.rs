@@ -91,6 +91,12 @@ fn memory(stats: &Stats, page: PageSize, text: &mut Text) {
         "Metadata of frames and dirty pages, including copies of pages.",
         stats.metadata.0 as f64,
     );
+    text.one(
+        "millpond_lent_bytes",
+        Gauge,
+        "Pages of a mount's files in the kernel's page cache, at most.",
+        stats.lent.0 as f64,
+    );
 }
 
 /// A summary's samples: its quantiles, all of them together, and how many there were.

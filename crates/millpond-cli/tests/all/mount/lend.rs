@@ -1,0 +1,352 @@
+//! Pages that are lent to the kernel: they are those of the file, whoever changes it, they are within the budget, and taking
+//! them back hangs nobody.
+
+use super::maps::{RACE, python};
+use super::{TestMount, folders, skip};
+use rustix::process::Signal;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// `cached(path)`: how many pages of the file the kernel has, or `None` where it can't be asked.
+const CACHED: &str = "
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def cached(path):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        range_, stat = (ctypes.c_uint64 * 2)(0, 0), (ctypes.c_uint64 * 5)()
+        failed = libc.syscall(451, fd, ctypes.byref(range_), ctypes.byref(stat), 0)
+        return None if failed else stat[0]
+    finally: os.close(fd)
+";
+
+fn lending(arguments: &[&str]) -> Option<TestMount> {
+    TestMount::start(&folders()[0], arguments)
+}
+
+/// How many pages the kernel has of each of these files; `None`, and says why, where that can't be asked.
+fn cached(paths: &[&Path]) -> Option<Vec<u64>> {
+    let said = python(
+        &format!("{CACHED}\nfor path in sys.argv[1:]: print(cached(path))"),
+        paths,
+    )?;
+    let counts: Option<_> = said.lines().map(|line| line.parse().ok()).collect();
+    if counts.is_none() {
+        skip("the kernel has no cachestat(2)");
+    }
+    counts
+}
+
+fn numbered(pages: usize) -> Vec<u8> {
+    (0..pages << 12).map(|at| (at >> 12) as u8 ^ at as u8).collect()
+}
+
+fn end(mut mounted: TestMount) {
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn what_is_read_is_lent_and_what_is_read_with_o_direct_or_written_only_is_not() {
+    let Some(mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {
+        return;
+    };
+    let content = numbered(512);
+    let [read, direct, written] = ["read", "direct", "written"].map(|name| mounted.at().join(name));
+    fs::write(mounted.source().join("read"), &content).unwrap();
+    fs::write(mounted.source().join("direct"), &content).unwrap();
+    fs::write(&written, &content).unwrap();
+    assert!(fs::read(&read).unwrap() == content);
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(&direct)
+        .unwrap();
+    let mut bytes = vec![0; content.len()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == content);
+    let Some(cached) = cached(&[&read, &direct, &written]) else {
+        return;
+    };
+    assert_eq!(cached, [512, 0, 0]);
+    assert!(fs::read(&read).unwrap() == content && fs::read(&written).unwrap() == content);
+    drop(file);
+    end(mounted);
+}
+
+#[test]
+fn what_others_write_cut_or_punch_is_seen_at_once_in_lent_pages() {
+    let Some(mut mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {
+        return;
+    };
+    let (at, pages) = (mounted.at().join("file"), 64);
+    fs::write(&at, numbered(pages)).unwrap();
+    let mut model = numbered(pages);
+    let reader = File::open(&at).unwrap();
+    let open = |flags| {
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .custom_flags(flags)
+            .open(&at)
+            .unwrap()
+    };
+    let (cached, direct) = (open(0), open(libc::O_DIRECT));
+    let only = OpenOptions::new().write(true).open(&at).unwrap();
+    let is_seen = |model: &[u8], what: &str| {
+        for file in [&reader, &cached, &direct] {
+            let mut bytes = vec![0; model.len() + 1];
+            assert_eq!(file.read_at(&mut bytes, 0).unwrap(), model.len(), "{what}");
+            let differs = bytes.iter().zip(model).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "{what}");
+        }
+    };
+    is_seen(&model, "first");
+    for (n, file) in [&cached, &direct, &only].into_iter().enumerate() {
+        for (offset, len) in [(0, 4096), (5000, 10), (12_288, 70_000), (200_001, 5000)] {
+            let bytes = vec![n as u8 + 100; len];
+            file.write_all_at(&bytes, offset).unwrap();
+            model[offset as usize..][..len].copy_from_slice(&bytes);
+            is_seen(&model, &format!("write {n} at {offset}"));
+        }
+    }
+    let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&only, flags, 6000, 100_000).unwrap();
+    model[6000..106_000].fill(0);
+    is_seen(&model, "punch");
+    only.set_len(150_001).unwrap();
+    model.truncate(150_001);
+    is_seen(&model, "cut");
+    only.set_len(190_000).unwrap();
+    model.resize(190_000, 0);
+    is_seen(&model, "longer");
+    let from = mounted.at().join("from");
+    fs::write(&from, vec![7; 1 << 17]).unwrap();
+    let from = File::open(&from).unwrap();
+    let (mut offset, mut left) = (4096, 70_000);
+    let mut from_offset = 0;
+    while left > 0 {
+        left -= rustix::fs::copy_file_range(&from, Some(&mut from_offset), &only, Some(&mut offset), left)
+            .unwrap();
+    }
+    model[4096..][..70_000].fill(7);
+    is_seen(&model, "copy");
+    drop((reader, cached, direct, only, from));
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(fs::read(mounted.source().join("file")).unwrap() == model);
+}
+
+#[test]
+fn what_is_changed_in_the_source_is_seen_by_the_next_open_though_pages_are_lent() {
+    let Some(mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {
+        return;
+    };
+    let (at, below) = (mounted.at().join("file"), mounted.source().join("file"));
+    for (n, len) in [9000, 9000, 20_000, 5, 70_000, 70_000].into_iter().enumerate() {
+        let content = vec![n as u8 + 1; len];
+        let mut file = File::create(&below).unwrap();
+        file.write_all(&content).unwrap();
+        // A clock of milliseconds may give two changes one time.
+        let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000 + n as u64);
+        file.set_modified(time).unwrap();
+        assert!(fs::read(&at).unwrap() == content, "{n}");
+        assert!(fs::read(&at).unwrap() == content, "{n}, again");
+    }
+    end(mounted);
+}
+
+/// Reads a file once: `hot`, then as much as has `hot` taken back, `hot` again, and at last a long file.
+#[test]
+fn a_scan_leaves_lent_pages_that_are_used_with_the_kernel() {
+    let Some(mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {
+        return;
+    };
+    for (name, pages) in [("hot", 512), ("little", 2048), ("long", 20_000)] {
+        fs::write(mounted.source().join(name), numbered(pages)).unwrap();
+    }
+    let at = |name: &str| mounted.at().join(name);
+    let read = |names: &[&str]| names.iter().for_each(|name| drop(fs::read(at(name)).unwrap()));
+    read(&["hot", "little"]);
+    let Some(first) = cached(&[&at("hot")]) else {
+        return;
+    };
+    assert_eq!(first, [0], "nothing is known of its use");
+    read(&["hot", "long", "long"]);
+    let Some(then) = cached(&[&at("hot"), &at("long")]) else {
+        return;
+    };
+    // The kernel may have dropped some.
+    assert!(then[0] > 256 && then[1] <= 2048, "{then:?}");
+    end(mounted);
+}
+
+/// One process writes a page, and reads at once what it has written; others read the file, so that pages are taken back all
+/// the time. What differs is printed, with how many pages were wrong at the end.
+const WRITE_AND_READ: &str = "
+import os, random, sys, time
+path, LEN = sys.argv[1], 4 << 20
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, LEN)
+readers = []
+for seed in range(3):
+    pid = os.fork()
+    if pid == 0:
+        draw, own = random.Random(seed), os.open(path, os.O_RDONLY)
+        while True: os.pread(own, draw.choice([1, 4096, 65536]), draw.randrange(LEN))
+    readers.append(pid)
+draw, model, wrong = random.Random(7), bytearray(LEN), 0
+end = time.monotonic() + float(sys.argv[2])
+n = 0
+while time.monotonic() < end:
+    n += 1
+    length = draw.choice([3, 4096, 6000, 40000])
+    at = draw.randrange(LEN - length)
+    if draw.random() < 0.5: at &= ~4095
+    if draw.random() < 0.7: os.pread(fd, 4096, at)
+    model[at:at + length] = bytes([n % 255 + 1]) * length
+    os.pwrite(fd, model[at:at + length], at)
+    wrong += os.pread(fd, length, at) != model[at:at + length]
+for pid in readers:
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+stale = sum(os.pread(fd, 4096, at) != model[at:at + 4096] for at in range(0, LEN, 4096))
+os.fsync(fd)
+with open(sys.argv[3], 'wb') as file: file.write(model)
+print(wrong, stale)
+";
+
+/// A page that was taken back while a write of it was on its way was read with the old bytes, and kept.
+#[test]
+fn a_write_beside_readers_and_pages_that_are_taken_back_is_read_at_once_and_for_good() {
+    let Some(mounted) = lending(&["--memory", "8M", "--lend", "256K"]) else {
+        return;
+    };
+    let (at, model) = (mounted.at().join("file"), mounted.source().join("model"));
+    let Some(said) = python(WRITE_AND_READ, &[&at, Path::new("3"), &model]) else {
+        return;
+    };
+    assert_eq!(said, "0 0\n");
+    assert!(fs::read(mounted.source().join("file")).unwrap() == fs::read(model).unwrap());
+    end(mounted);
+}
+
+/// As without lending, by a descriptor with `O_DIRECT` beside a map of the kernel's pages.
+#[test]
+fn a_direct_write_beside_a_store_through_a_map_of_the_same_page_is_not_undone_by_it() {
+    let Some(mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {
+        return;
+    };
+    let direct =
+        "fd, own = (os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | flag) for flag in (os.O_DIRECT, 0))";
+    let script = RACE.replace("fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)", direct);
+    let script = script.replace("mmap.mmap(fd, LEN)", "mmap.mmap(own, LEN)");
+    assert!(script.contains(direct) && script.contains("own, LEN"));
+    let Some(said) = python(&script, &[&mounted.at().join("file")]) else {
+        return;
+    };
+    assert_eq!(said, "0 0 True\n");
+    end(mounted);
+}
+
+/// Processes that write parts of pages which are not there, store through maps, read and sync, on few pages.
+const TANGLE: &str = "
+import mmap, os, random, sys
+path, LEN = sys.argv[1], 1 << 20
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, LEN)
+pids = []
+for seed in range(8):
+    pid = os.fork()
+    if pid == 0:
+        draw, own = random.Random(seed), os.open(path, os.O_RDWR)
+        direct = os.open(path, os.O_RDWR | os.O_DIRECT)
+        map = mmap.mmap(own, LEN)
+        for n in range(600):
+            at = draw.randrange(LEN - 9000)
+            what = draw.randrange(7)
+            if what < 2: os.pread(own, 9000, at)
+            elif what < 4: os.pwrite(own, b'x' * draw.choice([10, 9000]), at)
+            elif what == 4: map[at] = n % 256
+            elif what == 5: os.pwrite(direct, b'y' * 100, at)
+            elif n % 20 == 0: os.fsync(own)
+        os._exit(0)
+    pids.append(pid)
+print(sum(os.waitpid(pid, 0)[1] for pid in pids))
+";
+
+/// With two threads that answer the kernel, the one that took a page back for its answer waited for itself.
+#[test]
+fn pages_are_taken_back_from_those_who_read_write_and_map_them_and_nobody_hangs() {
+    let Some(mounted) = lending(&["--memory", "8M", "--lend", "256K", "--threads", "2"]) else {
+        return;
+    };
+    let Some(said) = python(TANGLE, &[&mounted.at().join("file")]) else {
+        return;
+    };
+    assert_eq!(said, "0\n");
+    end(mounted);
+}
+
+/// Eight readers of a file of four times the budget, which becomes a quarter meanwhile; the most that the process and the
+/// kernel had in MiB, of all of it, and once the smaller budget was reached.
+const BUDGET: &str = "
+import subprocess
+path, pid, program, point = sys.argv[1:]
+def resident():
+    lines = open(f'/proc/{pid}/status').read().splitlines()
+    anon = next(int(line.split()[1]) for line in lines if line.startswith('RssAnon:'))
+    return anon / 1024 + (cached(path) or 0) / 256
+if cached(path) is None: sys.exit('no cachestat')
+def readers(count):
+    pids = []
+    for n in range(count):
+        child = os.fork()
+        if child == 0:
+            fd, size = os.open(path, os.O_RDONLY), os.path.getsize(path)
+            for at in range(size * n // count, size * n // count + size, 1 << 20): os.pread(fd, 1 << 20, at % size)
+            os._exit(0)
+        pids.append(child)
+    return pids
+def most(pids):
+    most = 0
+    while pids:
+        most = max(most, resident())
+        pids = [child for child in pids if os.waitpid(child, os.WNOHANG)[0] == 0]
+    return most
+first = most(readers(8))
+set_ = subprocess.Popen([program, 'set', 'memory=16M', '--cache', point], stdout=subprocess.DEVNULL)
+between = most(readers(8))
+if set_.wait(): sys.exit('not set')
+print(first, between, most(readers(8)))
+";
+
+#[test]
+fn the_process_and_the_lent_pages_are_within_the_budget_also_when_it_becomes_smaller() {
+    let Some(mounted) = lending(&["--memory", "64M", "--lend", "32M"]) else {
+        return;
+    };
+    fs::write(mounted.source().join("file"), vec![7; 256 << 20]).unwrap();
+    let pid = mounted.program.id().to_string();
+    let (at, point) = (mounted.at().join("file"), mounted.at());
+    let arguments = [&*at, Path::new(&pid), Path::new(super::PROGRAM), &*point];
+    let Some(said) = python(&format!("{CACHED}{BUDGET}"), &arguments) else {
+        return;
+    };
+    let most: Vec<f64> = said
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    println!("{most:?} MiB");
+    // Beside the budget it has stacks and tables, and 5 %.
+    assert!(
+        most[0] < 64.0 * 1.05 + 4.0 && most[1] < 64.0 * 1.05 + 4.0,
+        "{most:?}"
+    );
+    assert!(most[2] < 16.0 * 1.05 + 6.0, "{most:?}");
+    end(mounted);
+}
