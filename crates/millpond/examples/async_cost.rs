@@ -166,7 +166,9 @@ fn show(name: &str, row: &mut Row, span: Duration) {
     row.late.sort_unstable();
     let late = |part: f64| {
         let at = (row.late.len() as f64 * part) as usize;
-        row.late[at.min(row.late.len() - 1)].as_secs_f64() * 1e3
+        let last = row.late.len().saturating_sub(1);
+        let late = row.late.get(at.min(last)).copied().unwrap_or_default();
+        late.as_secs_f64() * 1e3
     };
     let rate = row.calls as f64 / span.as_secs_f64();
     println!(

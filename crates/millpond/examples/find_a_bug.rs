@@ -206,6 +206,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
                 std::fs::remove_dir_all(&folder)?;
                 let (planted, found): (_, String) = (format!("{planted:?}"), found?);
                 println!("{what:20} planted {planted:8} found {found}");
+                if planted == "Nothing" && !found.starts_with("nothing") {
+                    return Err(format!("{what}: the log has a bug that was not planted: {found}").into());
+                }
             }
             Ok(())
         };

@@ -88,6 +88,11 @@ impl AsyncFile {
         &self.file
     }
 
+    /// Returns the file, for [`File::close`] outside a runtime.
+    pub fn into_inner(self) -> File {
+        self.file
+    }
+
     /// Runs any other call on the blocking pool, in one of the slots for writes.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod control;
 mod crash;
 mod crowded;
 mod events;
+mod examples;
 mod explain;
 mod fallbacks;
 mod faults;

@@ -53,6 +53,24 @@ fn a_store_has_the_last_value_of_each_key_also_when_it_is_opened_again() {
     });
 }
 
+/// Each of two processes wrote over the records of the other, and both were told that all was well.
+#[test]
+fn a_store_that_another_process_has_can_not_be_opened() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("store");
+        let open = || Store::open(&cache(), &path);
+        drop(open().unwrap());
+        // As another process: a lock of this one's is in the way all the same.
+        let others = fs::File::options().read(true).write(true).open(&path).unwrap();
+        rustix::fs::fcntl_lock(&others, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        let refused = open().map(drop).unwrap_err();
+        assert!(refused.to_string().contains("lock"), "{refused}");
+        drop(others);
+        drop(open().unwrap());
+    });
+}
+
 #[test]
 fn what_a_crash_left_of_a_record_is_cut_off_and_asks_for_no_memory() {
     bounded(|| {
