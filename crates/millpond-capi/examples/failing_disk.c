@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     CHECK(millpond_file_drop(file) == MILLPOND_OK);
     CHECK(millpond_cache_take_lost(cache) == MILLPOND_WRITE);
     CHECK(millpond_error_errno() == ENOSPC);
-    CHECK(strstr(millpond_error_message(), "its changes are lost") != NULL);
+    CHECK(strstr(millpond_error_message(), "its unwritten changes are lost") != NULL);
     CHECK(millpond_cache_take_lost(cache) == MILLPOND_OK);
 
     CHECK(millpond_cache_close(cache) == MILLPOND_OK);

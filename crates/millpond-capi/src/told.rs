@@ -20,19 +20,6 @@ pub(crate) enum Failure {
     },
 }
 
-/// What is kept no more.
-pub(crate) struct Lost(pub(crate) Error);
-
-impl From<Lost> for Failure {
-    fn from(Lost(error): Lost) -> Failure {
-        Failure::Here {
-            code: code_of(&error),
-            errno: error.errno(),
-            said: error.told_lost(Surface::C),
-        }
-    }
-}
-
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure::Engine(error)

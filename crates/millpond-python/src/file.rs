@@ -220,7 +220,7 @@ impl Drop for File {
             py.detach(|| drop(open));
             let Ok(cache) = pond.cache() else { return };
             for lost in cache.take_lost() {
-                let said = lost.told_lost(Surface::Python);
+                let said = lost.told(Surface::Python);
                 PyOSError::new_err((lost.errno(), said)).write_unraisable(py, None);
             }
         });

@@ -268,7 +268,7 @@ def test_what_can_not_be_written_when_the_last_array_goes_is_reported(path, file
     monkeypatch.setattr("sys.unraisablehook", lambda told: reported.append(told.exc_value))
     del array
     error, = reported
-    assert error.errno == errno.EFBIG and str(error).endswith("its changes are lost")
+    assert error.errno == errno.EFBIG and str(error).endswith("its unwritten changes are lost")
 
 
 def test_a_file_that_can_not_become_so_long_is_refused_when_it_is_made(path, file_size_limit):

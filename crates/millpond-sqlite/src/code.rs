@@ -69,6 +69,7 @@ mod tests {
         let write = |errno| Error::Write {
             path: "data.db".into(),
             source: io::Error::from_raw_os_error(errno),
+            is_kept: true,
         };
         assert_eq!(of(&write(libc::ENOSPC), IOERR_FSYNC), FULL);
         assert_eq!(of(&write(libc::EIO), IOERR_FSYNC), IOERR_FSYNC);

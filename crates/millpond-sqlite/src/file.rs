@@ -474,7 +474,7 @@ impl Opened {
         }
         for lost in process::take_lost(&process.cache, &path) {
             answer = code::IOERR_CLOSE;
-            log.tell(answer, &lost.told_lost(SURFACE));
+            log.tell(answer, &lost.told(SURFACE));
         }
         answer
     }

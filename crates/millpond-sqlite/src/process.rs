@@ -251,6 +251,7 @@ mod tests {
         let lost = |path: &str| Error::Write {
             path: path.into(),
             source: std::io::Error::from_raw_os_error(libc::EIO),
+            is_kept: false,
         };
         OWN.lock()
             .lost

@@ -7,7 +7,8 @@ pub(crate) use source::{again, errno_of};
 
 use crate::device::LengthLimit;
 use crate::error::told::{
-    LESS_MEMORY, LET_GO, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, WRITABLE, after_sync, allowed,
+    LESS_MEMORY, LET_GO, LOG, MORE_FRAMES, MORE_SWAP, SOCKET, SWAP, after_log, after_sync, after_write,
+    allowed, no_frames, writable,
 };
 use crate::host::{MemoryLimit, MemoryRefusal};
 use crate::settings::SettingError;
@@ -215,10 +216,12 @@ pub enum Error {
     },
 
     /// The file or mapping is read-only. Open the file for writing, and map it as writable.
-    #[error("{path} is open or mapped for reading only: {WRITABLE}")]
+    #[error("{path} is {} for reading only: {}", if *.is_mapping { "mapped" } else { "open" }, writable(*.is_mapping))]
     ReadOnly {
         /// The file.
         path: PathBuf,
+        /// Whether the mapping is read-only, or the handle.
+        is_mapping: bool,
     },
 
     /// The device could not read. The page is not in memory; a later read asks the device again.
@@ -232,16 +235,20 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The device could not write. The unwritten pages stay in memory, dirty and readable, and the cache retries them.
-    /// Every sync of the file fails until they are written, and writes fail too once there are too many. Free space or
-    /// repair the device and sync again, or discard the changes with
+    /// The device could not write. While a handle of the file is open, the unwritten pages stay in memory, dirty and
+    /// readable, and the cache retries them. Every sync of the file fails until they are written, and writes fail too
+    /// once there are too many. Free space or repair the device and sync again, or discard the changes with
     /// [`File::discard_unwritten`](crate::File::discard_unwritten).
-    #[error("can't write {path}: {source}; its changes are kept in memory")]
+    #[error("can't write {path}: {source}; {}", after_write(*.is_kept))]
     Write {
         /// The file.
         path: PathBuf,
         /// The device's error.
         source: io::Error,
+        /// Whether the pages stay in memory. If not, the last handle of the file was dropped, and with it what it
+        /// could not write: the error comes from [`PageCache::take_lost`](crate::PageCache::take_lost), or from a
+        /// [`CloseError`](crate::CloseError) that was converted.
+        is_kept: bool,
     },
 
     /// Bytes passed to [`File::write_promised`](crate::File::write_promised) can't be written, and unwritable pages
@@ -273,14 +280,19 @@ pub enum Error {
         what: String,
     },
 
-    /// The log that pages of the file depend on can't be made durable, so they can't be written. They stay in memory,
-    /// dirty and readable, and every sync of the file asks the log again. Repair the log, then sync.
-    #[error("can't write {path}, whose pages wait for their log: {source}; its changes are kept in memory", path = .path.display())]
+    /// The log that pages of the file depend on can't be made durable, so they can't be written. While a handle of the
+    /// file is open, they stay in memory, dirty and readable, and every sync of the file asks the log again. Repair the
+    /// log, then sync.
+    #[error(
+        "can't write {path}, whose pages wait for their log: {source}; {}", after_log(*.is_kept), path = .path.display()
+    )]
     Log {
         /// The file.
         path: PathBuf,
         /// The error from the log's callback.
         source: io::Error,
+        /// Whether the pages stay in memory, as in [`Error::Write`].
+        is_kept: bool,
     },
 
     /// A page was given an order, but its file has no log. Open the file with one.
@@ -291,8 +303,9 @@ pub enum Error {
     },
 
     /// The device could not make durable the writes that it had accepted. If it does not keep them, its content is
-    /// unknown. The error is then latched until the file is closed and opened again, because a later success would
-    /// prove nothing.
+    /// unknown. The error is then latched until all handles of the file are dropped, because a later success would
+    /// prove nothing; [`File::close`](crate::File::close) fails too. The last drop gives the doubt up without a record:
+    /// open the file again and check what it holds before you go on.
     #[error("can't make {path} durable: {source}; {}", after_sync(*.is_kept, errno_of(.source)))]
     Sync {
         /// The file.
@@ -304,20 +317,26 @@ pub enum Error {
         is_kept: bool,
     },
 
-    /// The cache waited, but no frame became free or no more pages could be dirtied, because guards hold too many
-    /// pages. Drop guards, or raise the budget or the option `alloc_timeout`.
-    #[error("no frame of {frames} became free in {:.3} s: {MORE_FRAMES}", waited.as_secs_f64())]
+    /// The cache waited, but no frame became free or no dirty page was written, because guards hold too many pages.
+    /// Drop guards, or raise the budget or the option `alloc_timeout`; for dirty pages, also `dirty.hard`.
+    #[error("{} in {:.3} s: {MORE_FRAMES}", no_frames(*.frames, .dirty), waited.as_secs_f64())]
     NoFrames {
         /// The number of frames in the pool.
         frames: u64,
         /// The time the call waited.
         waited: Duration,
+        /// For a change that waited for the limit on dirty pages: the number of dirty pages, and the limit
+        /// (`dirty.hard`) in pages. `None` for a call that waited for a frame.
+        dirty: Option<(u64, u64)>,
     },
 
     /// The call would wait forever for a guard that its own thread holds. Nothing was done. Drop the guard first, or
     /// copy what you need from it. A guard belongs to the thread that created it until another thread accesses its
     /// bytes. An owned guard may have moved to another thread before that, so the call first waits two seconds for it.
-    #[error("page {page} of {path} is in a guard of the calling thread, which would wait for itself: {LET_GO}", path = .path.display())]
+    #[error(
+        "page {page} of {path} is in a guard of the calling thread, which would wait for itself: {LET_GO}",
+        path = .path.display()
+    )]
     OwnGuard {
         /// The file.
         path: PathBuf,
@@ -374,6 +393,15 @@ impl From<MemoryRefusal> for Error {
 }
 
 impl Error {
+    /// Returns the error for changes that are no longer in memory.
+    #[doc(hidden)]
+    pub fn given_up(mut self) -> Error {
+        if let Error::Write { is_kept, .. } | Error::Log { is_kept, .. } = &mut self {
+            *is_kept = false;
+        }
+        self
+    }
+
     /// Returns the system's error number if there is one, otherwise the number with which a system call fails in the
     /// same situation.
     pub fn errno(&self) -> i32 {
@@ -422,78 +450,4 @@ impl Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Code that looks for a full disk found no number, and a number was lost where an error went through two of ours.
-    #[test]
-    fn the_number_of_an_error_is_found_wherever_it_went() {
-        let check = || Error::Check {
-            path: PathBuf::from("file"),
-            page: 3,
-            what: "stale".into(),
-        };
-        let full = |source| Error::Write {
-            path: PathBuf::from("file"),
-            source,
-        };
-        for errno in [
-            libc::ENOSPC,
-            libc::EDQUOT,
-            libc::EIO,
-            libc::EFBIG,
-            libc::EROFS,
-            libc::ESTALE,
-        ] {
-            let system = io::Error::from_raw_os_error(errno);
-            let (kind, error) = (system.kind(), io::Error::from(full(system)));
-            assert_eq!((error.kind(), Error::errno_of(&error)), (kind, errno));
-            let twice = again(&again(&io::Error::from(full(error))));
-            assert_eq!((twice.kind(), Error::errno_of(&twice)), (kind, errno), "{twice}");
-        }
-        // No kind stands for it.
-        let error = full(io::Error::from(check()));
-        assert_eq!(error.errno(), libc::EBADMSG);
-        assert_eq!(Error::errno_of(&again(&error.into())), libc::EBADMSG);
-        assert_eq!(
-            Error::errno_of(&io::ErrorKind::QuotaExceeded.into()),
-            libc::EDQUOT
-        );
-    }
-
-    #[test]
-    fn each_error_has_the_number_that_a_system_call_would_give_for_the_same() {
-        let (path, source) = (PathBuf::from, io::Error::from);
-        let busy = Error::Swap {
-            path: path("swap"),
-            source: source(io::ErrorKind::ResourceBusy),
-        };
-        let out_of_range = |what| Error::OutOfRange {
-            path: path("file"),
-            what,
-            given: u64::MAX,
-            max: None,
-        };
-        let region = |given| Error::SwapTooSmall {
-            given,
-            left: 4096,
-            swap: 4096,
-        };
-        let fixed = |given| Error::FixedLength {
-            path: path("disk"),
-            len: 4096,
-            given,
-        };
-        for (error, errno) in [
-            (busy, libc::EBUSY),
-            (out_of_range("length"), libc::EFBIG),
-            (out_of_range("page"), libc::EINVAL),
-            (region(0), libc::EINVAL),
-            (region(8192), libc::ENOMEM),
-            (fixed(0), libc::EINVAL),
-            (fixed(8192), libc::ENOSPC),
-        ] {
-            assert_eq!(error.errno(), errno, "{error}");
-        }
-    }
-}
+mod tests;

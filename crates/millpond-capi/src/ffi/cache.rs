@@ -7,7 +7,7 @@ use super::memory::{
 };
 use super::{millpond_cache, millpond_faults};
 use crate::code::millpond_code;
-use crate::told::{Failure, Lost, Outcome, attempt};
+use crate::told::{Failure, Outcome, attempt};
 use millpond::settings::SETTINGS;
 use millpond::{Builder, Error, PageCache, SwapFile};
 use parking_lot::Mutex;
@@ -193,7 +193,7 @@ pub extern "C-unwind" fn millpond_cache_take_lost(cache: *mut millpond_cache) ->
         let cache = handle::value(cache)?;
         let mut lost = cache.lost.lock();
         lost.extend(cache.engine.take_lost());
-        lost.pop_front().map_or(Ok(()), |error| Err(Lost(error).into()))
+        lost.pop_front().map_or(Ok(()), |error| Err(error.into()))
     })
 }
 

@@ -83,7 +83,7 @@ fn reason(error: &millpond::Error) -> String {
 /// What an error says of data that are no longer in memory, when no caller is left who could go on with the file.
 fn lost(error: &millpond::Error) -> String {
     let told = error.told_lost(Surface::CommandLine);
-    let advice = "; close the file and check it before going on";
+    let advice = "; close it everywhere, open it again and check what it holds";
     told.strip_suffix(advice).unwrap_or(&told).to_owned()
 }
 

@@ -76,7 +76,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets the budget in bytes. It covers frames, metadata and I/O buffers together. Default: 64 MiB.
+    /// Sets the budget in bytes. It covers frames, metadata and I/O buffers together. Default: 64 MiB. The least is 772
+    /// KiB with pages of 4 KiB and 4612 KiB with pages of 64 KiB; swap, mappings and stable pages need more.
     pub fn memory(mut self, bytes: u64) -> Builder {
         self.memory = bytes;
         self.memory_auto = None;
@@ -111,7 +112,8 @@ impl Builder {
         self
     }
 
-    /// Selects a named set of options: `millpond` (the default), `linux-5` or `dillon-2000`.
+    /// Selects a named set of options: `millpond` (the default), `linux-5` or `dillon-2000`. These are the names of
+    /// [`Preset`]; to change some of its options, pass [`Preset::options`] to [`Builder::options`].
     pub fn preset(mut self, name: &str) -> Builder {
         self.options = Some(Preset::from_name(name).map(Preset::options));
         self

@@ -103,6 +103,14 @@ impl Handle {
         Ok(())
     }
 
+    /// Returns the number of handles of the file that the cache counts. A handle and its clones are one.
+    pub(crate) fn handles_of(&self, inner: &Arc<FileInner>) -> usize {
+        let files = self.files.lock();
+        let mut open = files.open.values();
+        open.find(|(file, _)| Arc::ptr_eq(file, inner))
+            .map_or(0, |(_, handles)| *handles)
+    }
+
     /// Called when a handle of the file was dropped. After the last one, writes its dirty pages and forgets all of
     /// them.
     pub(crate) fn file_dropped(&self, inner: &Arc<FileInner>) {
@@ -141,6 +149,7 @@ impl Handle {
         }
         drop(device);
         events::closed(&inner.path);
+        let lost: Vec<_> = lost.into_iter().map(Error::given_up).collect();
         lost.iter().for_each(|error| events::lost(&inner.path, error));
         {
             let mut files = self.files.lock();

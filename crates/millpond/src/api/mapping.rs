@@ -358,8 +358,10 @@ impl Mapping {
         if self.is_writable {
             return Ok(());
         }
-        let path = self.file.inner.path.clone();
-        Err(Error::ReadOnly { path })
+        Err(Error::ReadOnly {
+            path: self.file.inner.path.clone(),
+            is_mapping: true,
+        })
     }
 
     /// Returns whether the page that holds byte `offset` of the mapping is in memory, so that touching it reads

@@ -93,6 +93,19 @@ mod tests {
     use super::*;
     use crate::PageCache;
 
+    /// [`crate::Builder::memory`] states it.
+    #[test]
+    fn the_least_budget_is_as_the_builder_says() {
+        for (page_size, least) in [(PageSize::KIB_4, 772), (PageSize::KIB_64, 4612)] {
+            let of = |bytes| frames(Bytes(bytes), page_size, Reserved::default());
+            let Err(Error::BudgetTooSmall { min, .. }) = of(0) else {
+                panic!("a budget of nothing is enough");
+            };
+            assert_eq!(min.div_ceil(1 << 10), least, "{min} bytes");
+            assert!(of(least << 10).is_ok());
+        }
+    }
+
     #[test]
     fn frames_and_metadata_fit_into_the_budget() {
         for mib in [1, 64, 512, 4096] {

@@ -4,7 +4,7 @@
 //! in Rust, an option on a command line, or an argument in Python. `Display` is for Rust programmers; a program or
 //! another language that passes an error on uses [`Error::told`].
 
-use crate::error::Error;
+use crate::error::{Error, again};
 use std::fmt;
 
 /// The interface at which an error is read.
@@ -75,10 +75,17 @@ pub(crate) const MORE_SWAP: WayOut = WayOut {
 };
 
 pub(crate) const WRITABLE: WayOut = WayOut {
-    rust: "open it with OpenOptions::write(true), and map it with MapOptions::writable(true), to change it",
+    rust: "open it with OpenOptions::write(true) to change it",
     command_line: "its program has not opened it for writing",
     python: "open it with mode 'r+' to change it",
-    c: "open it with MILLPOND_OPEN_WRITE, and map it with MILLPOND_MAP_WRITABLE, to change it",
+    c: "open it with MILLPOND_OPEN_WRITE to change it",
+};
+
+pub(crate) const MAP_WRITABLE: WayOut = WayOut {
+    rust: "open it with OpenOptions::write(true) and map it with MapOptions::writable(true) to change it",
+    command_line: "its program has not mapped it for writing",
+    python: "open it with mode 'r+' to change it",
+    c: "open it with MILLPOND_OPEN_WRITE and map it with MILLPOND_MAP_WRITABLE to change it",
 };
 
 pub(crate) const LOG: WayOut = WayOut {
@@ -95,12 +102,41 @@ pub(crate) const MORE_FRAMES: WayOut = WayOut {
     c: "put pages that are held, or raise the budget (millpond_cache_set_memory)",
 };
 
+pub(crate) const SYNC_AGAIN: WayOut = WayOut {
+    rust: "make room or repair the device and sync again, or give them up with File::discard_unwritten",
+    command_line: "they are written once there is room or the device works again",
+    python: "make room or repair the device, and flush again",
+    c: "make room or repair the device and sync again, or give them up with millpond_file_discard_unwritten",
+};
+
+pub(crate) const OPEN_ANEW: WayOut = WayOut {
+    rust: "drop all handles of the file (close fails too), open it again and check what it holds",
+    command_line: "close it everywhere, open it again and check what it holds",
+    python: "delete all its arrays (close fails too), open it again and check what it holds",
+    c: "drop all handles of the file (millpond_file_drop), open it again and check what it holds",
+};
+
 pub(crate) const LET_GO: WayOut = WayOut {
     rust: "drop the guard first",
     command_line: "its program has to drop the guard first",
     python: "let it go first",
     c: "put the page first",
 };
+
+/// Returns what a call waited for that the guards of pages kept it from.
+pub(super) fn no_frames(frames: u64, dirty: &Option<(u64, u64)>) -> String {
+    match dirty {
+        Some((dirty, hard)) => {
+            format!("{dirty} pages are dirty, the limit (dirty.hard) is {hard}, and none could be written")
+        }
+        None => format!("no frame of {frames} became free"),
+    }
+}
+
+/// Returns the remedy for a handle or a mapping that is read-only.
+pub(super) fn writable(is_mapping: bool) -> &'static WayOut {
+    if is_mapping { &MAP_WRITABLE } else { &WRITABLE }
+}
 
 /// Returns the allowed values.
 pub(super) fn allowed(max: &Option<u64>) -> String {
@@ -110,10 +146,28 @@ pub(super) fn allowed(max: &Option<u64>) -> String {
     }
 }
 
+const LOST: &str = "its unwritten changes are lost";
+
+/// Returns what became of changes that the device refused, and the remedy.
+pub(super) fn after_write(is_kept: bool) -> String {
+    match is_kept {
+        true => format!("its changes are kept in memory: {SYNC_AGAIN}"),
+        false => LOST.into(),
+    }
+}
+
+/// Returns the same for changes that wait for a log.
+pub(super) fn after_log(is_kept: bool) -> &'static str {
+    match is_kept {
+        true => "its changes are kept in memory: repair the log and sync again",
+        false => LOST,
+    }
+}
+
 /// Returns the remedy for a failed sync.
 pub(super) fn after_sync(is_kept: bool, errno: i32) -> &'static str {
     match (is_kept, errno) {
-        (false, _) => "close the file and check it before going on",
+        (false, _) => OPEN_ANEW.rust,
         (true, libc::ESTALE) => "no later sync of it will succeed",
         (true, _) => "what could not be stored is kept: sync again",
     }
@@ -141,10 +195,23 @@ impl Error {
         }
     }
 
-    /// Returns the same for data that the last handle of a file could not write, and that is no longer in memory.
+    /// Returns the same for data that are no longer in memory, as [`Error::given_up`] would.
     #[doc(hidden)]
     pub fn told_lost(&self, surface: Surface) -> String {
-        self.told(surface).replace("are kept in memory", "are lost")
+        let lost = match self {
+            Error::Write { path, source, .. } => Error::Write {
+                path: path.clone(),
+                source: again(source),
+                is_kept: false,
+            },
+            Error::Log { path, source, .. } => Error::Log {
+                path: path.clone(),
+                source: again(source),
+                is_kept: false,
+            },
+            _ => return self.told(surface),
+        };
+        lost.told(surface)
     }
 
     fn way_out(&self) -> Option<&'static WayOut> {
@@ -153,17 +220,23 @@ impl Error {
             Error::Control { .. } => Some(&SOCKET),
             Error::NoSwap => Some(&SWAP),
             Error::SwapTooSmall { .. } => Some(&MORE_SWAP),
-            Error::ReadOnly { .. } => Some(&WRITABLE),
+            Error::ReadOnly { is_mapping, .. } => Some(writable(*is_mapping)),
             Error::NoLog { .. } => Some(&LOG),
             Error::NoFrames { .. } => Some(&MORE_FRAMES),
             Error::OwnGuard { .. } => Some(&LET_GO),
+            Error::Write { is_kept: true, .. } => Some(&SYNC_AGAIN),
+            Error::Sync { is_kept: false, .. } => Some(&OPEN_ANEW),
             _ => None,
         }
     }
 }
 
 /// Rust calls named inside a message, not at its end, with their replacements on a command line, in Python and in C.
-const IN_TEXT: [(&str, [&str; 3]); 6] = [
+const IN_TEXT: [(&str, [&str; 3]); 7] = [
+    (
+        "; OpenOptions::create(true) would make it",
+        ["", "", "; MILLPOND_OPEN_CREATE would make it"],
+    ),
     (
         "a mapping beside smaller ones (MapOptions::room)",
         [
@@ -229,22 +302,6 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_the_last_handle_could_not_write_is_lost_and_not_kept() {
-        let (path, source) = (PathBuf::from("file"), std::io::ErrorKind::StorageFull.into());
-        let errors = [
-            Error::Write { path, source },
-            Error::Log {
-                path: PathBuf::from("file"),
-                source: std::io::ErrorKind::Other.into(),
-            },
-        ];
-        for error in errors {
-            let said = error.told_lost(Surface::C);
-            assert!(said.ends_with("; its changes are lost"), "{said}");
-        }
-    }
-
-    #[test]
     fn no_error_names_a_call_in_rust_on_a_command_line_in_python_or_in_c() {
         let path = || PathBuf::from("file");
         let limit = MemoryLimit {
@@ -267,11 +324,34 @@ mod tests {
                 left: 0,
                 swap: 1 << 30,
             },
-            Error::ReadOnly { path: path() },
+            Error::ReadOnly {
+                path: path(),
+                is_mapping: false,
+            },
+            Error::ReadOnly {
+                path: path(),
+                is_mapping: true,
+            },
             Error::NoLog { path: path() },
             Error::NoFrames {
                 frames: 64,
                 waited: Duration::from_secs(30),
+                dirty: None,
+            },
+            Error::NoFrames {
+                frames: 64,
+                waited: Duration::from_secs(30),
+                dirty: Some((16, 12)),
+            },
+            Error::Write {
+                path: path(),
+                source: std::io::ErrorKind::StorageFull.into(),
+                is_kept: true,
+            },
+            Error::Sync {
+                path: path(),
+                source: std::io::ErrorKind::Other.into(),
+                is_kept: false,
             },
         ];
         for error in errors {

@@ -214,7 +214,25 @@ impl FileInner {
 
     pub(crate) fn write_failed(&self, source: io::Error) -> Error {
         let path = self.path.clone();
-        Error::Write { path, source }
+        Error::Write {
+            path,
+            source,
+            is_kept: true,
+        }
+    }
+
+    pub(crate) fn sync_failed(&self, source: io::Error, is_kept: bool) -> Error {
+        Error::Sync {
+            path: self.path.clone(),
+            source,
+            is_kept,
+        }
+    }
+
+    /// The error of every sync from the first one on that the device has failed.
+    pub(crate) fn sync_latched(&self) -> Option<Error> {
+        let error = self.sync_error.get()?;
+        Some(self.sync_failed(again(error), false))
     }
 
     /// As [`FileInner::make_room`], by the thread that makes the file longer, so that the cache's thread

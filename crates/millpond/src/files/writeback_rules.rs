@@ -85,5 +85,6 @@ pub(crate) fn log_failed(path: &Path, source: io::Error) -> Error {
     Error::Log {
         path: path.to_owned(),
         source,
+        is_kept: true,
     }
 }

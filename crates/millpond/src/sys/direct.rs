@@ -201,12 +201,20 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Whether the file may be read and written through this descriptor.
+/// Whether the file may be written through this descriptor.
 ///
 /// # Errors
 /// If the descriptor is not one.
 pub(crate) fn is_writable(file: &File) -> io::Result<bool> {
     Ok(flags(file)? & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
+/// Whether the file may be read through this descriptor.
+///
+/// # Errors
+/// If the descriptor is not one.
+pub(crate) fn is_readable(file: &File) -> io::Result<bool> {
+    Ok(flags(file)? & libc::O_ACCMODE != libc::O_WRONLY)
 }
 
 /// Whether it is open for reading, or for reading and writing, with direct I/O or without, and with no other

@@ -222,6 +222,14 @@ fn a_file_is_closed_on_the_blocking_pool_and_given_back_if_that_fails() {
             device.clear();
             AsyncFile::new(failed.file).close().await.unwrap();
             assert_eq!(std::fs::read(&path).unwrap()[..5], *b"kept\x07");
+            // Converted, it gives the changes up, whatever thread does that.
+            let file = AsyncFile::new(cache.open(&path, OpenOptions::new().write(true)).unwrap());
+            device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::ENOSPC)));
+            file.write_at("lost", 0).await.unwrap();
+            let error = Error::from(file.close().await.unwrap_err());
+            assert!(matches!(error, Error::Write { is_kept: false, .. }), "{error}");
+            until("it is given up", || cache.take_lost().len() == 1);
+            device.clear();
             // It is closed: another cache may have it.
             let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
             let builder = PageCache::builder().memory(2 << 20).device(device.clone());

@@ -121,9 +121,19 @@ fn a_full_disk_is_an_error_of_sync_and_close_and_what_was_stored_stays() {
                 !file.is_unwritten().unwrap()
             });
             assert_eq!(mapping.words()[2 * WORDS].load(Ordering::Relaxed) & 255, 202);
+            // Whatever a last write still says, the handle keeps what is stored.
+            store(&mapping, 300);
+            let kept = Error::from(mapping.close().unwrap_err());
+            assert!(matches!(kept, Error::Write { is_kept: true, .. }), "{kept}");
             device.clear();
-            drop((mapping, file));
-            assert!(cache.take_lost().is_empty());
+            file.sync_data().unwrap();
+            let mapping = file.map(.., &options).unwrap();
+            drop(file);
+            device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(errno)));
+            store(&mapping, 400);
+            let lost = Error::from(mapping.close().unwrap_err());
+            assert!(matches!(lost, Error::Write { is_kept: false, .. }), "{lost}");
+            assert_eq!(cache.take_lost().len(), 1);
         }
     }
 }

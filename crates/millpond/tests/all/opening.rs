@@ -172,6 +172,12 @@ fn a_file_that_is_open_already_needs_no_name_and_shares_its_pages_with_those_ope
     let refused = cache.open_file(open(false), OpenOptions::new().write(true));
     let said = refused.unwrap_err().to_string();
     assert!(said.ends_with("it is open for reading only"), "{said}");
+    // A process that may open the file again could take it, and others failed at the first miss.
+    let only_writes = || std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    for options in [OpenOptions::new(), OpenOptions::new().write(true)] {
+        let said = cache.open_file(only_writes(), options).unwrap_err().to_string();
+        assert!(said.contains("it is open for writing only"), "{said}");
+    }
     let named = cache.open(&path, OpenOptions::new().write(true)).unwrap();
     std::fs::remove_file(&path).unwrap();
 
@@ -228,4 +234,27 @@ fn each_device_has_a_goal_of_its_own_until_one_is_set() {
     assert_eq!(goals(), [76_543_210; 2]);
     drop(files);
     assert_eq!(goals(), [76_543_210; 2], "they are known still");
+}
+
+/// The error of a missing file did not name the option that makes it.
+#[test]
+fn a_file_that_is_not_there_is_an_error_that_says_how_to_make_it_where_that_would_help() {
+    let folder = Place::Disk.folder();
+    let cache = PageCache::builder().memory(2 << 20).build().unwrap();
+    let said = |path: &str, options| {
+        let error = cache.open(folder.path().join(path), options).unwrap_err();
+        assert_eq!(error.errno(), libc::ENOENT);
+        error.to_string()
+    };
+    let write = || OpenOptions::new().write(true);
+    assert!(said("none", write()).ends_with("(os error 2); OpenOptions::create(true) would make it"));
+    for told in [
+        said("none", OpenOptions::new()),
+        said("none/data", write()),
+        said("none/data", OpenOptions::new().create(true)),
+    ] {
+        assert!(told.ends_with("No such file or directory (os error 2)"), "{told}");
+    }
+    let empty = cache.open("", write()).unwrap_err();
+    assert!(empty.to_string().ends_with("the path is empty"), "{empty}");
 }

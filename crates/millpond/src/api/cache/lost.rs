@@ -11,7 +11,8 @@ impl PageCache {
     /// Returns the data lost since the last call, and clears the list. It contains the errors of writes that failed
     /// when the last handle of a file was dropped: two for a file if both its log and its device failed. It also
     /// contains what [`File::write_promised`](crate::File::write_promised) could not keep, as one [`Error::Lost`] per
-    /// file whose range extends from the first to the last lost byte.
+    /// file whose range extends from the first to the last lost byte. [`Error::Write`] and [`Error::Log`] have
+    /// `is_kept: false`.
     pub fn take_lost(&self) -> Vec<Error> {
         std::mem::take(&mut self.handle.files.lock().lost)
     }

@@ -10,7 +10,7 @@ use super::PageCache;
 use crate::api::file::{File, OpenOptions};
 use crate::api::handle::Files;
 use crate::api::parked::Stale;
-use crate::device::{Awaited, DeviceFile, FileIdentity, identity_at};
+use crate::device::{Access, Awaited, DeviceFile, FileIdentity, identity_at};
 use crate::error::{Error, Result};
 use crate::files::writers::{self, Writes};
 use crate::files::{self, FileInner, WritebackRules};
@@ -29,6 +29,10 @@ impl PageCache {
     /// Opens a file or block device. Paths that lead to the same file share it: all its handles see one another's
     /// writes at once. Another cache of the process may also open the file. At most one cache may open it for writing,
     /// unless [`OpenOptions::beside_other_caches`] is set.
+    ///
+    /// **Other processes are not seen.** If two processes write one file through caches of their own, each writes whole
+    /// pages over the other's, and acknowledged data is lost without an error. [`OpenOptions::exclusive`] keeps out
+    /// every process that sets it too.
     ///
     /// # Errors
     /// [`Error::Open`], with the reason: the file does not exist, may not be read or written, is a directory, has no
@@ -56,36 +60,39 @@ impl PageCache {
                 return cut(self.tell_writers(file), &options);
             }
         }
-        let device = DeviceFile::open_as(path, options.access(), options.making()).map_err(failed)?;
+        let device = DeviceFile::open_as(path, options.access(), options.making())
+            .map_err(|error| failed(missing(path, &options, error)))?;
         cut(
             self.admit(Arc::new(device), path, &options, writeback_rules)?,
             &options,
         )
     }
 
-    /// Adopts a file that is already open, for instance one that has no name or that only its creator may write. To
-    /// write, use [`OpenOptions::write`]; the file must then be open for both reading and writing, and not for
-    /// appending. [`OpenOptions::create`] and [`OpenOptions::create_new`] mean the same as `write` here. The cache
+    /// Adopts a file that is already open for reading, for instance one that has no name or that only its creator may
+    /// write. To write, use [`OpenOptions::write`]; the file must then be open for writing too, and not for appending. [`OpenOptions::create`] and [`OpenOptions::create_new`] mean the same as `write` here. The cache
     /// neither uses nor moves the file position. It opens the file again for direct I/O through `/proc/self/fd`. If
     /// that is refused, transfers go through the kernel's page cache.
     ///
     /// # Errors
-    /// As [`PageCache::open`]; also [`Error::Open`] if write access is requested and the file is not open for it.
+    /// As [`PageCache::open`]; also [`Error::Open`] if the file is not open for reading, or if write access is requested
+    /// and it is not open for that.
     pub fn open_file(&self, file: fs::File, options: OpenOptions) -> Result<File> {
         self.handle.engine.call_flags.check()?;
         let here = Path::new("a file that is open");
         let writeback_rules = options.writeback_rules().map_err(|e| open_failed(here, e))?;
+        let is_readable = direct::is_readable(&file).map_err(|e| open_failed(here, e))?;
         let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
         let appends = direct::appends(&file);
         let device = DeviceFile::from_file(file).map_err(|e| open_failed(here, e))?;
         let path = options.shown().cloned();
         let path = path.unwrap_or_else(|| PathBuf::from(device.name()));
-        if options.writes() && (!is_writable || appends) {
-            let why = match is_writable {
-                true => {
+        if !is_readable || options.writes() && (!is_writable || appends) {
+            let why = match (is_readable, is_writable) {
+                (false, _) => "it is open for writing only, and the cache has to read it: open it for both",
+                (true, true) => {
                     "it is open for appending, where no write goes to its place: open it without O_APPEND"
                 }
-                false => "it is open for reading only",
+                (true, false) => "it is open for reading only",
             };
             let why = io::Error::new(io::ErrorKind::PermissionDenied, why);
             return Err(open_failed(&path, why));
@@ -256,6 +263,20 @@ fn cut(file: File, options: &OpenOptions) -> Result<File> {
         file.set_len(0)?;
     }
     Ok(file)
+}
+
+/// Returns the error of opening a file, with what is missing to make it.
+fn missing(path: &Path, options: &OpenOptions, error: io::Error) -> io::Error {
+    let is_folder = |folder: &Path| folder.as_os_str().is_empty() || folder.is_dir();
+    let could_make = || matches!(options.access(), Access::ReadWrite) && path.parent().is_some_and(is_folder);
+    let said = match error.kind() {
+        io::ErrorKind::NotFound if path.as_os_str().is_empty() => "the path is empty".into(),
+        io::ErrorKind::NotFound if could_make() => {
+            format!("{error}; OpenOptions::create(true) would make it")
+        }
+        _ => return error,
+    };
+    io::Error::new(error.kind(), said)
 }
 
 fn open_failed(path: &Path, source: io::Error) -> Error {

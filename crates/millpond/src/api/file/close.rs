@@ -4,6 +4,7 @@ use super::File;
 use crate::error::Error;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 impl File {
     /// Writes dirty pages, makes them durable and drops this handle, reporting errors, which a plain drop cannot. A
@@ -12,7 +13,8 @@ impl File {
     ///
     /// # Errors
     /// As [`File::sync_data`], together with the handle. Unwritten changes are still in memory. Sync again once the
-    /// cause is fixed, or drop the handle to give them up.
+    /// cause is fixed, or drop the handle to give them up. `close()?` drops it, unless the function returns
+    /// `Box<dyn Error>`: the error then says that the changes are lost ([`CloseError`]).
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -61,7 +63,10 @@ impl AsFd for File {
 
 /// A handle that could not be closed because not all of its changes are durable.
 ///
-/// Converting it into an [`Error`] or an [`io::Error`](std::io::Error), as `?` does, drops the handle.
+/// Converting it into an [`Error`] or an [`io::Error`](std::io::Error), as `?` does, drops the handle. If no other
+/// handle, clone or owned guard of the file is left, that gives up its unwritten changes. The converted error says so
+/// (`is_kept` of [`Error::Write`] and [`Error::Log`]), and [`PageCache::take_lost`](crate::PageCache::take_lost) has
+/// what the drop, which tries once more, could not write.
 #[derive(Debug)]
 pub struct CloseError {
     /// The error.
@@ -82,14 +87,30 @@ impl std::error::Error for CloseError {
     }
 }
 
+/// Drops `owner`, which could not be closed, with its handle `file`. Returns the error, which says whether anything else
+/// keeps the changes.
+pub(crate) fn dropped<T>(error: Error, owner: T, file: impl Fn(&T) -> &File) -> Error {
+    let handle = file(&owner);
+    let (cache, inner) = (handle.cache.clone(), handle.inner.clone());
+    let opened = Arc::downgrade(&handle.opened);
+    let had_others = cache.handles_of(&inner) > 1;
+    drop(owner);
+    // Counted twice: a runtime's thread leaves the drop to another, and other handles may be dropped meanwhile.
+    let has_others = had_others && cache.handles_of(&inner) > 0;
+    match opened.strong_count() > 0 || has_others {
+        true => error,
+        false => error.given_up(),
+    }
+}
+
 impl From<CloseError> for Error {
-    fn from(failed: CloseError) -> Error {
-        failed.error
+    fn from(CloseError { error, file }: CloseError) -> Error {
+        dropped(error, file, |file| file)
     }
 }
 
 impl From<CloseError> for std::io::Error {
     fn from(failed: CloseError) -> std::io::Error {
-        failed.error.into()
+        Error::from(failed).into()
     }
 }

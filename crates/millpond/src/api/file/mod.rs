@@ -29,10 +29,12 @@ mod write;
 mod write_part;
 
 pub use close::CloseError;
+pub(crate) use close::dropped;
 pub use options::{Advice, OpenOptions};
 
 use super::handle::Handle;
 use super::opened::Opened;
+use crate::device::FileIdentity;
 use crate::engine::driver::Engine;
 use crate::error::{Error, Result};
 use crate::files::{FileInner, LEN_MAX};
@@ -224,6 +226,11 @@ impl File {
         &self.inner.path
     }
 
+    /// Returns the identity of the file, as devices see it: the rules and journals of `millpond-testing` name files so.
+    pub fn identity(&self) -> FileIdentity {
+        self.inner.device().identity()
+    }
+
     /// Returns the length in bytes, including all writes that have returned. Makes no system call.
     pub fn len(&self) -> u64 {
         self.inner.len()
@@ -368,6 +375,7 @@ impl File {
         } else {
             Err(Error::ReadOnly {
                 path: self.inner.path.clone(),
+                is_mapping: false,
             })
         }
     }

@@ -24,15 +24,16 @@ impl File {
     }
 
     /// Returns the error that the next sync would report, if the device has refused some of the file's pages and not
-    /// accepted them since. `None` means that no write has failed so far, not that everything is on the device. Takes
-    /// the core's lock only while there is such a page.
+    /// accepted them since, or if the latch of [`Error::Sync`] is set. `None` means that no write and no sync has
+    /// failed so far, not that everything is on the device. Takes the core's lock only while there is such a page.
     pub fn failure(&self) -> Option<Error> {
-        if !self.inner.failing.load(Ordering::Relaxed) {
-            return None;
+        if self.inner.failing.load(Ordering::Relaxed) {
+            let failing = self.engine().core().manager.failing(self.inner.id);
+            if let Some((_, error)) = failing {
+                return Some(self.inner.write_refused(error));
+            }
         }
-        let core = self.engine().core();
-        let failing = core.manager.failing(self.inner.id);
-        failing.map(|(_, error)| self.inner.write_refused(error))
+        self.inner.sync_latched()
     }
 
     /// Returns whether any page of the file is dirty or being written. Scans the file's pages or all frames, whichever

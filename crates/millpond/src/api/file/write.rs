@@ -19,7 +19,8 @@ const WRITE_PAGES_MAX: usize = 32;
 
 impl File {
     /// Writes all of `buf` at byte `offset`, extending the file if needed. When it returns, the bytes are in memory.
-    /// They reach the device in the background or at a sync.
+    /// They reach the device in the background or at a sync. This method hides that of `FileExt`, which returns the
+    /// number of bytes: `FileExt::write_at(&file, buf, offset)`.
     ///
     /// The call may pause, at most for as long as the device needs to write what this thread and others have dirtied
     /// beyond the limits. Each page changes atomically for all readers; a write of several pages is not atomic as a

@@ -242,6 +242,18 @@ impl Engine {
         Error::NoFrames {
             frames: self.core().manager.derived().frames.0,
             waited,
+            dirty: None,
+        }
+    }
+
+    /// The same for a dirtier that waited at the limit.
+    pub(super) fn too_dirty(&self, waited: Duration) -> Error {
+        let core = self.core();
+        let derived = core.manager.derived();
+        Error::NoFrames {
+            frames: derived.frames.0,
+            waited,
+            dirty: Some((core.manager.dirty().0, derived.dirty.hard.0)),
         }
     }
 }

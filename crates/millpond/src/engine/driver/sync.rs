@@ -2,7 +2,7 @@
 
 use super::{AfterUnlock, Engine};
 use crate::device::{Awaited, Device};
-use crate::error::{Error, Result, again};
+use crate::error::{Result, again};
 use crate::files::{FileInner, log_failed};
 use crate::frames::own::Waits;
 use crate::observe::explain::{self, Call, Wait};
@@ -181,10 +181,10 @@ impl Engine {
     /// Waits for a request for durability and lets the device make its part of it.
     pub(crate) fn sync_file(&self, file: &FileInner, syncing: Syncing) -> Result<()> {
         let small_fsync = self.sync_end(file, syncing)?.map_err(|e| file.write_refused(e))?;
-        if let Some(error) = file.sync_error.get()
+        if let Some(error) = file.sync_latched()
             && !mutation::is(Mutation::SyncErrorForgotten)
         {
-            return Err(sync_failed(file, again(error), false));
+            return Err(error);
         }
         let poisons = self.poison_on_panic("device");
         let synced = match mutation::is(Mutation::SyncWithoutDevice) {
@@ -212,20 +212,11 @@ impl Engine {
             Ok(()) => Ok(()),
             Err(error) => {
                 if self.device.keeps_unsynced(&file.device()) {
-                    return Err(sync_failed(file, error, true));
+                    return Err(file.sync_failed(error, true));
                 }
                 let first = file.sync_error.get_or_init(|| error);
-                Err(sync_failed(file, again(first), false))
+                Err(file.sync_failed(again(first), false))
             }
         }
-    }
-}
-
-fn sync_failed(file: &FileInner, source: io::Error, is_kept: bool) -> Error {
-    let path = file.path.clone();
-    Error::Sync {
-        path,
-        source,
-        is_kept,
     }
 }

@@ -89,7 +89,7 @@ impl Engine {
                 self.check_none_fails()?;
             }
             if stuck > patience {
-                return self.check_none_is_late().and(Err(self.no_frames(stuck)));
+                return self.check_none_is_late().and(Err(self.too_dirty(stuck)));
             }
         }
     }
@@ -132,7 +132,7 @@ impl Engine {
             let (waited, patience) = (own.waited(), self.patience());
             if has_asked && self.full_for() > patience.min(PATIENCE_WITH_ERRORS) || waited > patience {
                 self.check_none_fails()?;
-                return self.check_none_is_late().and(Err(self.no_frames(waited)));
+                return self.check_none_is_late().and(Err(self.too_dirty(waited)));
             }
             if why == Dirtying::Promised {
                 // Its own next try may be half a minute away.
@@ -319,7 +319,18 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(error, Error::NoFrames { .. }), "{error}");
+        // It named frames, of which most were free.
+        let Error::NoFrames {
+            frames,
+            dirty: Some((dirty, hard)),
+            ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        let said = format!("{dirty} pages are dirty, the limit (dirty.hard) is {hard}, ");
+        assert!(error.to_string().starts_with(&said), "{error}");
+        assert!(dirty >= guards.len() as u64 && hard < frames, "{error}");
         drop(guards);
         // As soon as some of them are written; each call waits for 50 ms at most.
         assert!((0..600).any(|_| file.page_mut(100).is_ok()));

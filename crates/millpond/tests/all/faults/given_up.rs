@@ -1,6 +1,6 @@
 //! Pages that can't be written and are given up, by a cut or by saying so.
 
-use super::{PAGE, World, is_write_error, rule};
+use super::{PAGE, World, is_write_error, open, rule};
 use crate::support::{self, bounded};
 use millpond::{Error, OpenOptions};
 use millpond_testing::{Fault, FaultRule, FaultTarget};
@@ -140,4 +140,77 @@ fn a_forgotten_guard_beside_a_failed_page_keeps_the_file_from_being_opened_again
             assert!(said.contains(&format!("page {in_hand}")), "{said}");
         });
     }
+}
+
+/// Whether the error says, to code and to people, that the changes are still there.
+fn is_kept(error: &Error) -> bool {
+    let said = error.to_string();
+    match error {
+        Error::Write { is_kept: true, .. } => {
+            assert!(
+                said.contains("kept in memory: make room or repair the device"),
+                "{said}"
+            );
+            true
+        }
+        Error::Write { is_kept: false, .. } => {
+            assert!(said.ends_with("; its unwritten changes are lost"), "{said}");
+            false
+        }
+        other => panic!("{other:?} instead of a write error"),
+    }
+}
+
+/// They were said to be kept in memory.
+#[test]
+fn what_the_last_drop_gives_up_is_said_to_be_lost() {
+    bounded(|| {
+        let World {
+            device,
+            cache,
+            file,
+            folder: _folder,
+        } = World::new(1);
+        device.add(rule(FaultTarget::Writes, 0..1, libc::ENOSPC));
+        file.write_at(&[7; PAGE as usize], 0).unwrap();
+        assert!(is_kept(&file.sync_data().unwrap_err()));
+        assert!(is_kept(&file.failure().unwrap()));
+        let path = file.path().to_owned();
+        drop(file);
+        let lost = cache.take_lost();
+        assert!(matches!(&lost[..], [error] if !is_kept(error)), "{lost:?}");
+        assert_eq!(open(&cache, &path).page(0).unwrap()[0], 0);
+    });
+}
+
+/// `file.close()?` gave up the changes and said that they were kept in memory.
+#[test]
+fn a_converted_error_of_close_says_that_the_changes_are_lost_unless_another_handle_keeps_them() {
+    bounded(|| {
+        let World {
+            device,
+            cache,
+            file,
+            folder: _folder,
+        } = World::new(1);
+        device.add(rule(FaultTarget::Writes, 0..1, libc::ENOSPC));
+        file.write_at(&[7; PAGE as usize], 0).unwrap();
+        let (clone, again) = (file.clone(), open(&cache, file.path()));
+        let failed = clone.close().unwrap_err();
+        assert!(is_kept(&failed.error) && is_kept(&Error::from(failed)));
+        drop(file);
+        // Another handle, and then an owned guard.
+        let (second, guard) = (open(&cache, again.path()), again.page_owned(0).unwrap());
+        assert!(is_kept(&Error::from(again.close().unwrap_err())));
+        drop(guard);
+        assert_eq!(second.page(0).unwrap()[0], 7);
+        assert!(cache.take_lost().is_empty());
+
+        let closes = |file: millpond::File| -> std::io::Result<()> { Ok(file.close()?) };
+        let error = closes(second).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+        assert!(!is_kept(inner.expect("ours")), "{error}");
+        assert_eq!(cache.take_lost().len(), 1);
+    });
 }

@@ -25,18 +25,48 @@ fn a_device_that_cannot_promise_durability_is_not_believed_again_until_the_file_
         for _ in 0..3 {
             let error = file.sync_data().unwrap_err();
             assert!(matches!(error, Error::Sync { is_kept: false, .. }), "{error}");
+            // It named close, which fails as well.
             assert!(
-                error.to_string().contains("; close the file and check it"),
+                error.to_string().contains("; drop all handles of the file"),
                 "{error}"
             );
             assert!(matches!(second.sync_data(), Err(Error::Sync { .. })));
         }
+        let file = file.close().unwrap_err().file;
         assert_eq!(device.faults(), 1, "it would answer otherwise by now");
         other.sync_data().unwrap();
         drop(file);
         assert!(second.sync_data().is_err(), "it is still the same open file");
         drop(second);
+        // The doubt is given up without a record.
+        assert!(cache.take_lost().is_empty());
         open(&cache, &path).sync_data().unwrap();
+    });
+}
+
+/// It was none, while every sync failed.
+#[test]
+fn the_failure_of_a_file_is_its_failed_sync_too() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let device = faulty();
+        let cache = cache(device.clone());
+        let file = open(&cache, &folder.path().join("data"));
+        file.write_at(b"content", 0).unwrap();
+        assert!(file.failure().is_none());
+        device.add(FaultRule::always(FaultTarget::Syncs, Fault::Fail(libc::EIO)));
+        for _ in 0..2 {
+            let said = file.sync_data().unwrap_err().to_string();
+            let failure = file.failure().expect("the next sync fails");
+            assert!(matches!(failure, Error::Sync { is_kept: false, .. }), "{failure}");
+            assert_eq!(failure.to_string(), said);
+        }
+        // What the next sync says first.
+        device.add(FaultRule::always(FaultTarget::Writes, Fault::Fail(libc::ENOSPC)));
+        file.write_at(b"more", 0).unwrap();
+        let error = file.sync_data().unwrap_err();
+        assert!(matches!(error, Error::Write { .. }), "{error}");
+        assert!(matches!(file.failure(), Some(Error::Write { .. })));
     });
 }
 

@@ -76,7 +76,11 @@ fn what_its_log_refuses_when_the_last_handle_goes_is_reported_as_lost_and_the_re
         log.advance(1);
         drop(file);
         let lost = world.cache.take_lost();
-        assert!(matches!(lost[..], [Error::Log { .. }]), "{lost:?}");
+        assert!(
+            matches!(lost[..], [Error::Log { is_kept: false, .. }]),
+            "{lost:?}"
+        );
+        assert!(lost[0].to_string().ends_with("; its unwritten changes are lost"));
         assert_eq!(world.on_device(), [1, 0, 1]);
         // Without a callback, there is nothing left to say that the log is durable.
         let log = LogOrder::new();
