@@ -29,10 +29,10 @@
 //! | a file with a position: `Read`, `BufRead`, `Write`, `Seek` | [`FileCursor`] |
 //! | anonymous memory larger than RAM, with a swap file | [`Region`] |
 //! | a file mapped into the address space, within the budget | [`File::map`], [`Mapping`] |
-//! | write-ahead logging, page checksums | [`LogOrder`], [`PageCheck`] |
+//! | write-ahead logging, page checksums; the example `log_before_page` | [`LogOrder`], [`PageCheck`] |
 //! | configuration, also at run time | [`Builder`], [`options`]; by name [`settings`], changes in [`history`] |
 //! | monitoring | [`stats`], [`contents`], [`device`]; what one call waited for: [`explain`](mod@explain) |
-//! | monitoring and tuning from outside: `millpond stat`, `top`, `set`, `record` | [`control`], [`trace`], [`Builder::metrics`] |
+//! | monitoring and tuning from outside: `millpond stat`, `top`, `set`, `record` | [`control`], [`trace`], `Builder::metrics` |
 //! | tests with failing or slow disks and power loss | the crate `millpond-testing` |
 //! | restrictions of the host | [`host`] |
 //!
@@ -43,7 +43,7 @@
 //! | `control` | yes | the control socket ([`Builder::control`]) for `millpond stat`, `top`, `set` and `record`; enables `trace` |
 //! | `trace` | by `control` | recording calls into a file ([`PageCache::record`]) and reading such files |
 //! | `tokio` | no | files for async tasks: `AsyncFile` |
-//! | `metrics` | no | Prometheus metrics over HTTP ([`Builder::metrics`]) |
+//! | `metrics` | no | Prometheus metrics over HTTP: `Builder::metrics` |
 //!
 //! A feature costs nothing at run time until it is used. Disabling it saves build time and its dependencies.
 //!

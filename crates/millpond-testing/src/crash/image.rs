@@ -1,18 +1,20 @@
 //! What a file may hold after a crash: the durable image, plus any part of what came later.
 //!
-//! - C1. Everything that had completed when a sync was requested is there, if that sync succeeded.
-//! - C2. Of every other write, completed or in transit, any subset of its sectors is there, whatever is there of
-//!   earlier or later writes. So writes can be lost, kept, torn and reordered.
-//! - C3. A sector is there completely or not at all, with the content of the live file when the write completed.
-//! - C4. Changes of the length, by a call or by a write beyond the end, survive in order: those up to some moment are
-//!   there and no later one, as on a file system that logs its metadata. A write beyond the end may leave the length at
-//!   any number of its sectors.
-//! - C5. Bytes past the end are gone, and read as zeros if the file grows again: no old bytes come back.
+//! [`Fate`] has the rules C1 to C5.
 
 use super::Event;
 use std::ops::Range;
 
 /// What a crash does to data without a promise.
+///
+/// - C1. Everything that had completed when a sync was requested is there, if that sync succeeded.
+/// - C2. Of every other write, completed or in transit, any subset of its sectors is there, whatever is there of
+///   earlier or later writes. So writes can be lost, kept, torn and reordered.
+/// - C3. A sector is there completely or not at all, with the content of the live file when the write completed.
+/// - C4. Changes of the length, by a call or by a write beyond the end, survive in order: those up to some moment are
+///   there and no later one, as on a file system that logs its metadata. A write beyond the end may leave the length at
+///   any number of its sectors.
+/// - C5. Bytes past the end are gone, and read as zeros if the file grows again: no old bytes come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fate {
@@ -148,6 +150,38 @@ impl<'a> AfterCrash<'a> {
     /// The promised content.
     pub fn durable(&self) -> &[u8] {
         &self.durable
+    }
+
+    /// Moves on to the crash that comes when the journal has `position` entries. An earlier one changes nothing. The
+    /// images of several files belong together if all of them were moved to one position.
+    ///
+    /// ```
+    /// # use millpond_testing::{Crashing, Fate};
+    /// # use millpond::{OpenOptions, PageCache, device};
+    /// # use std::sync::Arc;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let disk = Arc::new(Crashing::new(device::best(), 512));
+    /// # let cache = PageCache::builder().device(disk.clone()).build()?;
+    /// # let open = |name| cache.open(folder.path().join(name), OpenOptions::new().create(true));
+    /// let (log, pages) = (open("log")?, open("pages")?);
+    /// log.write_at(b"record", 0)?;
+    /// log.sync_data()?;
+    /// pages.write_at(b"page", 0)?;
+    /// pages.sync_data()?;
+    ///
+    /// let journal = disk.journal();
+    /// let after = |file: &millpond::File| journal.file(file.identity()).expect("it was used");
+    /// let (mut log, mut pages) = (after(&log), after(&pages));
+    /// for position in 0..=disk.position() {
+    ///     log.advance_to(position);
+    ///     pages.advance_to(position);
+    ///     let [log, pages] = [&log, &pages].map(|file| file.image(Fate::Drawn(1)).0);
+    ///     assert!(pages.is_empty() || log == b"record"); // no page without its record
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn advance_to(&mut self, position: usize) {
+        while self.until() < position && self.advance().is_some() {}
     }
 
     /// Moves past the next entry. `None` after the last.

@@ -36,6 +36,8 @@ use std::time::Duration;
 ///
 /// The log chooses its record numbers, usually byte positions; later records must have larger numbers.
 ///
+/// The example `log_before_page` (`crates/millpond/examples`) is a whole store of this kind: log, pages, recovery.
+///
 /// ```
 /// use millpond::{LogOrder, OpenOptions, PageCache};
 /// # let folder = tempfile::tempdir()?;

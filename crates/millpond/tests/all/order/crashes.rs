@@ -4,7 +4,7 @@ use super::PAGE;
 use crate::support::{Draw, Kind, Place, bounded, seeds};
 use millpond::device::{Access, DeviceFile, FileIdentity};
 use millpond::{LogOrder, OpenOptions, PageCache, StablePages};
-use millpond_testing::{AfterCrash, Crashing, Fate};
+use millpond_testing::{Crashing, Fate};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,11 +70,6 @@ fn identity(path: &Path) -> FileIdentity {
     DeviceFile::open(path, Access::Read).unwrap().identity()
 }
 
-/// What a file holds if the crash comes when there are `at` entries. `at` must not become smaller.
-fn until_entry(file: &mut AfterCrash<'_>, at: usize) {
-    while file.until() < at && file.advance().is_some() {}
-}
-
 #[test]
 fn in_every_crash_of_the_example_no_page_is_newer_than_the_durable_log_and_nothing_acknowledged_is_lost() {
     bounded(|| {
@@ -97,8 +92,8 @@ fn in_every_crash_of_the_example_no_page_is_newer_than_the_durable_log_and_nothi
         let (mut log, mut pages) = (file("log"), file("pages"));
         let (mut recovered, mut newest) = (0, 0);
         for at in 0..=device.position() {
-            until_entry(&mut log, at);
-            until_entry(&mut pages, at);
+            log.advance_to(at);
+            pages.advance_to(at);
             let durable = (example::records(log.durable()).len() * example::RECORD) as u64;
             let (image, _) = pages.image(Fate::Kept);
             for (n, page) in image.chunks_exact(PAGE).enumerate() {
