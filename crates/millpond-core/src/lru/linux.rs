@@ -39,7 +39,7 @@ impl Lru {
         let reach = match options.detection {
             Detection::Off => return false,
             Detection::Linux4_19 => self.active().0,
-            // Plus the inactive list of anonymous pages, plus their active one while swap has room: none yet.
+            // While swap has room also both lists of anonymous pages: there are none here.
             Detection::Linux5_9 => self.active().0,
         };
         let recent = u64::from(distance.pages) <= reach;

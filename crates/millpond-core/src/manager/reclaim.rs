@@ -8,7 +8,7 @@ use crate::frame::FrameTable;
 use crate::lru::PutBack;
 use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, PageKind, Phase};
-use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_in_trouble};
+use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_clean_scarce, is_in_trouble};
 use crate::reclaim::trace::{Caller, Outcome, Trace};
 use crate::units::{FrameNo, PageCount, PageKey};
 use alloc::vec::Vec;
@@ -28,6 +28,7 @@ struct Scan {
     caller: Caller,
     priority: u32,
     in_trouble: bool,
+    is_clean_scarce: bool,
 }
 
 impl Scan {
@@ -85,10 +86,12 @@ impl<A: Form> Manager<A> {
         cx: &mut StepContext<'_>,
     ) -> Scanned {
         let writes_before = self.stats.write_bytes_issued();
+        let in_trouble = is_in_trouble(priority, self.lru.quota(priority), self.lru.quota(0));
         let scan = Scan {
             caller,
             priority,
-            in_trouble: is_in_trouble(priority, self.lru.quota(priority), self.lru.quota(0)),
+            in_trouble,
+            is_clean_scarce: is_clean_scarce(priority, self.clean, self.derived.watermarks.high),
         };
         let mut lists = core::mem::take(&mut self.scan_lists);
         lists.clear();
@@ -130,7 +133,7 @@ impl<A: Form> Manager<A> {
         if state.phase == Phase::Dirty && self.is_region(frames.key(frame).file()) {
             return self.decide_for_dirty_of_region(frame, scan, frames, cx);
         }
-        let decision = at_cold_end(state.phase, state.laps, scan.in_trouble);
+        let decision = at_cold_end(state.phase, state.laps, scan.in_trouble, scan.is_clean_scarce);
         if decision != Decision::Take {
             // The table knows nothing yet of a page that was granted in this very step.
             let details = || match state.phase {

@@ -1,8 +1,8 @@
 //! How long a caller waits for a frame that it did not get, and for what.
 //!
 //! The wait is event-driven with a bound. A completed write or a freed frame wakes the waiter. The bound covers only
-//! what no event reports, such as a dropped pin. Linux 5.16 slept for lack of progress while nothing was being written,
-//! and stalled allocators for minutes; that wait is a few milliseconds here.
+//! what no event reports, such as a dropped pin. Linux 5.16-rc1 slept for lack of progress while nothing was being
+//! written, and stalled allocators for minutes (until 1b4e3f26f9f7, before 5.16); that wait is a few milliseconds here.
 
 use crate::units::Nanos;
 
