@@ -28,6 +28,35 @@ fn name_of<S: serde::Serializer>(scene: &&'static Scene, serializer: S) -> Resul
     serializer.serialize_str(scene.name)
 }
 
+/// The name of the page's part for a trace of the reader's own: no scene, as it has no systems.
+pub const OWN: &str = "own";
+
+/// What names that part, with a memory and the pages of a trace where it has them: `scene=own&frames=20&pages=1.2.3`. `None`:
+/// it names something else.
+///
+/// # Errors
+/// What is wrong with it, and what could stand there.
+pub fn own(text: &str) -> Option<Result<String, String>> {
+    let text = decoded(text.strip_prefix('#').unwrap_or(text));
+    let pairs: Vec<(&str, &str)> = text.split('&').filter_map(|pair| pair.split_once('=')).collect();
+    if !pairs.contains(&("scene", OWN)) {
+        return None;
+    }
+    for (name, value) in pairs {
+        let is_number = |text: &str| text.parse::<u64>().is_ok();
+        let wanted = match name {
+            "scene" => continue,
+            "frames" if is_number(value) => continue,
+            "pages" if value.split('.').all(is_number) => continue,
+            "frames" => "a whole number of pages is wanted",
+            "pages" => "numbers of pages with dots between them are wanted",
+            _ => "there are frames and pages",
+        };
+        return Some(Err(format!("{name}={value}: {wanted}")));
+    }
+    Some(Ok(text))
+}
+
 /// 2^53: what a page's numbers hold exactly.
 const EXACT: u64 = 1 << 53;
 
@@ -56,7 +85,7 @@ impl Link {
             .map_or(SCENES[0].name, |(_, value)| value);
         let scene = Scene::find(named).ok_or_else(|| {
             let names: Vec<&str> = SCENES.iter().map(|scene| scene.name).collect();
-            format!("there is no scene {named}; there are {}", names.join(", "))
+            format!("there is no scene {named}; there are {}, {OWN}", names.join(", "))
         })?;
         let mut link = Link::opening(scene);
         for (name, value) in pairs {
@@ -170,9 +199,31 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_of_ones_own_is_named_with_memory_and_pages() {
+        let of = |text: &str| own(text).map(|found| found.unwrap_or_else(|why| format!("wrong: {why}")));
+        assert_eq!(of("scene=hills2015"), None);
+        assert_eq!(of("#scene=own"), Some("scene=own".into()));
+        let link = "scene=own&frames=20&pages=1.2.3";
+        assert_eq!(of(link), Some(link.into()));
+        for (text, why) in [
+            (
+                "scene=own&frames=few",
+                "wrong: frames=few: a whole number of pages is wanted",
+            ),
+            (
+                "scene=own&pages=1.x",
+                "wrong: pages=1.x: numbers of pages with dots between them are wanted",
+            ),
+            ("scene=own&seed=1", "wrong: seed=1: there are frames and pages"),
+        ] {
+            assert_eq!(of(text), Some(why.into()));
+        }
+    }
+
+    #[test]
     fn a_wrong_link_says_what_could_stand_there() {
         let why = |text: &str| Link::parse(text).err().unwrap_or_default();
-        assert!(why("scene=linux").contains("gorman2011"));
+        assert!(why("scene=linux").contains("gorman2011") && why("scene=linux").ends_with("swarm, own"));
         assert!(why("scene=axboe2016&rule=vanilla").contains("no setting rule"));
         assert!(why("scene=axboe2016&wb_percent=11").contains("there are 5, 10, 15"));
         assert!(why("seed=-1").contains("a whole number"));

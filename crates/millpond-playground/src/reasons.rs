@@ -129,7 +129,7 @@ pub(crate) fn millpond(record: &Record) -> Words {
             "It was dirty and met for the first time: it was sent round for its second lap."
         }
         Outcome::Tagged => {
-            "It was dirty on its second lap: its file goes to the front of the flusher's order, and the page is free when its write has ended."
+            "It was dirty on its second lap: it was tagged and put out of the way, and it is free when its write has ended."
         }
         Outcome::KeptWriting => "It is on its way to the disk, so it goes round once more.",
         Outcome::KeptWritingAgain => {

@@ -4,7 +4,7 @@ use crate::address::local_address;
 use crate::failure::Failure;
 use crate::signals::Signals;
 use millpond::internal::http::{Answer, Server};
-use millpond_playground::link::Link;
+use millpond_playground::link::{Link, own};
 use millpond_playground::page::page;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -16,6 +16,7 @@ const HELP: &str = "\
 Examples:
   millpond playground                      the five posts as scenes; open what it prints; until Ctrl-C
   millpond playground 'scene=hills2015'    one of them; a whole link has settings, seed and moment as well
+  millpond playground 'scene=own&frames=3&pages=1.2.3.4.1.2.3.4'    a trace of your own: which policy misses least
   millpond playground --at 0               at a port that is free
   millpond playground --save page.html     writes the page: one file, which a browser opens from disk
 
@@ -30,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct PlaygroundArgs {
     /// What is to be shown: what stands behind the # of the page's address, as `lab run` prints it.
     #[arg(value_parser = link)]
-    link: Option<Link>,
+    link: Option<String>,
     /// Where to serve. A port alone is one of 127.0.0.1; 0 takes one that is free.
     #[arg(long, value_name = "[ADDRESS:]PORT", default_value = "9466", value_parser = local_address)]
     at: SocketAddr,
@@ -39,8 +40,8 @@ pub(crate) struct PlaygroundArgs {
     save: Option<PathBuf>,
 }
 
-fn link(text: &str) -> Result<Link, String> {
-    Link::parse(text)
+fn link(text: &str) -> Result<String, String> {
+    own(text).unwrap_or_else(|| Link::parse(text).map(|link| link.to_string()))
 }
 
 /// Writes the page, and prints its address.

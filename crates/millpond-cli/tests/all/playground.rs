@@ -95,6 +95,10 @@ fn it_serves_one_page_and_prints_an_address_with_the_whole_link_until_it_is_ende
     assert!(answer.starts_with("HTTP/1.1 200") && is_the_page(&answer));
     assert!(server.get("/other").starts_with("HTTP/1.1 404"));
     assert_eq!(server.interrupted(), Some(130));
+    // the page has it, and the program refused it
+    let own = "scene=own&frames=2&pages=1.2.3";
+    let server = Server::start(folder.path(), &[own]);
+    assert!(server.url.ends_with(&format!("/#{own}")), "{}", server.url);
 }
 
 #[test]
@@ -120,6 +124,7 @@ fn a_link_that_names_nothing_and_a_page_that_cannot_be_written_say_what_is_wrong
     let folder = scratch();
     for (arguments, code, says) in [
         (["scene=linux", "--at=0"], 2, "gorman2011, axboe2016"),
+        (["scene=own&frames=x", "--at=0"], 2, "a whole number of pages"),
         (["scene=hills2015&ratio=22", "--at=0"], 2, "there are 5, 10"),
         (
             ["scene=hills2015", "--save=/not/there.html"],

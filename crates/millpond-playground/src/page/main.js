@@ -32,14 +32,26 @@ const showRun = of => {
   by("run").setAttribute("aria-pressed", of.isRunning ? "true" : "false");
 };
 
+// On its way for longer than a glance: where to, and how far it has come.
+const GLANCE_MS = 400;
+const showGoing = (of, there) => {
+  by("going").hidden = there || of.goal === null || performance.now() - of.began < GLANCE_MS;
+  if (by("going").hidden) return;
+  const text = `Running to ${span(of.goal)} …`;
+  by("going-bar").value = of.goal > of.from ? (of.time.at - of.from) / (of.goal - of.from) : 0;
+  by("going-bar").setAttribute("aria-label", text);
+  say(by("going-text"), text);
+};
+
 const showMoment = (of, there) => {
+  showGoing(of, there);
   const input = by("moment");
   input.max = of.time.end / 1e6;
   if (document.activeElement !== input || of.isRunning) input.value = of.time.at / 1e6;
   input.setAttribute("aria-valuetext", span(of.time.at));
   say(by("now"), there ? span(of.time.at) : `… ${span(of.time.at)}`);
   const { events, spent } = of.measured;
-  const rate = spent > 100 ? `, ${fixed(events / spent / 1000, 2)} million a second of this browser's time` : "";
+  const rate = spent > 100 ? `, ${whole(events / spent * 1000)} a second of this browser's time` : "";
   say(by("rate"), `${whole(of.time.events())} events so far${rate}.`);
 };
 
@@ -94,7 +106,10 @@ const showTheButton = of => {
   const { shows } = of.spec;
   const slider = of.slider();
   by("show-me").hidden = !shows;
-  if (!shows) return;
+  if (!shows) {
+    say(by("shows"), "");
+    return;
+  }
   const is_there = of.sliderStep().name === shows.step;
   const first = slider.steps[slider.first];
   say(by("show-me"), is_there ? `Back to ${stepName(slider, first)}` : `Show me: ${slider.unit ? `${slider.name} ` : ""}${stepName(slider, { name: shows.step })}`);
@@ -155,6 +170,9 @@ const open = async text => {
   const is_own = /[#&]?scene=own(&|$)/.test(text);
   by("scene").hidden = is_own;
   by("own").hidden = !is_own;
+  // what is said below a scene is of the scene
+  by("about-scenes").hidden = is_own;
+  by("about-own").hidden = !is_own;
   if (is_own) {
     if (scene && scene.isRunning) scene.stop();
     markScene("own");

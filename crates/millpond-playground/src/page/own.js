@@ -54,12 +54,14 @@ class Own {
     const is_list = /^[\d\s,;.]+$/.test(text);
     const numbers = is_list ? text.split(/[\s,;.]+/).filter(word => word !== "") : null;
     this.numbers = numbers !== null && numbers.length <= LINK_PAGES_MAX ? numbers : null;
+    this.isExample = text === exampleTrace();
     if (text !== "") this.read(is_list ? "pasted.pages" : "pasted", new TextEncoder().encode(numbers ? numbers.join("\n") : text));
   }
 
   async readFile(file) {
     if (!file) return;
     this.numbers = null;
+    this.isExample = false;
     this.read(file.name, new Uint8Array(await file.arrayBuffer()));
   }
 
@@ -110,7 +112,9 @@ class Own {
       this.show();
     }
     this.explain(frames);
-    this.address = this.numbers ? `scene=own&frames=${frames}&pages=${this.numbers.join(".")}` : "scene=own";
+    // Without pages the page opens with the example.
+    const pages = this.numbers ? `&pages=${this.numbers.join(".")}` : "";
+    this.address = this.numbers || this.isExample ? `scene=own&frames=${frames}${pages}` : "scene=own";
     written = `#${this.address}`;
     history.replaceState(null, "", written);
     by("own-table").dataset.ready = String(frames);
@@ -125,7 +129,7 @@ class Own {
     const [missed, text] = [this.results[ours], by("own-why")];
     text.hidden = false;
     if (missed === least) {
-      say(text, "No policy that does not know the future misses less than Millpond here.");
+      say(text, "None of the others here misses less than Millpond, but the optimum, which knows the future.");
       return;
     }
     const fewer = `${fixed((1 - least / missed) * 100, 1)} %`;
@@ -146,6 +150,6 @@ class Own {
     });
     const head = make("tr", {}, ...["", "misses", "of all uses", "above the optimum", ""].map(text => make("th", { scope: "col" }, text)));
     by("own-table").replaceChildren(head, ...rows);
-    say(by("own-note"), `${whole(first)} misses are first uses: no memory helps against these.`);
+    say(by("own-note"), `${whole(first)} misses are first uses: no memory helps against these.${this.numbers || this.isExample ? "" : ` The address does not name this trace: it is a file, or has more than ${whole(LINK_PAGES_MAX)} uses.`}`);
   }
 }

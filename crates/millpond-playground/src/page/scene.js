@@ -74,6 +74,8 @@ class Scene {
     this.time.settle();
     if (to < this.time.at) this.time.turnBack(to);
     this.goal = to;
+    this.from = this.time.at;
+    this.began = performance.now();
     this.tick();
   }
 
@@ -94,6 +96,7 @@ class Scene {
   stop() {
     this.isRunning = false;
     this.goal = null;
+    by("going").hidden = true;
     this.time.settle();
     showRun(this);
     this.show();

@@ -243,12 +243,19 @@ pub fn millpond(
 /// The same as a world of the page.
 pub(crate) fn millpond_world(machine: &MachineOptions) -> Result<Millpond<Configured>, String> {
     let (world, seen) = millpond(machine, &Options::default())?;
-    Ok(Millpond::new(world, &["readers"], move |world| {
+    let written = Rc::<RefCell<(u64, Vec<f64>)>>::default();
+    let each_second = Rc::clone(&written);
+    let look = move |world: &millpond_sim::World| {
+        let (before, pageouts) = &mut *each_second.borrow_mut();
+        let all = world.manager().stats().nr_written;
+        pageouts.push((all - *before) as f64);
+        *before = all;
+    };
+    let world = Millpond::new(world, &["readers"], move |world| {
         let seen = seen.borrow();
         let load = load(&seen.waits, world.now());
         let stats = world.manager().stats();
-        let mut figures = news(&load, &[]);
-        figures.truncate(3);
+        let mut figures = news(&load, &written.borrow().1);
         figures.extend([
             Figure::count("articles", seen.articles.len() as u64),
             Figure::count("pageouts", stats.nr_written),
@@ -256,7 +263,8 @@ pub(crate) fn millpond_world(machine: &MachineOptions) -> Result<Millpond<Config
             Figure::count("pages_written_by_reclaim", stats.nr_vmscan_write),
         ]);
         figures
-    }))
+    });
+    Ok(world.each_second(look))
 }
 
 /// How many waited, on the average of each whole second so far.

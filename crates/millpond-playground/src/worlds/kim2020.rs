@@ -282,7 +282,7 @@ impl<M: Memory> World for Toys<M> {
             strips: vec![
                 strip("active", &lists.active),
                 strip("inactive", &lists.inactive),
-                strip("in swap, of those that are needed", &out),
+                strip("in swap, of those that are or will be hot", &out),
             ],
             free: u64::from(FRAMES) - (lists.active.len() + lists.inactive.len()) as u64,
             frames: FRAMES.into(),

@@ -23,7 +23,12 @@ pub struct Millpond<A: Form> {
     held: VecDeque<Note>,
     held_all: u64,
     counted: (u64, u64),
+    /// What is done at the end of each whole second, and how many have ended.
+    each_second: EachSecond<A>,
+    seconds: u64,
 }
+
+type EachSecond<A> = Option<Box<dyn FnMut(&Sim<A>)>>;
 
 /// So many are kept.
 const HELD_MAX: usize = 256;
@@ -43,12 +48,37 @@ impl<A: Form> Millpond<A> {
             held: VecDeque::new(),
             held_all: 0,
             counted: (0, 0),
+            each_second: None,
+            seconds: 0,
         }
+    }
+
+    /// Does `look` at the end of each whole second, however it is run.
+    #[must_use]
+    pub fn each_second(mut self, look: impl FnMut(&Sim<A>) + 'static) -> Millpond<A> {
+        self.each_second = Some(Box::new(look));
+        self
+    }
+
+    /// The seconds that end before a moment: what happens at their very end has happened.
+    fn end_seconds(&mut self, before: Instant) {
+        while (self.seconds + 1) * 1_000_000_000 < before.0 {
+            self.seconds += 1;
+            if let Some(look) = &mut self.each_second {
+                look(&self.world);
+            }
+        }
+    }
+
+    fn run_to(&mut self, until: Instant) {
+        self.end_seconds(Instant(until.0 + 1));
+        self.world.run(until);
     }
 
     /// All that happens at the next moment, if that is not behind `until`. Which moment it was.
     fn turn(&mut self, until: Instant) -> Option<Instant> {
         let at = self.world.next_event().filter(|&at| at <= until)?;
+        self.end_seconds(at);
         self.world.run(at);
         self.note_waits();
         Some(at)
@@ -102,7 +132,7 @@ impl<A: Form> Millpond<A> {
 impl<A: Form> World for Millpond<A> {
     fn run(&mut self, until: Instant) {
         while !self.world.is_over() && self.turn(until).is_some() {}
-        self.world.run(until);
+        self.run_to(until);
     }
 
     fn run_to_note(&mut self, until: Instant) -> Instant {
@@ -113,7 +143,7 @@ impl<A: Form> World for Millpond<A> {
                 return at;
             }
         }
-        self.world.run(until);
+        self.run_to(until);
         until
     }
 

@@ -103,6 +103,8 @@ fn scenes_run_in_a_browser_and_their_numbers_are_those_of_the_native_code() {
     the_button_moves_the_slider(&mut browser, &page);
     keys_do_what_buttons_do(&mut browser, &page);
     a_scene_plays_by_itself(&mut browser, &page);
+    a_scene_that_is_left_leaves_no_words(&mut browser, &page);
+    a_long_way_says_where_it_goes(&mut browser, &page);
     an_own_trace_is_counted(&mut browser, &page);
     it_fits_narrow_screens(&mut browser, &page);
     assert_eq!(browser.complaints(), [""; 0]);
@@ -235,6 +237,48 @@ fn a_scene_plays_by_itself(browser: &mut Browser, page: &Path) {
     browser.until(STILL);
 }
 
+fn text_of(browser: &mut Browser, id: &str) -> String {
+    let text = browser.value(&format!("document.getElementById('{id}').textContent"));
+    text.as_str().unwrap().to_owned()
+}
+
+/// The swarm's scene showed what the scene before said of its slider, and one's own trace its count of events.
+fn a_scene_that_is_left_leaves_no_words(browser: &mut Browser, page: &Path) {
+    browser.open(page, "scene=hills2015&at=0");
+    assert!(!text_of(browser, "shows").is_empty());
+    browser.value("location.hash = 'scene=swarm&at=0'");
+    browser.until("playground.isStill() && playground.address().startsWith('scene=swarm')");
+    assert_eq!(text_of(browser, "shows"), "");
+    browser.value("location.hash = 'scene=own'");
+    browser.until("!document.getElementById('own').hidden");
+    let seen =
+        "['about-scenes', 'about-own'].map(id => document.getElementById(id).getClientRects().length > 0)";
+    assert_eq!(browser.value(seen), serde_json::json!([false, true]));
+    browser.value("location.hash = 'scene=swarm&at=0'");
+    browser.until("document.getElementById('own').hidden");
+    assert_eq!(browser.value(seen), serde_json::json!([true, false]));
+    browser.until(STILL);
+}
+
+/// To the moment at which a scene opens it can be many seconds, and nothing said so.
+fn a_long_way_says_where_it_goes(browser: &mut Browser, page: &Path) {
+    browser.open(page, "scene=dillon2000&at=0");
+    assert_eq!(browser.value("document.getElementById('going').hidden"), true);
+    // to the end, in one go; the end of the scene is too far for a glance on any machine
+    browser.value("(() => { const m = document.getElementById('moment'); m.value = m.max; m.dispatchEvent(new Event('input')) })()");
+    browser
+        .until("!document.getElementById('going').hidden && document.getElementById('going-bar').value > 0");
+    let said = text_of(browser, "going-text");
+    assert!(
+        said.starts_with("Running to ") && said.ends_with(" s …"),
+        "{said}"
+    );
+    browser.value("document.getElementById('run').click()");
+    browser.value("document.getElementById('run').click()");
+    browser.until(STILL);
+    assert_eq!(browser.value("document.getElementById('going').hidden"), true);
+}
+
 /// Pasted, by a link, and with another memory: misses are those of the native code.
 fn an_own_trace_is_counted(browser: &mut Browser, page: &Path) {
     let pages: Vec<u32> = (0..400)
@@ -270,7 +314,7 @@ fn an_own_trace_is_counted(browser: &mut Browser, page: &Path) {
         .collect();
     let least = misses.iter().min().unwrap();
     let expected = match misses.last() == Some(least) {
-        true => "No policy that does not know the future misses less".to_owned(),
+        true => "None of the others here misses less than Millpond, but the optimum".to_owned(),
         false => native.why(1 + misses.iter().position(|other| other == least).unwrap(), 1),
     };
     assert!(why.as_str().unwrap().contains(&expected), "{why}");
@@ -281,6 +325,10 @@ fn an_own_trace_is_counted(browser: &mut Browser, page: &Path) {
             .starts_with("#scene=own&frames=1&pages=0.1.4."),
         "{hash}"
     );
+    // The example is named by its memory alone.
+    browser.value("document.getElementById('own-example').click()");
+    browser.until("document.getElementById('own-said').textContent.includes('uses of 1,360 different') && /^#scene=own&frames=\\d+$/.test(location.hash)");
+    let hash = browser.value("location.hash");
     // Other formats, and what is none.
     let give = |text: &str| {
         format!(
@@ -289,6 +337,10 @@ fn an_own_trace_is_counted(browser: &mut Browser, page: &Path) {
     };
     browser.value(&give("128166372003061629,usr,0,Read,7014609920,24576,41286"));
     browser.until("document.getElementById('own-said').textContent.includes('msr, 7 uses of 7')");
+    browser.until("location.hash === '#scene=own'");
+    assert!(text_of(browser, "own-note").contains("The address does not name this trace"));
+    browser.open(page, hash.as_str().unwrap().trim_start_matches('#'));
+    browser.until(&format!("location.hash === {hash} && document.getElementById('own-table').dataset.ready === {hash}.split('=')[2]"));
     browser.value(&give("what is this"));
     browser.until("document.getElementById('own-said').textContent.includes('no trace that can be read')");
 }
@@ -306,6 +358,12 @@ fn it_fits_narrow_screens(browser: &mut Browser, page: &Path) {
             // Nothing is cut: what is wider than its box is scrolled, or hidden.
             let cut = "[...document.querySelectorAll('main *')].filter(e => e.getClientRects().length > 0 && e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 1 && getComputedStyle(e).display !== 'inline').map(e => `${e.tagName} ${e.id} ${e.className} ${e.textContent.slice(0, 40)}`)";
             assert_eq!(browser.value(cut), serde_json::json!([]), "{name} on {width}");
+            let reachable = "document.getElementById('scene').hidden || document.getElementById('begin').getClientRects().length > 0";
+            assert_eq!(
+                browser.value(reachable),
+                true,
+                "{name} on {width}: the button to the beginning"
+            );
             let silent = "[...document.querySelectorAll('canvas, svg[role=img]')].filter(e => e.getClientRects().length > 0 && !e.getAttribute('aria-label')).length";
             assert_eq!(browser.value(silent), 0, "{name}: a picture without words");
         }

@@ -47,7 +47,7 @@ pub(super) const DILLON2000: Scene = Scene {
         column("Two laps", "The patches of the post; in FreeBSD from 4.3 to 11."),
         column(
             "Millpond",
-            "Has the files' memory only: readers' own data are not its business here.",
+            "Has the files' memory only: readers' own data are not its business here, and it writes its history file as it ages, so more pages a second.",
         ),
     ],
     shades: PAGES,

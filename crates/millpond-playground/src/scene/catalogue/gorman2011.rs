@@ -86,7 +86,7 @@ pub(super) const GORMAN2011: Scene = Scene {
         ),
         column(
             "Millpond",
-            "Reclaim has no way to write. A dirty page is sent round once, then its file goes to the front of the flusher's order.",
+            "Reclaim has no way to write. A dirty page is sent round once, then tagged and put out of the way. In trouble the pages that were met are written first, by the flusher.",
         ),
     ],
     shades: PAGES,
