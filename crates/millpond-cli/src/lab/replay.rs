@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 Examples:
-  millpond replay load.trace                                      six sizes of memory, up to all that the load uses
+  millpond replay load.trace                                      seven sizes of memory, to one and a half times what the load uses
   millpond replay load.trace --memory 256M,512M,1G --report load.html
   millpond replay load.trace --memory 1G --policy millpond,linux-6,lru,opt --device nvme
   millpond replay pages.u32 --memory 1000pages,4000pages --pace none --json -
@@ -35,8 +35,8 @@ pub(crate) struct ReplayArgs {
     /// The trace.
     #[arg(value_name = "TRACE", value_hint = clap::ValueHint::FilePath)]
     trace: PathBuf,
-    /// Sizes of memory, separated by commas: a budget, as 256M or 1G, or pages, as 4000pages. Default: six, from a
-    /// thirty-second of the pages that are used to all of them, and the one that was recorded.
+    /// Sizes of memory, separated by commas: a budget, as 256M or 1G, or pages, as 4000pages. Default: seven, from a
+    /// thirty-second of the pages that are used to one and a half times all of them, and the one that was recorded.
     #[arg(long, value_delimiter = ',', value_name = "SIZES")]
     memory: Vec<Memory>,
     /// Policies, separated by commas: millpond, linux-6, linux-5, dillon-2000; counts of misses by models: opt (the optimum

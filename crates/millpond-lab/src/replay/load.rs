@@ -3,10 +3,12 @@
 use super::Memory;
 use crate::error::{LabError, Result};
 use crate::traces;
+use millpond::PageCache;
 use millpond::host;
 use millpond::internal::quantity::size;
 use millpond::trace::{Access, Trace, What};
-use millpond_core::units::{Bytes, FileId, Nanos, PageSize};
+use millpond_core::manager::FRAMES_MIN;
+use millpond_core::units::{Bytes, FileId, Nanos, PageCount, PageSize};
 use millpond_sim::Op;
 use millpond_sim::policy::Use;
 use millpond_sim::traces::{Kind, Options, Requests};
@@ -67,6 +69,31 @@ pub struct Load {
     pub recorded: Option<(u64, u64)>,
     /// Its budget, also where the trace was cut off before it said what was missed.
     pub recorded_memory: Option<Bytes>,
+    /// The share of its budget's pages that it had.
+    pub share: PagesShare,
+}
+
+/// The share of the pages of its budget that a cache has. A mount, for one, sets an eighth of any budget aside for transfers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PagesShare {
+    pages: u64,
+    of: u64,
+}
+
+impl PagesShare {
+    const ALL: PagesShare = PagesShare { pages: 1, of: 1 };
+
+    /// The part of these pages.
+    pub(super) fn of(self, all: PageCount) -> PageCount {
+        let part = u128::from(all.0) * u128::from(self.pages) / u128::from(self.of);
+        PageCount(part as u64)
+    }
+
+    /// The least number of which these are the part.
+    pub(super) fn whole(self, part: PageCount) -> PageCount {
+        let all = (u128::from(part.0) * u128::from(self.of)).div_ceil(u128::from(self.pages));
+        PageCount(u64::try_from(all).unwrap_or(u64::MAX))
+    }
 }
 
 impl Load {
@@ -228,6 +255,7 @@ impl Load {
             notes: Vec::new(),
             recorded: None,
             recorded_memory: None,
+            share: PagesShare::ALL,
         }
     }
 
@@ -296,6 +324,17 @@ impl Load {
         let missed = end.and_then(|end| end["counters"]["pgmajfault"].as_u64());
         self.recorded = missed.map(|missed| (trace.memory_bytes, missed));
         self.recorded_memory = Some(Bytes(trace.memory_bytes)).filter(|memory| *memory > Bytes(0));
+        self.share = share(trace, self.page_size);
+        if self.share != PagesShare::ALL {
+            let PagesShare { pages, of } = self.share;
+            self.notes.push(format!(
+                "the recorded cache had {} for pages, {:.0} % less than its budget of {} leaves by default, as a mount's transfers \
+                 or something else had the rest; each size has the same share less",
+                self.bytes(pages),
+                100.0 - 100.0 * pages as f64 / of as f64,
+                size(Bytes(trace.memory_bytes)),
+            ));
+        }
         if let Some(torn) = &trace.torn {
             self.notes.push(format!("the trace is torn: {torn}"));
         }
@@ -325,14 +364,28 @@ impl Load {
         size(Bytes(pages * self.page_size.bytes()))
     }
 
-    /// Sizes of memory to try where none are given, and the one that the trace was recorded with.
+    /// Sizes of memory to try where none are given, and the one that the trace was recorded with. In the last one all pages fit,
+    /// with room for what a cache keeps free: so one size is enough.
     pub fn memories(&self) -> Vec<Memory> {
-        let mut memories: Vec<_> = (0..6)
-            .map(|n| Memory::Pages((self.distinct * (1 << n) / 32).max(millpond_core::manager::FRAMES_MIN.0)))
-            .collect();
+        let mut memories: Vec<_> = [1, 2, 4, 8, 16, 32, 48]
+            .map(|part| Memory::Pages((self.distinct * part / 32).max(FRAMES_MIN.0)))
+            .into();
         memories.dedup();
         memories.extend(self.recorded_memory.map(Memory::Budget));
         memories
+    }
+}
+
+/// The share that the recorded cache had; a trace that does not say so had all.
+fn share(trace: &Trace, page_size: PageSize) -> PagesShare {
+    let own = trace.about["frames"].as_u64();
+    let all = PageCache::pages_in(Bytes(trace.memory_bytes), page_size).ok();
+    match all.zip(own) {
+        Some((all, own)) if (1..all.0).contains(&own) => PagesShare {
+            pages: own,
+            of: all.0,
+        },
+        _ => PagesShare::ALL,
     }
 }
 

@@ -29,6 +29,7 @@ use crate::watch::Watch;
 use millpond::PageCache;
 use millpond::internal::quantity::parse_size;
 use millpond_core::lru::{Detection, LinuxOptions, Replacement};
+use millpond_core::manager::FRAMES_MIN;
 use millpond_core::options::{Options, Preset};
 use millpond_core::units::{Bytes, Nanos, PageCount, PageSize};
 use millpond_sim::policy::Model;
@@ -103,28 +104,26 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// How many pages of content there is room for.
+    /// How many pages of content there is room for, in a cache that sets aside the same share as the recorded one.
     ///
     /// # Errors
     /// [`LabError::BadValue`] if they are too few for a cache.
-    fn frames(self, page_size: PageSize) -> Result<PageCount> {
-        let bytes = match self {
-            Memory::Budget(bytes) => bytes.0,
-            Memory::Pages(pages) => PageCache::memory_for(PageCount(pages), page_size).0,
-        };
-        PageCache::pages_in(Bytes(bytes), page_size).map_err(|error| LabError::BadValue {
-            option: "--memory",
-            value: self.to_string(),
-            allowed: error.to_string(),
-            instead: "give more".into(),
-        })
+    fn frames(self, load: &Load) -> Result<PageCount> {
+        let all =
+            PageCache::pages_in(self.bytes(load), load.page_size).map_err(|error| LabError::BadValue {
+                option: "--memory",
+                value: self.to_string(),
+                allowed: error.to_string(),
+                instead: "give more".into(),
+            })?;
+        Ok(load.share.of(all).max(FRAMES_MIN))
     }
 
     /// The budget that this is, or comes to.
-    fn bytes(self, page_size: PageSize) -> Bytes {
+    fn bytes(self, load: &Load) -> Bytes {
         match self {
             Memory::Budget(bytes) => bytes,
-            Memory::Pages(pages) => PageCache::memory_for(PageCount(pages), page_size),
+            Memory::Pages(pages) => PageCache::memory_for(load.share.whole(PageCount(pages)), load.page_size),
         }
     }
 }
@@ -164,8 +163,8 @@ pub enum Pace {
 /// What is replayed, and on what.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
-    /// Sizes of memory; none: six, from a thirty-second of the pages that the load uses up to all of them, and the recorded
-    /// one.
+    /// Sizes of memory; none: seven, from a thirty-second of the pages that the load uses up to one and a half times all of
+    /// them, and the recorded one.
     pub memory: Vec<Memory>,
     /// Policies.
     pub policies: Vec<Policy>,
@@ -235,7 +234,7 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
     let mut points = Vec::new();
     let all = (memory.len() * options.policies.len()) as f64;
     for (n, &memory) in memory.iter().enumerate() {
-        let frames = memory.frames(load.page_size)?;
+        let frames = memory.frames(load)?;
         if options
             .policies
             .iter()
@@ -254,7 +253,7 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
             let step = format!(
                 "{} with {}",
                 policy.name(),
-                millpond::internal::quantity::size(memory.bytes(load.page_size))
+                millpond::internal::quantity::size(memory.bytes(load))
             );
             let mut at = |share: f64| match watch.at((done + share) / all, &step, "") {
                 Proceed::Yes => Ok(()),
@@ -270,7 +269,7 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
                 (_, None) => Ran::default(),
             });
         }
-        let bytes = memory.bytes(load.page_size);
+        let bytes = memory.bytes(load);
         points.push(Point {
             memory,
             bytes,
