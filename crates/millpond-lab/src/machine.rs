@@ -145,12 +145,18 @@ pub fn describe(dir: Option<&Path>) -> Vec<Setting> {
     let system = rustix::system::uname();
     let words = [system.sysname(), system.release(), system.machine()].map(|w| w.to_string_lossy());
     facts.push(Setting::new("system", words.join(" ")));
+    let lru_gen = fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").ok();
+    facts.push(Setting::new("MGLRU", mglru(lru_gen.as_deref())));
     if let Some(dir) = dir {
         if let Some(name) = file_system(dir) {
             facts.push(Setting::new("file system", name));
         }
         if let Some(device) = block_device(dir).and_then(|d| d.file_name().map(|n| n.to_owned())) {
             facts.push(Setting::new("block device", device.to_string_lossy()));
+        }
+        // the default of the kernel's throttling (wbt) is by this: 75 ms, and 2 ms where it is 0
+        if let Some(rotational) = block_queue(dir).and_then(|queue| number_in(&queue.join("rotational"))) {
+            facts.push(Setting::new("rotational", rotational));
         }
     }
     if let Some(load) = process::load_average() {
@@ -162,9 +168,33 @@ pub fn describe(dir: Option<&Path>) -> Vec<Setting> {
     facts
 }
 
+/// Which of the kernel's replacement policies is at work, by its file; none: the kernel has the older one only.
+fn mglru(enabled: Option<&str>) -> &'static str {
+    let bits = enabled.map(|text| text.trim().trim_start_matches("0x"));
+    match bits.and_then(|hex| u32::from_str_radix(hex, 16).ok()) {
+        Some(bits) if bits & 1 == 1 => "on",
+        Some(_) => "off: two lists",
+        None => "not built: two lists",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_machine_says_which_replacement_the_kernel_has() {
+        let table = [
+            (Some("0x0007\n"), "on"),
+            (Some("0x0000\n"), "off: two lists"),
+            (Some("0x0006\n"), "off: two lists"),
+            (None, "not built: two lists"),
+        ];
+        for (enabled, told) in table {
+            assert_eq!(mglru(enabled), told);
+        }
+        assert!(describe(None).iter().any(|fact| fact.name == "MGLRU"));
+    }
 
     #[test]
     fn the_scheduler_in_force_stands_in_brackets() {

@@ -62,7 +62,7 @@ enum Command {
 const RUN_HELP: &str = "\
 Examples:
   millpond lab run axboe2016                               the post's sizes, as far as this disk is fast enough
-  millpond lab run axboe2016 --scale 0.02 --runs 1         a first look, in a few seconds
+  millpond lab run axboe2016 --scale 0.2 --runs 1          a first look, in a quarter of a minute
   millpond lab run axboe2016 --dir /mnt/disk --json out.jsonl
   millpond lab run axboe2016 --on sim --table post         beside the post's own tables
   millpond lab run axboe2016 --no-reader                   only the writers

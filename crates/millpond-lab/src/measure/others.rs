@@ -32,6 +32,13 @@ struct Ticks {
 }
 
 impl Others {
+    /// What others do to figures that are measured beside them, if they are busy.
+    pub fn note(self) -> Option<String> {
+        self.is_busy().then(|| {
+            format!("The machine was busy: beside the runs, others used {self}. Tails may be theirs; compare within a round.")
+        })
+    }
+
     /// Looks for half a second at the processors and at the disk under `dir`. Do nothing else meanwhile.
     pub fn look(dir: &Path) -> Option<Others> {
         let stat = block_device(dir).map(|device| device.join("stat"));

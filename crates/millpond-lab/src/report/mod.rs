@@ -202,6 +202,26 @@ pub struct Runs {
     pub outcomes: Vec<Outcome>,
 }
 
+impl Report {
+    /// Calls rows of tables, lines of charts and settings by other names.
+    pub(crate) fn rename(&mut self, names: &[(&str, &str)]) {
+        let rename = |name: &mut String| {
+            let found = names.iter().find(|(from, _)| {
+                name.strip_prefix(from)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+            });
+            if let Some((_, to)) = found {
+                *name = (*to).into();
+            }
+        };
+        let rows = self.tables.iter_mut().flat_map(|table| &mut table.rows);
+        rows.for_each(|row| rename(&mut row.label));
+        let lines = self.charts.iter_mut().flat_map(|chart| &mut chart.lines);
+        lines.for_each(|line| rename(&mut line.name));
+        self.settings.iter_mut().for_each(|(name, _)| rename(name));
+    }
+}
+
 /// The metrics of all runs of an experiment.
 pub fn metrics(results: &[Runs], experiment: &str) -> Vec<Metric> {
     results.iter().flat_map(|runs| runs.metrics(experiment)).collect()

@@ -10,7 +10,8 @@
 //!
 //! Values are medians over the runs. A difference counts if the runs of the two sides don't overlap, or if there are six
 //! rounds of both and it is there in each of them. With one run on a side no spread is known, and a difference counts from
-//! a factor of two; in virtual time every run is exact.
+//! a factor of two; in virtual time every run is exact. A price is in the grade even where its runs overlap: what is not
+//! settled is no reason to leave it out.
 
 use super::words::{apart, times};
 use super::{Metric, RowName, lookup, median};
@@ -26,6 +27,8 @@ const FACTOR_OF_EXACT: f64 = 1.02;
 const FACTOR_OF_A_COST: f64 = 1.1;
 /// Operations beyond a percentile, below which it is the luck of a few: p99.9 needs 3000 operations.
 const BEYOND_MIN: f64 = 3.0;
+/// What is in each line of [`Verdict::between`] that has none.
+pub const NO_VERDICT: &str = ": no verdict at --scale ";
 /// A tail of writeback needs writers that are at it for so many seconds.
 const SECONDS_MIN: f64 = 1.0;
 
@@ -71,6 +74,19 @@ pub struct Circumstances {
     pub is_exact: bool,
     /// Why no difference can be believed, whatever the runs say: `the machine was busy (load 6.1 on 2 processors)`.
     pub doubt: Option<String>,
+    /// Bounds of its own that the judged side has missed: `direct scans 2.8 % (at most 0.1)`. With one it is not just better.
+    pub missed: Vec<String>,
+}
+
+impl Circumstances {
+    /// Of virtual time.
+    pub const fn exact() -> Circumstances {
+        Circumstances {
+            is_exact: true,
+            doubt: None,
+            missed: Vec::new(),
+        }
+    }
 }
 
 /// What the runs say.
@@ -80,9 +96,11 @@ pub enum Grade {
     Better,
     /// The same, at a price of more than a tenth.
     BetterAtACost,
-    /// Some things are better, others worse.
+    /// The same, at a price that is more than a tenth by the medians, but that the runs do not settle.
+    BetterPriceOpen,
+    /// Some things are better; others are worse, or a bound is missed.
     Mixed,
-    /// Something is worse and nothing is better.
+    /// Something is worse, or costs more than a tenth more, and nothing is better.
     Worse,
     /// Both sides did exactly the same, in virtual time.
     Same,
@@ -97,6 +115,7 @@ impl fmt::Display for Grade {
         f.write_str(match self {
             Grade::Better => "better",
             Grade::BetterAtACost => "better, at a cost",
+            Grade::BetterPriceOpen => "better, price not settled",
             Grade::Mixed => "better and worse",
             Grade::Worse => "worse",
             Grade::Same => "the same",
@@ -197,9 +216,13 @@ pub fn judge(compared: &[Compared], circumstances: &Circumstances) -> Option<Ver
         _ if judged.is_empty() => return None,
         _ if circumstances.doubt.is_some() => Grade::NotShown,
         (true, true) => Grade::Mixed,
+        (true, false) if !circumstances.missed.is_empty() => Grade::Mixed,
         (true, false) if parts.iter().any(Part::is_high_cost) => Grade::BetterAtACost,
+        (true, false) if parts.iter().any(Part::is_open_cost) => Grade::BetterPriceOpen,
         (true, false) => Grade::Better,
         (false, true) => Grade::Worse,
+        // nothing is gained, and something is paid
+        (false, false) if parts.iter().any(Part::is_high_cost) => Grade::Worse,
         (false, false) if circumstances.is_exact => Grade::Same,
         (false, false) => Grade::NotShown,
     };
@@ -230,6 +253,9 @@ pub fn judge(compared: &[Compared], circumstances: &Circumstances) -> Option<Ver
             };
         }
     }
+    if !circumstances.missed.is_empty() {
+        line += &format!("; bounds missed: {}", circumstances.missed.join(", "));
+    }
     Some(Verdict {
         grade,
         line: format!("{}.", letter(&line, char::to_uppercase)),
@@ -241,21 +267,41 @@ pub fn judge(compared: &[Compared], circumstances: &Circumstances) -> Option<Ver
 /// `what` is an operation, such as `read`.
 pub fn too_small(share: f64, what: &str, operations: f64, seconds: f64, scale: f64) -> Option<Verdict> {
     let needed = BEYOND_MIN / (1.0 - share);
-    let factor = (needed / operations.max(1.0)).max(SECONDS_MIN / seconds.max(1e-3));
+    let factor = (needed / operations.max(1.0)).max(times_too_short(seconds));
     if factor <= 1.0 {
         return None;
     }
-    let lacks = match seconds < SECONDS_MIN {
-        true => format!(
-            "the writers took {} s. A tail needs {SECONDS_MIN} s",
-            two_digits(seconds)
-        ),
-        false => format!(
+    let lacks = lacks_time(seconds).unwrap_or_else(|| {
+        format!(
             "{operations:.0} {what}s beside the writers. One in {:.0} needs {needed:.0}",
             1.0 / (1.0 - share)
-        ),
-    };
+        )
+    });
     Some(Verdict::none(scale, &lacks, round_up(scale * factor)))
+}
+
+/// The same where the slowest of few operations is compared, and no share of them.
+pub fn too_short(seconds: f64, scale: f64) -> Option<Verdict> {
+    let lacks = lacks_time(seconds)?;
+    Some(Verdict::none(
+        scale,
+        &lacks,
+        round_up(scale * times_too_short(seconds)),
+    ))
+}
+
+fn times_too_short(seconds: f64) -> f64 {
+    SECONDS_MIN / seconds.max(1e-3)
+}
+
+/// That writers were not at it for long enough, as a part of a sentence.
+pub fn lacks_time(seconds: f64) -> Option<String> {
+    (seconds < SECONDS_MIN).then(|| {
+        format!(
+            "the writers took {} s. A tail needs {SECONDS_MIN} s",
+            two_digits(seconds)
+        )
+    })
 }
 
 /// A metric of the two rows that stand beside each other: what it is called, its name, and how it is shown.
@@ -266,6 +312,7 @@ pub(crate) fn kernel_beside_engine(
     workload: &str,
     names: &[RowName],
     metrics: &[Metric],
+    circumstances: &Circumstances,
     compared: impl Fn(Beside<'_>) -> Vec<Compared>,
 ) -> Vec<String> {
     let Some(engine) = names.iter().find(|name| name.target == "engine") else {
@@ -277,7 +324,7 @@ pub(crate) fn kernel_beside_engine(
                 .map(|row| lookup(metrics, row, workload, metric).map_or(&[][..], |metric| &metric.runs));
             Compared::new(what, show, kernel, engine)
         };
-        let verdict = judge(&compared(&beside), &Circumstances::default())?;
+        let verdict = judge(&compared(&beside), circumstances)?;
         Some(verdict.between(&format!("{workload}: {} -> Millpond", kernel.variant)))
     };
     let kernels = names.iter().filter(|name| name.target == "kernel");
@@ -340,6 +387,12 @@ impl fmt::Display for Shown {
 impl Part {
     fn is_high_cost(&self) -> bool {
         self.is_cost && self.shown == Shown::Worse && self.factor > FACTOR_OF_A_COST
+    }
+
+    /// A price that may be high: its median is, and the runs neither show nor exclude it.
+    fn is_open_cost(&self) -> bool {
+        let is_open = matches!(self.shown, Shown::Overlap | Shown::OneRun);
+        self.is_cost && is_open && self.factor > FACTOR_OF_A_COST
     }
 }
 

@@ -37,10 +37,59 @@ fn a_high_price_is_in_the_grade() {
     let of = |price: Compared| measured(&[gain.clone(), price]).0;
     assert_eq!(of(writers(&[10.0, 10.1], &[13.0, 13.1])), Grade::BetterAtACost);
     assert_eq!(of(writers(&[10.0, 10.1], &[10.5, 10.6])), Grade::Better);
+}
+
+/// A gain was graded although it had writers take 3.5 times as long: their runs overlapped, or there was one of each.
+#[test]
+fn a_price_that_is_not_settled_is_in_the_grade() {
+    let gain = compared("slowest read", &SLOWEST.0, &SLOWEST.1);
+    let of = |price: Compared| measured(&[gain.clone(), price]);
+    let (grade, line) = of(writers(&[10.0, 40.0, 11.0], &[38.0, 12.0, 39.0]));
+    assert_eq!(grade, Grade::BetterPriceOpen);
+    assert!(
+        line.ends_with("writers took 3.5 times as long (runs overlap)."),
+        "{line}"
+    );
+    assert_eq!(grade.to_string(), "better, price not settled");
     assert_eq!(
-        of(writers(&[10.0, 14.0], &[13.0, 13.1])),
+        of(writers(&[10.0], &[19.5])).0,
+        Grade::BetterPriceOpen,
+        "one run each"
+    );
+    assert_eq!(of(writers(&[10.0], &[20.5])).0, Grade::BetterAtACost);
+    assert_eq!(
+        of(writers(&[10.0, 14.0], &[12.9, 13.1])).0,
         Grade::Better,
-        "overlap"
+        "1.08 times"
+    );
+    assert_eq!(of(writers(&[10.0], &[10.8])).0, Grade::Better);
+}
+
+#[test]
+fn a_price_without_a_gain_is_worse() {
+    let gain = compared("slowest read", &[47e3], &[45e3]);
+    let (grade, line) = measured(&[gain.clone(), writers(&[10.0], &[43.0])]);
+    assert_eq!(
+        (grade, line.as_str()),
+        (
+            Grade::Worse,
+            "Slowest read 47 ms -> 45 ms (one run each); writers took 4.3 times as long."
+        )
+    );
+    assert_eq!(measured(&[gain, writers(&[10.0], &[15.0])]).0, Grade::NotShown);
+}
+
+#[test]
+fn a_bound_that_is_missed_is_in_the_grade() {
+    let missed = Circumstances {
+        missed: vec!["direct scans 2.8 % (at most 0.1)".into()],
+        ..Circumstances::default()
+    };
+    let verdict = judge(&[compared("slowest read", &SLOWEST.0, &SLOWEST.1)], &missed).unwrap();
+    assert_eq!(verdict.grade, Grade::Mixed);
+    assert_eq!(
+        verdict.line,
+        "Slowest read 47 ms -> 5.1 ms; bounds missed: direct scans 2.8 % (at most 0.1)."
     );
 }
 
@@ -90,11 +139,11 @@ fn more_may_be_better() {
 #[test]
 fn runs_that_overlap_show_nothing() {
     let slowest = compared("slowest read", &[47e3, 60e3], &[45e3, 50e3]);
-    let (grade, line) = measured(&[slowest.clone(), writers(&[1.0, 1.1], &[1.2, 1.3])]);
+    let (grade, line) = measured(&[slowest.clone(), writers(&[1.0, 1.3], &[1.2, 1.3])]);
     assert_eq!(grade, Grade::NotShown);
     assert_eq!(
         line,
-        "Not shown, runs overlap: slowest read 54 ms -> 48 ms; writers took 1.19 times as long."
+        "Not shown, runs overlap: slowest read 54 ms -> 48 ms; writers took 1.09 times as long (runs overlap)."
     );
     let (grade, line) = measured(&[slowest, compared("one in 1000", &[21e3, 22e3], &[1e3, 1e3])]);
     assert_eq!(grade, Grade::Better);
@@ -118,7 +167,7 @@ fn single_runs_show_what_is_twice_and_virtual_time_everything() {
     assert_eq!(measured(&far).0, Grade::Better);
     let exact = Circumstances {
         is_exact: true,
-        doubt: None,
+        ..Circumstances::default()
     };
     let of = |compared: &[Compared]| judge(compared, &exact).unwrap().grade;
     assert_eq!(of(&near), Grade::Better);
@@ -131,6 +180,7 @@ fn a_doubt_takes_the_verdict_and_leaves_the_figures() {
     let doubt = Circumstances {
         is_exact: false,
         doubt: Some("the machine was busy (load 6.1 on 2 processors)".into()),
+        ..Circumstances::default()
     };
     let verdict = judge(&[compared("slowest read", &SLOWEST.0, &SLOWEST.1)], &doubt).unwrap();
     assert_eq!(verdict.grade, Grade::NotShown);

@@ -1,5 +1,5 @@
 //! `millpond demo`: the first command. The same writers and reader on the kernel's page cache and on Millpond, on a live
-//! screen; then one sentence.
+//! screen; then its verdict in one sentence, and the same of a modelled disk.
 //!
 //! | file | what |
 //! |---|---|
@@ -44,14 +44,15 @@ Examples:
 
 How: it writes up to 256 MiB to see how fast the disk is, makes a file to be read, and then runs both sides in turn, in
 two to eight short rounds. In each run 50 files are written and synced while one reader reads 4 KiB at a time, at random.
-The files are as large as the disk can write in the time, 16 GiB in a run at most, and alike for both sides; memory is a
-quarter of that, 32 to 512 MiB. If the first round is much longer or shorter than that, it does not count, and the sizes change.
-The kernel's side has the same memory as Millpond where a memory control group can be made (as root, or under
+The files are as large as the disk can write in the time, 16 GiB in a run at most, and alike for both sides; memory is at
+most a quarter of what the trial promises, a power of two from 32 to 512 MiB. If the first round is much longer or shorter than
+that, it does not count, and the files' size changes, which a note says; memory stays as it is.
+The kernel's side has a group of Millpond's memory and 13 MiB, which is what Millpond's program takes, where a memory control group can be made (as root, or under
 `systemd-run --user --scope -p Delegate=yes`), else all of the machine's; the sentence at the end says which, and the
 version of the group: one of version 1 has no limits for dirty pages of its own. Nothing else of the kernel is tuned; that is
 `millpond lab run axboe2016 --kernel-variant tuned`.
 A difference is shown if the runs of both sides don't overlap, or if it is there in each of six rounds; otherwise it says
-\"not shown\", and why. That happens on a busy machine, of which it warns before it begins. So it ends with the same load in
+\"not shown\", and why. That happens on a busy machine, of which it warns before it begins. So it ends with the post's load in
 virtual time, on a modelled disk: Linux' throttling of writeback beside Millpond's, the same figures on every machine.
 Keys on the screen: q or Ctrl-C ends it and removes everything.
 Exit codes: 0 done, whatever the difference is; 1 a run failed, 2 bad command line, 3 it can't run here, 130 interrupted.";

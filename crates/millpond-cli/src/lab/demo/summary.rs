@@ -2,7 +2,7 @@
 
 use super::dots::{Axis, Dots, braille, seconds};
 use super::screen::colour;
-use millpond_lab::experiment::axboe2016::demo::{Demo, Modelled, Round, Side, median_of};
+use millpond_lab::experiment::axboe2016::demo::{Demo, Modelled, Round, Side, median_of, tails};
 use millpond_lab::measure::heat::Counts;
 use millpond_lab::report::verdict::time;
 use ratatui::style::Color;
@@ -138,7 +138,15 @@ fn cell(owner: Owner, bits: u32, colours: bool) -> char {
 fn table(demo: &Demo, console: &Console) -> Vec<String> {
     let rounds = demo.rounds[0].len();
     let first = format!("medians of {rounds} rounds");
-    let head = [&*first, "reads", "p50", "p99", "1 in 1000", "slowest", "writers"];
+    let head = [
+        &*first,
+        "reads/s",
+        "p50",
+        "p99",
+        "1 in 1000",
+        "slowest",
+        "writers",
+    ];
     let row = |cells: [String; 7]| {
         let [name, rest @ ..] = cells;
         let rest: String = rest
@@ -154,6 +162,7 @@ fn table(demo: &Demo, console: &Console) -> Vec<String> {
         let line = row(cells(name, &demo.rounds[side as usize]));
         lines.push(console.coloured(&line, Some(colour(side))));
     }
+    lines.push(Modelled::heading());
     for side in Side::BOTH {
         let name = Modelled::name(side).to_owned();
         lines.push(row(cells(
@@ -164,16 +173,16 @@ fn table(demo: &Demo, console: &Console) -> Vec<String> {
     lines
 }
 
-/// Medians of the rounds, but of reads the sum.
+/// Medians of the rounds. A percentile of too few reads is none.
 fn cells(name: String, rounds: &[Round]) -> [String; 7] {
     let known = |us: f64| if us > 0.0 { time(us) } else { "-".into() };
-    let reads: f64 = rounds.iter().map(|round| round.figures.reads).sum();
+    let [p99, p999] = tails(rounds).map(|us| us.map_or("-".into(), known));
     [
         name,
-        format!("{reads:.0}"),
+        format!("{:.0}", median_of(rounds, |run| run.reads_per_s)),
         known(median_of(rounds, |run| run.p50_us)),
-        known(median_of(rounds, |run| run.p99_us)),
-        known(median_of(rounds, |run| run.p999_us)),
+        p99,
+        p999,
         known(median_of(rounds, |run| run.slowest_us)),
         known(median_of(rounds, |run| run.writers_s * 1e6)),
     ]

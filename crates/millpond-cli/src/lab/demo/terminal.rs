@@ -30,7 +30,7 @@ const REMOVED_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a busy machine does to the demo.
 pub(super) const BUSY_MEANS: &str = "Reads wait for them too, on both sides, so it may take longer and end in \"not shown\". The \
-     last line does not depend on them: the same load in virtual time.";
+     sentence after that does not depend on them: the post's load in virtual time.";
 
 /// The width of the terminal.
 pub(super) fn columns() -> u16 {
@@ -121,7 +121,7 @@ pub(super) fn draw(show: &Show, frame: &mut Frame<'_>) {
 /// Tells it in lines on standard error. What it came to.
 pub(super) fn lines(running: Running, signals: &Signals) -> Result<Result<Demo, LabError>, Failure> {
     let mut show = Show::new();
-    let (mut is_planned, mut is_warned) = (false, false);
+    let (mut planned, mut is_warned) = (None, false);
     let mut last = Instant::now();
     loop {
         match running.told.recv_timeout(DRAW_EVERY) {
@@ -136,8 +136,9 @@ pub(super) fn lines(running: Running, signals: &Signals) -> Result<Result<Demo, 
             is_warned = true;
             say!("millpond demo: this machine is busy: others use {others}. {BUSY_MEANS}");
         }
-        if let Some(plan) = show.plan.as_ref().filter(|_| !is_planned) {
-            is_planned = true;
+        // told again when the sizes have changed
+        if let Some(plan) = show.plan.as_ref().filter(|plan| planned != Some(plan.file)) {
+            planned = Some(plan.file);
             say!(
                 "millpond demo: {}, {} MB/s; {} files of {} in a run, memory {}, about {} s",
                 plan.place,

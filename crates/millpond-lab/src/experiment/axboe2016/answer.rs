@@ -89,6 +89,10 @@ impl Answers<'_> {
     pub(super) fn of_virtual_time(&self, rows: &[RowName]) -> Vec<String> {
         let find = |variant| rows.iter().find(|row| row.variant == variant);
         let Some(off) = find("off") else {
+            if let (Some(latency), Some(goal)) = (find("latency"), find("goal")) {
+                let name = "Linux' throttling of writeback, simulated";
+                return self.pairs(vec![(latency, goal, name.into(), "Millpond".into())]);
+            }
             return rows.iter().filter_map(|row| self.alone(row)).collect();
         };
         let pairs = [("v3-10", "the post's v3 at 10 %"), ("goal", "Millpond")];
@@ -218,10 +222,7 @@ fn of_the_post() -> Option<String> {
         compared("one in 1000", P999)?,
         compared("writers took", SECONDS)?.cost("as long"),
     ];
-    let exact = Circumstances {
-        is_exact: true,
-        doubt: None,
-    };
+    let exact = Circumstances::exact();
     let reads = of("reader_reads_per_s")?;
     Some(format!(
         "{} (Its reader got {} times as many reads.)",
@@ -305,6 +306,19 @@ mod tests {
             [
                 "The kernel: reader alone -> beside writers: worse. Slowest read 1.1 ms -> 48 ms, one in 1000 505 us -> 21 ms."
             ]
+        );
+    }
+
+    #[test]
+    fn what_the_demo_ends_with_has_a_line_without_a_row_without_limits() {
+        let rows = ["latency", "goal"].map(|variant| row("sim", variant));
+        let mut metrics = waits(&rows[0], 46e3, 20e3, 9e3, 20.0);
+        metrics.extend(waits(&rows[1], 5e3, 1.7e3, 9e3, 20.0));
+        let lines = answers(&metrics, 1.0).of_virtual_time(&rows);
+        assert!(
+            lines.len() == 1
+                && lines[0].starts_with("Linux' throttling of writeback, simulated -> Millpond: better."),
+            "{lines:?}"
         );
     }
 

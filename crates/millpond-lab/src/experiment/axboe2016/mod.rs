@@ -222,7 +222,7 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
             }
             notes.extend(note);
         }
-        notes.extend(Others::look(dir).and_then(busy_note));
+        notes.extend(Others::look(dir).and_then(Others::note));
         if is_in_place(&real) {
             // A modelled disk takes its time whatever is beneath it.
             if real.iter().any(|row| row.setup.device == Device::Real) {
@@ -268,13 +268,6 @@ fn warn_of_the_place(dir: &Path) -> Option<String> {
             "{} is in memory: no disk takes part, and nothing here can show what writing does to reading. Give --dir on a disk.",
             dir.parent().unwrap_or(dir).display()
         )
-    })
-}
-
-/// What others do to the numbers.
-fn busy_note(others: Others) -> Option<String> {
-    others.is_busy().then(|| {
-        format!("The machine was busy: beside the runs, others used {others}. Tails may be theirs; compare within a round.")
     })
 }
 

@@ -8,9 +8,10 @@ use super::options::Sizes;
 use super::published::PUBLISHED;
 use super::{EXPERIMENT, bound, charts, frontier, mixed_loads, post, reasons, verdict};
 use crate::backend::Row;
+use crate::disk_model::DiskModel;
 use crate::memory_group::WITHOUT_THROTTLING;
 use crate::report::table::{Column, label, pick};
-use crate::report::verdict::Circumstances;
+use crate::report::verdict::{Circumstances, NO_VERDICT};
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
 use crate::workload::axboe2016::Phase;
 use millpond::internal::quantity;
@@ -43,6 +44,7 @@ pub(super) fn report(
         circumstances: Circumstances {
             is_exact,
             doubt: doubt.clone().filter(|_| !is_exact),
+            ..Circumstances::default()
         },
     };
     let mut report = Report {
@@ -66,10 +68,12 @@ pub(super) fn report(
         report
             .tables
             .extend(mixed_loads::tables("this machine", &real, &metrics));
-        report
-            .answers
-            .extend(answers(false, sizes).of_this_machine(&real));
-        report.verdict.extend(verdict::of_this_machine(&real, &metrics));
+        let lines = answers(false, sizes).of_this_machine(&real);
+        // what shows nothing is not argued with
+        if lines.is_empty() || lines.iter().any(|line| !line.contains(NO_VERDICT)) {
+            report.verdict.extend(verdict::of_this_machine(&real, &metrics));
+        }
+        report.answers.extend(lines);
         report
             .charts
             .extend(charts::charts("this machine", &real, &all, results));
@@ -87,13 +91,13 @@ pub(super) fn report(
     if !simulated.is_empty() {
         // beside other workloads the post's numbers say nothing
         if metrics.iter().any(|m| m.target == "sim" && is_the_posts(m)) {
-            let (rows, with_post) = beside_the_post(&simulated, &metrics);
-            report.tables.extend(tables(
-                "in virtual time, the post's own machine",
-                &rows,
-                &with_post,
-                &metrics,
-            ));
+            // nor beside another disk than the post's
+            let place = place(&simulated);
+            let (rows, with_post) = match place == THE_POSTS {
+                true => beside_the_post(&simulated, &metrics),
+                false => (simulated.clone(), metrics.clone()),
+            };
+            report.tables.extend(tables(&place, &rows, &with_post, &metrics));
         }
         report
             .tables
@@ -195,6 +199,16 @@ fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]
         pick(&format!("Each alone ({place})"), "", &used(&alone), rows, metrics),
         more,
     ]
+}
+
+const THE_POSTS: &str = "in virtual time, the post's own machine";
+
+/// Where rows in virtual time ran. The post had a rotating disk.
+fn place(rows: &[RowName]) -> String {
+    match rows.iter().find(|row| row.device != DiskModel::hdd().to_string()) {
+        None => THE_POSTS.into(),
+        Some(other) => format!("in virtual time, on a modelled {}", other.device),
+    }
 }
 
 /// Whether the metric is of a workload that the post has.
@@ -341,6 +355,70 @@ mod tests {
             ["post, 2016: off", "post, 2016: v3-10", "sim off", "sim v3-10"]
         );
         assert_eq!(table.rows[0].cells[0].value, "134");
+    }
+
+    /// The title of an SSD's rows was the post's machine, with the post's rows of a hard disk above them.
+    #[test]
+    fn another_disk_than_the_posts_has_its_name_in_the_heading_and_no_rows_of_the_post() {
+        let on = |device: &str| {
+            let name = RowName {
+                device: device.into(),
+                ..row("sim", "goal")
+            };
+            let metrics = both(&name, &[650e3], &[250e3], &[130.0], &[66.0]);
+            let outcome = crate::outcome::Outcome {
+                measures: metrics
+                    .iter()
+                    .map(|m| crate::outcome::Measure {
+                        metric: m.metric.clone(),
+                        unit: m.unit.clone(),
+                        value: m.value,
+                    })
+                    .collect(),
+                ..crate::outcome::Outcome::default()
+            };
+            let rows = [sim_row(device)];
+            let runs = [Runs::single(
+                super::super::super::row_name(&rows[0]),
+                BOTH,
+                outcome,
+            )];
+            let sizes = super::super::options::post_sizes();
+            let table = report(&[], &rows, &runs, [&sizes, &sizes], None).tables.remove(0);
+            (table.title, table.rows[0].label.clone())
+        };
+        assert_eq!(
+            on("sata-ssd"),
+            (
+                "Reader and writers together (in virtual time, on a modelled sata-ssd)".into(),
+                "sim goal".into()
+            )
+        );
+        let (title, first) = on("hdd");
+        assert_eq!(first, "post, 2016: off");
+        assert!(
+            title.ends_with("(in virtual time, the post's own machine)"),
+            "{title}"
+        );
+    }
+
+    fn sim_row(device: &str) -> Row {
+        Row {
+            label: "goal".into(),
+            setup: crate::setup::Setup {
+                target: "sim".into(),
+                variant: "goal".into(),
+                device: device.parse().unwrap(),
+                dir: "/".into(),
+                memory: Bytes::from_mib(512),
+                read_latency_goal: None,
+                seed: 1,
+            },
+            in_memory_group: false,
+            is_deterministic: true,
+            device_bytes_per_s: None,
+            testbed: None,
+        }
     }
 
     #[test]

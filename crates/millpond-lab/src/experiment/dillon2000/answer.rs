@@ -34,10 +34,7 @@ const PAIRS: [Pair; 6] = [
 
 /// Of what ran in virtual time. `of`: a workload's row's metric.
 pub(super) fn of_virtual_time(of: Of<'_>) -> Vec<String> {
-    let exact = Circumstances {
-        is_exact: true,
-        doubt: None,
-    };
+    let exact = Circumstances::exact();
     let mut lines = Vec::new();
     for (workload, [before, after], sides) in PAIRS {
         let compared = |what, metric, show: fn(f64) -> String| {
@@ -59,6 +56,7 @@ pub(super) fn of_virtual_time(of: Of<'_>) -> Vec<String> {
                 compared("readers got", "articles_per_s", two_digits)
                     .higher()
                     .cost("as many articles"),
+                compared("it wrote", "pageouts_per_s", two_digits).cost("as many pages"),
             ],
         };
         // a row that did not run has nothing
@@ -89,7 +87,7 @@ fn mib(kib: f64) -> String {
 
 /// Of a load on real files: each of the kernel's rows beside the engine.
 pub(super) fn of_real_files(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
-    kernel_beside_engine(load, names, metrics, |compared| {
+    kernel_beside_engine(load, names, metrics, &Circumstances::default(), |compared| {
         vec![
             compared("slowest article", "article_latency_max_us", time),
             compared("one in 100", "article_latency_p99_us", time),
@@ -111,6 +109,7 @@ mod tests {
             (NEWS, "two-laps", "load_mean") => Some(2.5),
             (NEWS, "queue-order" | "two-laps", "article_latency_p99_us") => Some(20e3),
             (NEWS, "queue-order" | "two-laps", "articles_per_s") => Some(80.0),
+            (NEWS, "queue-order" | "two-laps", "pageouts_per_s") => Some(40.0),
             (DEADLOCK, "two-laps without reserve", _) => Some(1.0),
             (DEADLOCK, "two-laps with reserve", _) => Some(0.0),
             _ => None,
@@ -119,7 +118,7 @@ mod tests {
             of_virtual_time(&numbers),
             [
                 "news: queue order -> two laps: better. Load 75 -> 2.5, one article in 100 20 ms -> 20 ms; readers got 1.00 times \
-                 as many articles.",
+                 as many articles, it wrote 1.00 times as many pages.",
                 "deadlock: without a reserve for I/O -> with it: better. Deadlocks 1 -> 0.",
                 "news, the post of 2000: load 1-2 clean first, 50-150 queue order, 1-2 two laps.",
             ]

@@ -53,9 +53,12 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
             measured.sizes.description(what)
         );
         report.tables.push(pick(&title, "", &columns, names, &metrics));
-        report
-            .answers
-            .extend(answer::of_real_files(load, names, &metrics));
+        report.answers.extend(answer::of_real_files(
+            load,
+            names,
+            &metrics,
+            missed(load, names, &metrics),
+        ));
         report.verdict.extend(verdict(load, names, &metrics));
         report.appendices.push(posts(load, names, &metrics));
         if !report
@@ -109,6 +112,87 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     report.definitions.extend(DEFINITIONS);
 }
 
+/// A bound that the engine is asked to keep, in its worst run.
+struct Asked {
+    is_met: bool,
+    /// What it did, and the bound.
+    did: String,
+    /// The same in short, for the verdict.
+    short: String,
+}
+
+impl Asked {
+    fn said(&self) -> String {
+        format!("{} {}", if self.is_met { "" } else { " MISSED:" }, self.did)
+    }
+}
+
+/// What is asked of the engine's reclaim; none if a figure is missing.
+fn asked(load: &str, engine: &RowName, metrics: &[Metric]) -> Vec<Asked> {
+    let of = |metric: &str, pick: fn(f64, f64) -> f64| {
+        let runs = &lookup(metrics, engine, load, metric)?.runs;
+        runs.iter().copied().reduce(pick)
+    };
+    let (Some(written), Some(foreground), Some(freed), Some(wait)) = (
+        of("file_pages_written_by_reclaim", f64::max),
+        of("foreground_scan_share_percent", f64::max),
+        of("reclaimed_percent", f64::min),
+        of("frame_wait_with_clean_max_us", f64::max),
+    ) else {
+        return Vec::new();
+    };
+    vec![
+        Asked {
+            is_met: written == 0.0,
+            did: format!("reclaim wrote {} file pages (asked: 0)", number(written)),
+            short: format!("reclaim wrote {} file pages (asked: 0)", number(written)),
+        },
+        Asked {
+            is_met: foreground <= FOREGROUND_PERCENT_MAX,
+            did: format!(
+                "those who needed a frame did {} % of the scanning (at most {FOREGROUND_PERCENT_MAX})",
+                number(foreground)
+            ),
+            short: format!(
+                "direct scans {} % (at most {FOREGROUND_PERCENT_MAX})",
+                number(foreground)
+            ),
+        },
+        Asked {
+            is_met: freed >= FREED_PERCENT_MIN,
+            did: format!(
+                "{} % of what was scanned was freed (at least {FREED_PERCENT_MIN:.0})",
+                number(freed)
+            ),
+            short: format!(
+                "freed of scanned {} % (at least {FREED_PERCENT_MIN:.0})",
+                number(freed)
+            ),
+        },
+        Asked {
+            is_met: wait <= WAIT_US_MAX,
+            did: format!(
+                "the longest wait for a frame while clean pages were in memory was {} (at most {})",
+                micros(wait),
+                micros(WAIT_US_MAX)
+            ),
+            short: format!(
+                "wait for a frame {} (at most {})",
+                micros(wait),
+                micros(WAIT_US_MAX)
+            ),
+        },
+    ]
+}
+
+/// The bounds that the engine has missed.
+fn missed(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
+    let engine = names.iter().find(|name| name.target == "engine");
+    let asked = engine.map_or_else(Vec::new, |engine| asked(load, engine, metrics));
+    let missed = asked.into_iter().filter(|asked| !asked.is_met);
+    missed.map(|asked| asked.short).collect()
+}
+
 /// What is asked of the engine, and how it stands beside the kernel.
 fn verdict(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -117,35 +201,10 @@ fn verdict(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
         return sentences;
     };
     let of = |row: &RowName, metric: &str| lookup(metrics, row, load, metric).map(|m| m.value);
-    let worst = |metric: &str| {
-        let runs = &lookup(metrics, engine, load, metric)?.runs;
-        runs.iter().copied().reduce(f64::max)
-    };
-    let least = |metric: &str| {
-        let runs = &lookup(metrics, engine, load, metric)?.runs;
-        runs.iter().copied().reduce(f64::min)
-    };
-    if let (Some(written), Some(foreground), Some(freed), Some(wait)) = (
-        worst("file_pages_written_by_reclaim"),
-        worst("foreground_scan_share_percent"),
-        least("reclaimed_percent"),
-        worst("frame_wait_with_clean_max_us"),
-    ) {
-        let is = |met: bool| if met { "" } else { " MISSED:" };
-        sentences.push(format!(
-            "{load}, the engine's worst run:{} reclaim wrote {} file pages (asked: 0);{} those who needed a frame did {} % of \
-             the scanning (at most {FOREGROUND_PERCENT_MAX});{} {} % of what was scanned was freed (at least \
-             {FREED_PERCENT_MIN:.0});{} the longest wait for a frame while clean pages were in memory was {} (at most {}).",
-            is(written == 0.0),
-            number(written),
-            is(foreground <= FOREGROUND_PERCENT_MAX),
-            number(foreground),
-            is(freed >= FREED_PERCENT_MIN),
-            number(freed),
-            is(wait <= WAIT_US_MAX),
-            micros(wait),
-            micros(WAIT_US_MAX)
-        ));
+    let asked = asked(load, engine, metrics);
+    if !asked.is_empty() {
+        let parts: Vec<String> = asked.iter().map(Asked::said).collect();
+        sentences.push(format!("{load}, the engine's worst run:{}.", parts.join(";")));
     }
     for kernel in names.iter().filter(|name| name.target == "kernel") {
         if let (Some(ours), Some(theirs)) = (of(engine, "mb_per_s"), of(kernel, "mb_per_s")) {

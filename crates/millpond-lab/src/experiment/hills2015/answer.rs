@@ -2,9 +2,9 @@
 //! kernel beside Millpond; then each row's storm beside its calm. The post's fault is told as the post's, and is no verdict.
 
 use super::dd::{PARTS, POST, metric_of};
-use super::report::{MAX, RATE};
+use super::report::{MAX, RATE, SECONDS};
 use super::{CALM_RUN, DD, HARD, STORM_RUN};
-use crate::report::verdict::{Circumstances, Compared, judge, time, two_digits};
+use crate::report::verdict::{Circumstances, Compared, judge, time, too_short, two_digits};
 use crate::report::{Metric, RowName, lookup};
 
 fn rate(mb: f64) -> String {
@@ -13,10 +13,7 @@ fn rate(mb: f64) -> String {
 
 /// Of `dd` on the post's machine.
 pub(super) fn of_dd(metrics: &[Metric]) -> Vec<String> {
-    let exact = Circumstances {
-        is_exact: true,
-        doubt: None,
-    };
+    let exact = Circumstances::exact();
     let of = |variant: &str, part: &str| {
         let is_it = |m: &&Metric| m.variant == variant && m.metric == metric_of(part);
         metrics.iter().find(is_it).map(|m| m.value)
@@ -46,7 +43,8 @@ pub(super) fn of_dd(metrics: &[Metric]) -> Vec<String> {
 }
 
 /// What ran on files, or in virtual time: the kernel beside the engine, then each row's storm beside its calm.
-pub(super) fn of_rows(names: &[RowName], metrics: &[Metric]) -> Vec<String> {
+/// Nobody gains by a touched limit, so the rate is judged like the wait, and not as its price. `scale`: of rows on files.
+pub(super) fn of_rows(names: &[RowName], metrics: &[Metric], scale: f64) -> Vec<String> {
     let runs = |row: &RowName, workload: &str, metric: &str| {
         lookup(metrics, row, workload, metric).map_or_else(Vec::new, |metric| metric.runs.clone())
     };
@@ -63,13 +61,20 @@ pub(super) fn of_rows(names: &[RowName], metrics: &[Metric]) -> Vec<String> {
             compared("longest write", MAX, time),
             compared("it wrote", RATE, two_digits)
                 .higher()
-                .cost("as many bytes a second"),
+                .times("as many bytes a second"),
         ];
         let circumstances = Circumstances {
             is_exact: after.0.target == "sim",
-            doubt: None,
+            ..Circumstances::default()
         };
-        Some(judge(&compared, &circumstances)?.between(sides))
+        let verdict = judge(&compared, &circumstances)?;
+        let seconds = [before, after].map(|side| lookup(metrics, side.0, side.1, SECONDS).map(|m| m.value));
+        let shortest = seconds.into_iter().flatten().reduce(f64::min);
+        let verdict = match shortest {
+            Some(seconds) if !circumstances.is_exact => too_short(seconds, scale).unwrap_or(verdict),
+            _ => verdict,
+        };
+        Some(verdict.between(sides))
     };
     let mut lines = Vec::new();
     let find = |target: &str| names.iter().find(|row| row.target == target);
@@ -154,15 +159,45 @@ mod tests {
             metric("kernel", STORM_RUN, MAX, &[400e3, 500e3]),
             metric("kernel", STORM_RUN, RATE, &[119.0, 119.5]),
         ];
-        let lines = of_rows(&[row("kernel"), row("engine")], &metrics);
+        let lines = of_rows(&[row("kernel"), row("engine")], &metrics, 0.25);
         assert_eq!(
             lines,
             [
-                "limits touched all the time: the kernel -> Millpond: better. Longest write 450 ms -> 23 ms; it wrote 1.00 times as \
+                "limits touched all the time: the kernel -> Millpond: better. Longest write 450 ms -> 23 ms, it wrote 1.00 times as \
                  many bytes a second (runs overlap).",
-                "storm: Millpond, limits left alone -> touched all the time: not shown, runs overlap: longest write 21 ms -> 23 ms; it \
-                 wrote 0.99 times as many bytes a second (runs overlap).",
+                "storm: Millpond, limits left alone -> touched all the time: not shown, runs overlap: longest write 21 ms -> 23 ms, it \
+                 wrote 0.99 times as many bytes a second.",
             ]
+        );
+    }
+
+    /// A storm that took three quarters of the rate was "not shown", as the rate was a price, and one whose single slowest
+    /// write happened to be shorter was "better".
+    #[test]
+    fn a_storm_that_costs_the_rate_is_not_better() {
+        let of = |waits: [f64; 2], rates: [f64; 2], seconds: f64| {
+            let metrics = [
+                metric("engine", CALM_RUN, MAX, &[waits[0]]),
+                metric("engine", STORM_RUN, MAX, &[waits[1]]),
+                metric("engine", CALM_RUN, RATE, &[rates[0]]),
+                metric("engine", STORM_RUN, RATE, &[rates[1]]),
+                metric("engine", CALM_RUN, SECONDS, &[seconds]),
+            ];
+            of_rows(&[row("engine")], &metrics, 0.02).remove(0)
+        };
+        assert_eq!(
+            of([26e3, 25e3], [900.0, 207.0], 2.0),
+            "storm: Millpond, limits left alone -> touched all the time: worse. Longest write 26 ms -> 25 ms (one run each), it \
+             wrote 0.23 times as many bytes a second."
+        );
+        let mixed = of([26e3, 11e3], [900.0, 207.0], 2.0);
+        assert!(mixed.contains(": better and worse. "), "{mixed}");
+        let short = of([26e3, 11e3], [900.0, 800.0], 0.03);
+        assert!(
+            short.contains(
+                "no verdict at --scale 0.02: the writers took 0.030 s. A tail needs 1 s: --scale 1 shows it."
+            ),
+            "{short}"
         );
     }
 

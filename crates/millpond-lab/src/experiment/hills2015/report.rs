@@ -10,6 +10,7 @@ use millpond::internal::quantity::{micros, number};
 
 pub(super) const RATE: &str = "writers_mb_per_s";
 pub(super) const MAX: &str = "write_latency_max_us";
+pub(super) const SECONDS: &str = "writers_seconds";
 
 pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Report {
     let mut metrics: Vec<Metric> = crate::report::metrics(results, EXPERIMENT.name);
@@ -55,7 +56,11 @@ pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Repor
             report.notes.extend(outcome.warnings.iter().cloned());
         }
     }
-    report.answers.extend(answer::of_rows(&names, &metrics));
+    report.answers.extend(answer::of_rows(
+        &names,
+        &metrics,
+        options.scale.unwrap_or(super::SCALE_REAL),
+    ));
     report.charts.extend(charts::charts(&names, &metrics));
     report.metrics = metrics;
     report

@@ -20,10 +20,7 @@ const PAIRS: [(&str, &str, &str); 3] = [
     ("linux-5.8", "linux-5.9", "Linux 5.8 -> 5.9, which has the series"),
 ];
 
-const EXACT: Circumstances = Circumstances {
-    is_exact: true,
-    doubt: None,
-};
+const EXACT: Circumstances = Circumstances::exact();
 
 /// Of one of the post's examples.
 pub(super) fn of_toy(toy: &str, metrics: &[Metric]) -> Option<String> {

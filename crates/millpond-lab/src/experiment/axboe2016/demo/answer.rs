@@ -3,13 +3,17 @@
 use super::{Plan, Round, Side};
 use crate::measure::others::Others;
 use crate::report::median;
-use crate::report::verdict::{Better, Circumstances, Compared, Form, Grade, Verdict, judge, time};
+use crate::report::verdict::{
+    Better, Circumstances, Compared, Form, Grade, Verdict, judge, lacks_time, time,
+};
 
 /// What a run of one side has measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Reads that were no hits.
     pub reads: f64,
+    /// Reads a second, hits among them.
+    pub reads_per_s: f64,
     /// The middle one of their latencies, in microseconds.
     pub p50_us: f64,
     /// One read in 100 took as long or longer.
@@ -34,6 +38,20 @@ fn values(rounds: &[Round], figure: impl Fn(&Figures) -> f64) -> Vec<f64> {
 /// Of fewer reads in a run one in 1000 is the luck of a few, and one in 100.
 const READS_MIN_P999: f64 = 3000.0;
 const READS_MIN_P99: f64 = 300.0;
+
+/// The percentiles of these rounds that there are reads enough for in each: p99 and p99.9.
+pub fn tails(rounds: &[Round]) -> [Option<f64>; 2] {
+    let least = rounds
+        .iter()
+        .map(|round| round.figures.reads)
+        .fold(f64::MAX, f64::min);
+    let is_enough = |needed: f64| !rounds.is_empty() && least >= needed;
+    [
+        is_enough(READS_MIN_P99).then(|| median_of(rounds, |run| run.p99_us)),
+        is_enough(READS_MIN_P999).then(|| median_of(rounds, |run| run.p999_us)),
+    ]
+}
+
 /// Where the kernel's tail is below this many of its usual reads, writers are in no reader's way.
 const TAIL_MIN: f64 = 4.0;
 
@@ -102,12 +120,27 @@ pub(super) fn verdict(plan: &Plan, rounds: &[Vec<Round>; 2], others: Option<Othe
             &Circumstances {
                 is_exact: false,
                 doubt,
+                ..Circumstances::default()
             },
         )
     };
-    let few = (reads < READS_MIN_P99).then(|| {
-        format!("a run has only {reads:.0} reads from the disk, and a tail needs {READS_MIN_P99}: --seconds 120 has more")
-    });
+    let shortest = rounds
+        .iter()
+        .map(|side| median_of(side, |run| run.writers_s))
+        .fold(f64::MAX, f64::min);
+    let and_quiet = match others.filter(Others::is_busy) {
+        Some(others) => format!(" on a quieter machine (others used {others})"),
+        None => String::new(),
+    };
+    let few = if let Some(lacks) = lacks_time(shortest) {
+        Some(format!("{lacks}: --seconds 120 has longer runs{and_quiet}"))
+    } else if reads < READS_MIN_P99 {
+        Some(format!(
+            "a run has only {reads:.0} reads from the disk, and a tail needs {READS_MIN_P99}: --seconds 120 has more{and_quiet}"
+        ))
+    } else {
+        None
+    };
     let mut verdict = judged(few.clone());
     if few.is_none()
         && verdict

@@ -1,4 +1,4 @@
-//! The demo's last word, which nothing else on the machine can change: the same load in virtual time on a modelled disk.
+//! The demo's last word, which nothing else on the machine can change: the post's load in virtual time on a modelled disk.
 //!
 //! Both sides are Millpond's cache, with the same memory. On the first, Linux' throttling of writeback (`blk-wbt`) stands in
 //! the place of Millpond's admission. The sizes are the experiment's own, whatever this machine's disk can do: so the figures
@@ -18,6 +18,7 @@ use crate::watch::Proceed;
 use crate::workload::Progress;
 use crate::workload::axboe2016::Phase;
 use millpond::internal::quantity;
+use millpond_core::units::Bytes;
 use std::path::Path;
 
 /// The disk. The kernel's own page cache on the same model has about the first side's figures: `docs/experiments/frontier.md`.
@@ -37,9 +38,19 @@ impl Modelled {
     /// What a side is called in a table.
     pub const fn name(side: Side) -> &'static str {
         match side {
-            Side::Kernel => "modelled: Linux' wbt",
-            Side::Millpond => "modelled: Millpond",
+            Side::Kernel => "throttled as Linux' wbt",
+            Side::Millpond => "throttled as Millpond",
         }
+    }
+
+    /// What the rows of both sides are, above them. Of the disk's own speed and price they say nothing.
+    pub fn heading() -> String {
+        let sizes = options::post_sizes();
+        format!(
+            "virtual time, modelled SATA SSD: the post's load ({} written, {} of memory), on Millpond's cache",
+            quantity::size(Bytes(sizes.file.0 * u64::from(sizes.files))),
+            quantity::size(sizes.memory)
+        )
     }
 }
 
@@ -98,17 +109,16 @@ fn verdict(sides: &[Round; 2], sizes: &Sizes) -> Verdict {
         (|run: &Figures| run.p999_us) as fn(&Figures) -> f64,
     );
     let compared = compared(std::slice::from_ref(linux), std::slice::from_ref(millpond), tail);
-    let circumstances = Circumstances {
-        is_exact: true,
-        doubt: None,
-    };
+    let circumstances = Circumstances::exact();
     let judged = judge(&compared, &circumstances);
     let mut verdict = judged.unwrap_or_else(super::answer::no_run);
     verdict.line = format!(
-        "In virtual time on a modelled SATA SSD, exact and the same on every machine, however busy: {} Both sides are Millpond's \
-         cache within {}; the first holds writes back as Linux does (blk-wbt, 2 ms), the second as Millpond does.",
-        letter_lower(&verdict.line),
-        quantity::size(sizes.memory)
+        "In virtual time, the post's load ({} written, {} of memory) on a modelled SATA SSD and not this disk, the same on every \
+         machine, however busy: {} Both sides are Millpond's cache; the first holds writes back as Linux does (blk-wbt, 2 ms), \
+         the second as Millpond does.",
+        quantity::size(Bytes(sizes.file.0 * u64::from(sizes.files))),
+        quantity::size(sizes.memory),
+        letter_lower(&verdict.line)
     );
     verdict
 }

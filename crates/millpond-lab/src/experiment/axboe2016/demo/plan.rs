@@ -196,10 +196,15 @@ impl Plan {
         };
         let before = self.written().0;
         let written = ((before as f64 * factor) as u64).clamp(self.memory.0, self.written_max);
-        self.file = file_of(written);
-        let factor = self.written().0 as f64 / before as f64;
-        self.resized = Some(factor);
-        !(0.9..1.3).contains(&factor)
+        let file = file_of(written);
+        let factor = (file.0 * u64::from(self.files)) as f64 / before as f64;
+        let is_other = !(0.9..1.3).contains(&factor);
+        // what was announced is what runs
+        self.resized = Some(if is_other { factor } else { 1.0 });
+        if is_other {
+            self.file = file;
+        }
+        is_other
     }
 
     /// By how much runs are longer than the first, or shorter: below 1.

@@ -7,6 +7,7 @@ fn round(tail_us: f64, class: u8) -> Round {
     Round {
         figures: Figures {
             reads: 9000.0,
+            reads_per_s: 3000.0,
             p50_us: 50.0,
             p99_us: tail_us / 4.0,
             p999_us: tail_us,
@@ -44,8 +45,8 @@ fn the_verdict_says_which_memory_each_side_had() {
     assert_eq!(limited.grade, Grade::Better);
     assert!(
         limited.line.ends_with(
-            "Both within 512 MiB of memory, the kernel by a memory group of version 1, which lets writers fill it with dirty \
-             pages."
+            "Millpond had a budget of 512 MiB and its program beside it, the kernel a memory group of 525 MiB for all, of version 1, \
+             which lets writers fill it with dirty pages."
         ),
         "{}",
         limited.line
@@ -54,6 +55,53 @@ fn the_verdict_says_which_memory_each_side_had() {
     assert!(
         sentence.contains("The kernel had all of the machine's memory"),
         "{sentence}"
+    );
+}
+
+/// It decided where the laboratory says that there is no verdict: of writers that took 0.24 s.
+#[test]
+fn writers_that_were_not_at_it_for_a_second_have_no_verdict_and_a_quiet_machine_is_asked_for_where_it_was_not()
+ {
+    let mut rounds = demo(true).rounds;
+    for round in rounds.iter_mut().flatten() {
+        round.figures.writers_s = 0.24;
+    }
+    let plan = demo(true).plan;
+    let verdict = answer::verdict(&plan, &rounds, None);
+    assert_eq!(verdict.grade, Grade::NotShown);
+    let why = "Not shown, the writers took 0.24 s. A tail needs 1 s: --seconds 120 has longer runs: slowest";
+    assert!(verdict.line.starts_with(why), "{}", verdict.line);
+    let busy = Others::of(1.5, 2, Some(1.0));
+    for few in [false, true] {
+        for round in rounds.iter_mut().flatten().filter(|_| few) {
+            (round.figures.writers_s, round.figures.reads) = (3.0, 200.0);
+        }
+        let line = answer::verdict(&plan, &rounds, Some(busy)).line;
+        assert!(
+            line.contains("on a quieter machine (others used 1.5 of 2 processors"),
+            "{line}"
+        );
+    }
+}
+
+/// One in 1000 was printed of 290 reads, of which 3000 are needed by the verdict's own rule.
+#[test]
+fn a_percentile_of_too_few_reads_is_none() {
+    let mut rounds = vec![round(21e3, 86), round(22e3, 88)];
+    assert_eq!(tails(&rounds), [Some(5375.0), Some(21.5e3)]);
+    rounds[1].figures.reads = 2999.0;
+    assert_eq!(tails(&rounds), [Some(5375.0), None]);
+    rounds[0].figures.reads = 290.0;
+    assert_eq!(tails(&rounds), [None, None]);
+    assert_eq!(tails(&[]), [None, None]);
+}
+
+#[test]
+fn the_last_sentence_says_whose_load_it_is_and_that_it_is_not_this_disks() {
+    let line = demo(true).modelled.verdict.line;
+    assert!(
+        line.starts_with("In virtual time, the post's load (4.88 GiB written, 512 MiB of memory) on a modelled SATA SSD and not this disk"),
+        "{line}"
     );
 }
 
