@@ -149,7 +149,8 @@ fn the_button_moves_the_slider(browser: &mut Browser, page: &Path) {
             browser.value("document.getElementById('show-me').click()");
             let wanted = slider.find(step).unwrap();
             browser.until(&format!(
-                "!playground.isStill() && document.getElementById('setting-{}').value === '{wanted}'",
+                "!playground.isStill() && document.getElementById('setting-{}').value === '{wanted}' \
+                 && Number(playground.address().split('at=')[1]) > 0",
                 slider.name
             ));
             browser.press(" ");
