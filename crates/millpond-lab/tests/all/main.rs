@@ -3,6 +3,7 @@
 mod arrows;
 mod bound;
 mod counts;
+mod exact_tables;
 mod flaky;
 mod kim2020;
 mod libcachesim;
