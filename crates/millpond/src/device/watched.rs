@@ -88,6 +88,7 @@ impl Entry {
     }
 
     /// The time of the first warning.
+    #[cfg(feature = "control")]
     fn due_ns_first(&self, limit_ns: u64) -> u64 {
         due_ns(self.counted.began_ns, limit_ns, 0)
     }
@@ -242,6 +243,7 @@ impl Watched {
     }
 
     /// Returns how many requests the device has not answered within the limit, and the one that has waited longest.
+    #[cfg(feature = "control")]
     pub(crate) fn overdue(&self) -> Option<(usize, Warning)> {
         let (now, limit) = (self.now_ns(), self.limit_ns.load(Ordering::Relaxed));
         let noted = self.noted.lock();
