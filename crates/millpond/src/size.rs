@@ -12,10 +12,20 @@ const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 /// A size beside another: in bytes where they are so near that rounding makes them alike, as that does not say which is larger.
 pub(crate) fn apart(bytes: u64, other: u64) -> String {
     let rounded = Size(bytes).to_string();
-    match bytes != other && rounded == Size(other).to_string() {
+    match bytes != other && value(&rounded) == value(&Size(other).to_string()) {
         true => format!("{bytes} bytes"),
         false => rounded,
     }
+}
+
+/// The number and the unit, without zeros after the point: `20.0M` is as large as `20M`.
+fn value(size: &str) -> (&str, &str) {
+    let (number, unit) = size.split_at(size.len() - 1);
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    (number, unit)
 }
 
 impl Size {
@@ -79,6 +89,12 @@ mod tests {
             assert_eq!(Size(bytes).to_string(), text);
         }
         assert_eq!(Size::enough(790_464).to_string(), "772K");
+        let alike = |bytes, other| [apart(bytes, other), apart(other, bytes)];
+        assert_eq!(
+            alike(20 << 20, (20 << 20) + 4096),
+            ["20971520 bytes", "20975616 bytes"]
+        );
+        assert_eq!(alike(20 << 20, 21 << 20), ["20M", "21M"]);
         // Not 12.3M, which is less.
         assert_eq!(Size::enough(12_936_000).to_string(), "13M");
         for bytes in [1, 5000, 10_239_001, (9999 << 20) + 1, 1 << 44, u64::MAX] {

@@ -201,10 +201,10 @@ fn a_small_run_on_the_kernel_gives_table_verdict_report_and_json() {
     let (text, errors) = (text(&output.stdout), stderr(&output));
     assert!(output.status.success(), "{errors}");
     assert_eq!(errors, "", "nothing is drawn where stderr is no terminal");
-    assert!(
-        text.contains("reads/s") && text.contains("the kernel's reader waited up to"),
-        "{text}"
-    );
+    // A disk on which the writers are done within a second shows no tail.
+    let is_told =
+        text.contains("the kernel's reader waited up to") || text.contains("no verdict at --scale 1");
+    assert!(text.contains("reads/s") && is_told, "{text}");
     assert!(
         text.lines()
             .all(|line| line.chars().count() <= 120 || line.starts_with("report:")),
