@@ -136,7 +136,7 @@ fn the_posts_rates_and_tails_come_out_within_their_bands() {
     // The post: 134 and 4660 reads a second, 66.3 and 89.4 s, and 66.9 without the reader.
     // Few slow reads decide: with memory from 460 to 530 MiB it is 8.7 to 12.5 times. The post's is 35.
     let gain = on.reads_per_s / off.reads_per_s;
-    assert!((6.0..50.0).contains(&gain), "{gain:.1}");
+    assert!((6.0..20.0).contains(&gain), "{gain:.1}");
     let beside = on.writers_s / on_alone.writers_s;
     assert!((1.2..1.45).contains(&beside), "{beside:.3}");
     let alone = on_alone.writers_s / off_alone.writers_s;
