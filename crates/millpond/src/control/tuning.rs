@@ -13,7 +13,6 @@
 
 use super::budget::Budget;
 use super::cache::Cache;
-use crate::engine::driver::AfterUnlock;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::host::addresses::Limited;
@@ -155,7 +154,6 @@ impl Cache {
         }
         let frames = memory.map(|memory| self.frames(&memory)).transpose()?;
         let watchdog = options.as_ref().map(|options| options.hung_io_timeout);
-        let mut later = AfterUnlock::default();
         let (before, after) = {
             let mut core = engine.core();
             if let Some(frames) = frames {
@@ -172,14 +170,13 @@ impl Cache {
             }
             let before = *core.manager.derived();
             if let Some(frames) = frames {
-                engine.step(&mut core, Event::MemoryChanged { frames }, &mut later);
+                core.step(Event::MemoryChanged { frames });
             }
             if let Some(options) = options {
-                engine.step(&mut core, Event::Retuned(Box::new(options)), &mut later);
+                core.step(Event::Retuned(Box::new(options)));
             }
             (before, *core.manager.derived())
         };
-        engine.finish(&mut later);
         if let Some(regions) = &engine.regions {
             regions.doubles.fit(after.frames);
             regions.tables.fit(after.frames.0);

@@ -1,7 +1,7 @@
 //! The cache's one thread: takes in completions, reclaims in the background, sends ticks.
 
 use crate::device::{Completion, Device};
-use crate::engine::driver::{AfterUnlock, Engine, bump, until};
+use crate::engine::driver::{Engine, until};
 use crate::sys::threads;
 use millpond_core::event::Event;
 use millpond_core::units::PageCount;
@@ -57,29 +57,30 @@ fn run(engine: &Engine) {
         if let Err(error) = engine.device.wait(&mut done, timeout) {
             return engine.poison(format!("the device reports no completions any more: {error}"));
         }
-        let mut later = AfterUnlock::default();
+        let mut outbox = engine.outbox();
         if !done.is_empty() {
-            let mut core = engine.core();
+            let mut core = outbox.lock();
             for Completion { token, result } in done.drain(..) {
-                unchecked.extend(engine.completed(&mut core, token, result, &mut later));
+                unchecked.extend(core.completed(token, result));
                 // A batch may be all that the device had in transit: a miss waits for one of them at most.
-                bump(&mut core);
+                core.bump();
             }
+            outbox = core.unlock();
         }
         for read in unchecked.drain(..) {
-            engine.check_ahead(read, &mut later);
+            outbox = engine.check_ahead(read, outbox);
         }
         let is_time = engine.clock.now().0 >= engine.tick_at.load(Ordering::Relaxed);
         if is_time {
-            engine.step(&mut engine.core(), Event::Tick, &mut later);
+            let mut core = outbox.lock();
+            core.step(Event::Tick);
+            outbox = core.unlock();
         }
+        drop(outbox);
         // The flag first: what comes later is announced again.
         if engine.log_moved.swap(false, Ordering::SeqCst) {
-            while !engine.release(&mut later) {
-                engine.finish(&mut later);
-            }
+            while !engine.release() {}
         }
-        engine.finish(&mut later);
         reclaimer.is_wanted |= engine.reclaim_wanted.swap(false, Ordering::Relaxed);
         if reclaimer.due() == Some(Duration::ZERO) {
             reclaimer.work(engine);
@@ -120,18 +121,16 @@ impl Reclaimer {
         });
         let began = Instant::now();
         for _ in 0..RECLAIM_BATCHES {
-            let mut later = AfterUnlock::default();
             let answer;
             {
                 let mut core = engine.core();
                 let freed = core.manager.stats().pgsteal_kswapd;
-                answer = engine.step(&mut core, Event::Reclaim, &mut later);
+                answer = core.step(Event::Reclaim);
                 run.is_of_use |= core.manager.stats().pgsteal_kswapd > freed;
                 if !answer.reclaim_more && !run.is_of_use {
                     run.is_of_use = core.manager.pressure(engine.clock.now()).unclean > PageCount(0);
                 }
             }
-            engine.finish(&mut later);
             if !answer.reclaim_more {
                 run.took += began.elapsed();
                 if !run.is_of_use {

@@ -1,6 +1,6 @@
 //! What is known of a running cache: facts for those that show them (`observe`).
 
-use super::driver::{Engine, unlock_fair};
+use super::driver::Engine;
 use crate::device::Device;
 use crate::files::FileInner;
 use crate::observe::contents::{Contents, FileContents, Order, SLICE, Tally};
@@ -119,7 +119,7 @@ impl Engine {
             }
             tally.looked_at(end.saturating_sub(first));
             // A waiting thread goes first.
-            unlock_fair(core);
+            core.unlock_fair();
         }
         self.add_open_files(&mut tally);
         let picked = tally.pick(count, order);
@@ -167,7 +167,7 @@ impl Engine {
                     tally.open(file, core.manager.reuse_of(file));
                 }
             }
-            unlock_fair(core);
+            core.unlock_fair();
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Partitions of a disk share its queue, and so its number. A number without files goes to the next device that needs one,
 //! so there are never more than were in use at a time; a device that comes back before that is known still.
 
-use super::{AfterUnlock, Engine};
+use super::Engine;
 use crate::device::{DeviceFigures, queue_of};
 use millpond_core::admission::DeviceHints;
 use millpond_core::event::Event;
@@ -77,17 +77,14 @@ impl Engine {
         // Both ask the system, so once for a disk, and not under the lock.
         let queue = known.unwrap_or_else(|| queue_of(device));
         let hints = if is_known { None } else { Some(hints()) };
-        let mut later = AfterUnlock::default();
         let mut core = self.core();
         let (number, is_new) = core.devices.enter(device, queue);
         if is_new {
             let hints = hints.unwrap_or_default();
             core.devices.0[number.index()].hints = hints;
             let device = number;
-            self.step(&mut core, Event::DeviceFound { device, hints }, &mut later);
+            core.step(Event::DeviceFound { device, hints });
         }
-        drop(core);
-        self.finish(&mut later);
         number
     }
 

@@ -1,7 +1,7 @@
 //! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones, of
 //! one that can't be written those that failed.
 
-use super::{AfterUnlock, Engine};
+use super::Engine;
 use crate::error::Result;
 use crate::files::{FileInner, Making};
 use crate::frames::own::{self, Waits};
@@ -161,45 +161,35 @@ impl Engine {
 
     /// Takes the unused pages of `held` out of memory. `held` keeps the pages that are still there, and their frames.
     fn take_out(&self, file: &FileInner, held: &mut Vec<(PageKey, FrameNo)>, dirty_too: bool) {
-        let mut later = AfterUnlock::default();
-        {
-            let mut core = self.core();
-            let mut table = self.table.locked(&mut core.token);
-            held.retain_mut(|(key, frame)| {
-                let now = table.lookup(*key);
-                *frame = now.unwrap_or(*frame);
-                now.is_some()
-            });
-            let lost = self.unmap_found(&mut table, held, dirty_too);
-            let frames = held.iter().map(|&(_, frame)| frame);
-            let mut gone: Vec<FrameNo> = frames.filter(|frame| !lost.contains(frame)).collect();
-            if dirty_too {
-                table.forget(&mut gone);
-            } else {
-                table.evict(&mut gone);
-            }
-            let mut gone = gone.into_iter().peekable();
-            let mut discarded = Vec::with_capacity(gone.len());
-            held.retain(|&(key, frame)| {
-                let is_gone = gone.next_if_eq(&frame).is_some() || lost.contains(&frame);
-                if is_gone {
-                    file.writeback_rules.forget(key.index());
-                    discarded.push((key.index(), frame));
-                }
-                !is_gone
-            });
-            if !discarded.is_empty() {
-                self.step(
-                    &mut core,
-                    Event::Discarded {
-                        file: file.id,
-                        pages: &discarded,
-                    },
-                    &mut later,
-                );
-            }
+        let mut core = self.core();
+        let mut table = self.table.locked(&mut core.token);
+        held.retain_mut(|(key, frame)| {
+            let now = table.lookup(*key);
+            *frame = now.unwrap_or(*frame);
+            now.is_some()
+        });
+        let lost = self.unmap_found(&mut table, held, dirty_too);
+        let frames = held.iter().map(|&(_, frame)| frame);
+        let mut gone: Vec<FrameNo> = frames.filter(|frame| !lost.contains(frame)).collect();
+        if dirty_too {
+            table.forget(&mut gone);
+        } else {
+            table.evict(&mut gone);
         }
-        self.finish(&mut later);
+        let mut gone = gone.into_iter().peekable();
+        let mut discarded = Vec::with_capacity(gone.len());
+        held.retain(|&(key, frame)| {
+            let is_gone = gone.next_if_eq(&frame).is_some() || lost.contains(&frame);
+            if is_gone {
+                file.writeback_rules.forget(key.index());
+                discarded.push((key.index(), frame));
+            }
+            !is_gone
+        });
+        if !discarded.is_empty() {
+            let (file, pages) = (file.id, &*discarded);
+            core.step(Event::Discarded { file, pages });
+        }
     }
 
     /// Gives up the pages of the file that can't be written, after waiting for the threads that use them; what is
@@ -211,7 +201,6 @@ impl Engine {
         let mut given_up = 0;
         while !left.is_empty() {
             self.call_flags.check()?;
-            let mut later = AfterUnlock::default();
             let busy = {
                 let mut core = self.core();
                 let batch = left.split_off(left.len().saturating_sub(DISCARD_BATCH as usize));
@@ -239,11 +228,10 @@ impl Engine {
                         file: file.id,
                         pages: &pages,
                     };
-                    self.step(&mut core, event, &mut later);
+                    core.step(event);
                 }
                 busy
             };
-            self.finish(&mut later);
             left.extend(busy.iter().map(|&(page, _)| page));
             if let Some(&(page, frame)) = busy.first() {
                 self.wait_unused(file, frame, page.0);

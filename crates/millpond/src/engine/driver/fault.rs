@@ -1,6 +1,6 @@
 //! A thread that needs frames: asks the core for them, and waits while there are none.
 
-use super::{AfterUnlock, Engine, StepAnswer};
+use super::{Engine, StepAnswer};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::frames::table::Load;
@@ -144,7 +144,7 @@ impl Engine {
         loop {
             self.call_flags.check()?;
             let seen = self.memory_events.count();
-            let (mut later, mut answer) = (AfterUnlock::default(), StepAnswer::default());
+            let mut answer = StepAnswer::default();
             // Not under the lock: a thread that cleans memory needs it.
             answer.room.reserve(count as usize);
             let has_reclaimed;
@@ -183,7 +183,7 @@ impl Engine {
                 };
                 let stalls = core.manager.stats().allocstall;
                 let stepped = self.clock.now();
-                self.step_into(&mut core, event, &mut later, &mut answer);
+                core.step_into(event, &mut answer);
                 has_reclaimed = core.manager.stats().allocstall > stalls;
                 if has_reclaimed {
                     let ns = self.clock.now().since(stepped).0;
@@ -191,7 +191,6 @@ impl Engine {
                 }
                 waiting.told(answer.wait.is_some() && may_wait, core.manager.clean(), self);
             }
-            self.finish(&mut later);
             if has_reclaimed && may_wait {
                 // The cache's thread was woken long ago: if it only waits for a processor, it may have this one.
                 std::thread::yield_now();

@@ -14,7 +14,7 @@ use super::double_resident::{copy_of, leave_double};
 use super::mempool::Marked;
 use super::transfers::{Kind, Transfer};
 use super::writes::Frames;
-use super::{AfterUnlock, Core, Engine};
+use super::{CoreGuard, Engine};
 use crate::error::Result;
 use crate::memory::{At, RegionInner, Tables};
 use crate::sys::arena::exchange::{InHand, Stuck};
@@ -85,28 +85,46 @@ impl Leaving {
     }
 }
 
-impl Engine {
+impl CoreGuard<'_> {
     /// Writes pages to the swap file.
-    pub(super) fn write_swap(
-        &self,
-        core: &mut Core,
-        io: IoId,
-        first: SlotNo,
-        frames: &[FrameNo],
-        later: &mut AfterUnlock,
-    ) {
-        let (file, first) = self.regions().place(first);
-        self.mempool.lend(later);
-        let table = self.table.locked(&mut core.token);
+    pub(super) fn write_swap(&mut self, io: IoId, first: SlotNo, frames: &[FrameNo]) {
+        let engine = self.engine;
+        let (file, first) = engine.regions().place(first);
+        let table = engine.table.locked(&mut self.held.token);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
-        later.marked.written.extend(keys);
+        self.outbox.marked().written.extend(keys);
         let token = (u64::from(io.0), Reason::Swap);
-        let request = self.write_request(token, &file, first, frames);
-        later.batch(self).push(file.clone(), request);
+        let request = engine.write_request(token, &file, first, frames);
+        self.outbox.submit(file.clone(), request);
         let kind = Kind::SwapOut;
-        core.transfers.insert(io, Transfer { file, first, kind });
+        self.transfers.insert(io, Transfer { file, first, kind });
     }
 
+    /// Pages were written to swap, or could not be: they can be moved again.
+    pub(super) fn swapped_out(&mut self, io: IoId, is_written: bool) {
+        let engine = self.engine;
+        let mut frames = std::mem::take(&mut self.pages.leaving.written);
+        frames.extend_from_slice(self.manager.frames_of(io));
+        for frame in frames.drain(..) {
+            let key = engine.table.locked(&mut self.token).key(frame);
+            match is_written {
+                true => engine.table.end_write(frame),
+                false => {
+                    engine.table.fail_write(frame);
+                }
+            }
+            if let Some(region) = engine.regions().of(key.file()) {
+                if is_written {
+                    region.pages.note_same(key.index().0);
+                }
+                engine.settle(&region, key.index().0, At::Cached);
+            }
+        }
+        self.pages.leaving.written = frames;
+    }
+}
+
+impl Engine {
     /// Takes pages that were met by a scan out of their regions, so that their next use is seen, as soon as there is a batch.
     pub(super) fn sample(&self, marked: &mut Marked) {
         let Marked { sampled, held, .. } = marked;
@@ -179,28 +197,6 @@ impl Engine {
         }
     }
 
-    /// Pages were written to swap, or could not be: they can be moved again.
-    pub(super) fn swapped_out(&self, core: &mut Core, io: IoId, is_written: bool) {
-        let mut frames = std::mem::take(&mut core.pages.leaving.written);
-        frames.extend_from_slice(core.manager.frames_of(io));
-        for frame in frames.drain(..) {
-            let key = self.table.locked(&mut core.token).key(frame);
-            match is_written {
-                true => self.table.end_write(frame),
-                false => {
-                    self.table.fail_write(frame);
-                }
-            }
-            if let Some(region) = self.regions().of(key.file()) {
-                if is_written {
-                    region.pages.note_same(key.index().0);
-                }
-                self.settle(&region, key.index().0, At::Cached);
-            }
-        }
-        core.pages.leaving.written = frames;
-    }
-
     /// No thread will use the region any more: no page comes from now on.
     pub(crate) fn close_region(&self, region: &RegionInner) {
         let _core = self.core();
@@ -213,9 +209,7 @@ impl Engine {
         while at < pages.end {
             self.call_flags.check()?;
             let seen = self.memory_events.count();
-            let mut later = AfterUnlock::default();
-            let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH), &mut later);
-            self.finish(&mut later);
+            let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH));
             if done == at {
                 // A write or a read that ends wakes this as well.
                 self.memory_events.wait(seen, Duration::from_millis(1));
@@ -230,21 +224,19 @@ impl Engine {
     pub(crate) fn region_free(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
         for at in pages.clone().step_by(RUN_MAX) {
             self.call_flags.check()?;
-            let mut later = AfterUnlock::default();
-            self.free_some(region, at..pages.end.min(at + RUN_MAX as u64), &mut later);
-            self.finish(&mut later);
+            self.free_some(region, at..pages.end.min(at + RUN_MAX as u64));
         }
         Ok(())
     }
 
-    fn free_some(&self, region: &RegionInner, pages: Range<u64>, later: &mut AfterUnlock) {
+    fn free_some(&self, region: &RegionInner, pages: Range<u64>) {
         // Only a thread that has the core lock can take a page that is nowhere.
         let (mut core, mut held) = (self.core(), Vec::new());
         for page in pages {
             match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
                 Some(At::Absent) => {
                     let (file, pages) = (region.id, page..page + 1);
-                    self.step(&mut core, Event::Forgotten { file, pages }, later);
+                    core.step(Event::Forgotten { file, pages });
                     self.settle(region, page, At::Absent);
                 }
                 Some(was) => {
@@ -272,7 +264,7 @@ impl Engine {
     }
 
     /// Forgets pages, up to one that another thread has in hand. Returns the end of the forgotten ones.
-    fn forget_some(&self, region: &RegionInner, pages: Range<u64>, later: &mut AfterUnlock) -> u64 {
+    fn forget_some(&self, region: &RegionInner, pages: Range<u64>) -> u64 {
         let mut core = self.core();
         let (mut held, mut unfilled) = (Vec::new(), Vec::new());
         let mut end = pages.start;
@@ -300,11 +292,11 @@ impl Engine {
         region.tables.gone_with(&done, &self.regions().tables);
         let file = region.id;
         if !held.is_empty() {
-            self.step(&mut core, Event::Discarded { file, pages: &held }, later);
+            core.step(Event::Discarded { file, pages: &held });
         }
         if !done.is_empty() {
             let pages = done.clone();
-            self.step(&mut core, Event::Forgotten { file, pages }, later);
+            core.step(Event::Forgotten { file, pages });
         }
         done.for_each(|page| self.settle(region, page, At::Absent));
         end

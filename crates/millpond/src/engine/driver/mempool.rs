@@ -11,7 +11,6 @@
 //! that has to be written is not held up when others use up the machine's memory. More than was set aside, at a
 //! time, is allocated from the system as usual; the figures are far above what a device has in its queue.
 
-use super::effects::AfterUnlock;
 use crate::device::Request;
 use crate::files::FileInner;
 use crate::sys::segment::Ranges;
@@ -89,16 +88,16 @@ impl Mempool {
     }
 
     /// Lists for pages of regions, unless it has them.
-    pub(super) fn lend(&self, later: &mut AfterUnlock) {
-        if later.marked.sampled.capacity() == 0 {
-            later.marked = self.marked.lock().pop().unwrap_or_else(Marked::with_room);
+    pub(super) fn lend(&self, marked: &mut Marked) {
+        if marked.sampled.capacity() == 0 {
+            *marked = self.marked.lock().pop().unwrap_or_else(Marked::with_room);
         }
     }
 
     /// Takes them back, when what was in them is done.
-    pub(super) fn take_back(&self, later: &mut AfterUnlock) {
-        if later.marked.sampled.capacity() > 0 {
-            let lists = std::mem::take(&mut later.marked);
+    pub(super) fn take_back(&self, marked: &mut Marked) {
+        if marked.sampled.capacity() > 0 {
+            let lists = std::mem::take(marked);
             let mut all = self.marked.lock();
             if all.len() < BATCHES {
                 all.push(lists);

@@ -3,7 +3,7 @@
 //! ```text
 //!   a thread's call ──┐                        ┌── table: insert, finish, evict     (under the core lock)
 //!   completions ──────┼─► core lock ─► step ───┤
-//!   ticks ────────────┘                        └── AfterUnlock: submit, wake            (after the lock)
+//!   ticks ────────────┘                        └── Outbox: submit, wake                 (after the lock)
 //!                                              └── StepAnswer: frames, wait, pause        (for the caller)
 //! ```
 //!
@@ -35,18 +35,21 @@
 //! | `open` | their pages that are written |
 //! | `unmap` | their pages on their way out |
 
-mod core_lock;
+mod core;
 mod devices;
 mod discard;
 mod double_resident;
 mod effects;
 mod fault;
 mod hold;
+#[cfg(feature = "lock-times")]
+mod hold_times;
 mod leave;
 mod mapped;
 mod marked;
 mod mempool;
 mod open;
+mod outbox;
 mod quiet;
 mod read;
 mod region;
@@ -59,65 +62,41 @@ mod transfers;
 mod unmap;
 mod writes;
 
-#[cfg(feature = "lock-times")]
-pub use core_lock::times::Hold;
-pub(crate) use core_lock::{bump, unlock_fair};
-pub(crate) use effects::{AfterUnlock, StepAnswer};
+use self::core::Core;
+pub(crate) use self::core::CoreGuard;
+pub(crate) use effects::StepAnswer;
 #[cfg(feature = "tokio")]
 pub(crate) use fault::PAGES_MAX;
 pub(crate) use fault::{FrameWaits, Granted, Reach, until_asking};
+#[cfg(feature = "lock-times")]
+pub use hold_times::Hold;
 pub(crate) use mapped::MappedFault;
+pub(crate) use outbox::Outbox;
 pub(crate) use read::Missing;
 pub(crate) use region::Fault;
 pub(crate) use throttle::Dirtying;
 
 use crate::device::Watched;
 use crate::engine::call_flags::{CallFlags, PoisonOnPanic};
-use crate::files::FileInner;
 use crate::files::requests::Requests;
 use crate::frames::event_count::EventCount;
 use crate::frames::table::{Table, WriteToken};
-use crate::host::hook;
 use crate::memory::Regions;
-use crate::observe::record::{self, Recorder};
+use crate::observe::record::Recorder;
 #[cfg(feature = "trace")]
 use crate::observe::trace::Shards;
 use crate::sys::arena::Arena;
 use crate::sys::clock::{Clock, Patience};
 use crate::sys::copies::Copies;
-use devices::DeviceNumbers;
 use mempool::Mempool;
-use millpond_core::event::{Effects, Event};
-use millpond_core::io::IoId;
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
-use millpond_core::units::{FileId, Instant, PageIndex, PageSize};
+use millpond_core::units::{Instant, PageIndex, PageSize};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use sync::Tickets;
-use transfers::Transfer;
-use writes::{Frames, LogBlocked, StepPages};
-
-/// What the core lock protects.
-pub(crate) struct Core {
-    pub(crate) manager: Manager,
-    /// The right to change the table.
-    pub(crate) token: WriteToken,
-    effects: Effects,
-    transfers: HashMap<IoId, Transfer>,
-    pages: StepPages,
-    log_blocked: LogBlocked,
-    pub(crate) files: Vec<Option<Arc<FileInner>>>,
-    tickets: Tickets,
-    devices: DeviceNumbers,
-    recorder: Option<Box<dyn Recorder>>,
-    #[cfg(feature = "lock-times")]
-    holds: core_lock::times::Holds,
-}
 
 /// What all handles and threads of a cache share.
 pub(crate) struct Engine {
@@ -179,20 +158,6 @@ impl Engine {
         is_huge: bool,
     ) -> Engine {
         let page_size = manager.options().page_size;
-        let core = Core {
-            manager,
-            token,
-            effects: Effects::default(),
-            transfers: HashMap::with_capacity(mempool::TRANSFERS),
-            pages: StepPages::new(),
-            log_blocked: LogBlocked::default(),
-            files: Vec::new(),
-            tickets: Tickets::default(),
-            devices: DeviceNumbers::default(),
-            recorder,
-            #[cfg(feature = "lock-times")]
-            holds: core_lock::times::Holds::default(),
-        };
         Engine {
             table,
             device,
@@ -205,7 +170,7 @@ impl Engine {
             requests: Requests::default(),
             #[cfg(feature = "trace")]
             calls: Shards::default(),
-            core: Mutex::new(core),
+            core: Mutex::new(Core::new(manager, token, recorder)),
             memory_events: EventCount::default(),
             frame_waits: FrameWaits::default(),
             mempool: Mempool::new(),
@@ -224,76 +189,6 @@ impl Engine {
             #[cfg(test)]
             allocations: AtomicU64::new(0),
         }
-    }
-
-    /// Takes one event to the core and carries out what belongs under its lock.
-    ///
-    /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
-    pub(crate) fn step(&self, core: &mut Core, event: Event<'_>, later: &mut AfterUnlock) -> StepAnswer {
-        let mut answer = StepAnswer::default();
-        self.step_into(core, event, later, &mut answer);
-        answer
-    }
-
-    /// The same, with an answer that has room for pages.
-    fn step_into(&self, core: &mut Core, event: Event<'_>, later: &mut AfterUnlock, answer: &mut StepAnswer) {
-        let _poisons = self.poison_on_panic("state machine");
-        #[cfg(feature = "lock-times")]
-        core.holds.steps(&event);
-        if matches!(event, Event::Tick) {
-            self.unpin_late(core);
-            self.ask_again(core, later);
-        }
-        let Core {
-            manager,
-            token,
-            effects,
-            recorder,
-            files,
-            pages,
-            log_blocked,
-            ..
-        } = core;
-        let mut frames = Frames {
-            table: self.table.locked(token),
-            engine: self,
-            files,
-            pages,
-            log_blocked,
-            asks: &mut later.asks,
-        };
-        let now = self.clock.now();
-        match recorder.as_deref_mut() {
-            None => manager.step(now, event, &mut frames, effects),
-            Some(recorder) => hook::inside(self, || {
-                record::step(recorder, manager, (now, event), &mut frames, effects);
-            }),
-        }
-        let effects = std::mem::take(&mut core.effects);
-        for effect in &effects.list {
-            self.carry_out(core, effect, &effects, later, answer);
-        }
-        let tick_at = effects.next_tick.map_or(u64::MAX, |at| at.0);
-        let before = self.tick_at.swap(tick_at, Ordering::Relaxed);
-        later.wake_background |= tick_at < before;
-        core.effects = effects;
-        if !core.pages.sampled.is_empty() {
-            self.mempool.lend(later);
-            later.marked.sampled.append(&mut core.pages.sampled);
-        }
-        if !core.pages.changed.is_empty() {
-            let mut frames = std::mem::take(&mut core.pages.changed);
-            self.step_into(core, Event::Changed { frames: &frames }, later, answer);
-            frames.clear();
-            core.pages.changed = frames;
-        }
-    }
-
-    /// One event from a thread that wants no answer.
-    pub(crate) fn tell(&self, event: Event<'_>) {
-        let mut later = AfterUnlock::default();
-        self.step(&mut self.core(), event, &mut later);
-        self.finish(&mut later);
     }
 
     /// Poisons the cache if there is a panic while the answer lives. `who`: what has panicked then, for the message.
@@ -335,12 +230,6 @@ impl Engine {
     fn offset(&self, page: PageIndex) -> u64 {
         page.0 << self.page_size.shift()
     }
-}
-
-fn file_of(core: &Core, file: FileId) -> Arc<FileInner> {
-    core.files[file.0 as usize]
-        .clone()
-        .expect("the core names only files that are open")
 }
 
 /// Turns what the background thread measures into a time-out.

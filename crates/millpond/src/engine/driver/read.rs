@@ -5,9 +5,9 @@
 //!                                                                                     └─► ReadDone, to the core
 //! ```
 
+use super::Engine;
 use super::fault::Reach;
 use super::transfers::{BAD, OwnRead, io_error};
-use super::{AfterUnlock, Engine};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::files::{FileInner, Shrunk};
@@ -162,8 +162,7 @@ impl Engine {
                 Err((Error::Read { path, offset, source }, errno))
             }
         };
-        let mut later = AfterUnlock::default();
-        let answer = match result {
+        match result {
             Ok(()) => {
                 for (n, load) in loads.iter_mut().enumerate() {
                     each(first.after(n as u64), self.table.load_bytes(load));
@@ -177,15 +176,13 @@ impl Engine {
                         self.table.finish_load(load);
                     }
                 }
-                self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, &mut later);
+                core.step(Event::ReadDone { io, result: Ok(()) });
                 Ok(pinned)
             }
             Err((error, errno)) => {
-                self.fail_read(&mut self.core(), io, loads, errno, &mut later);
+                self.core().fail_read(io, loads, errno);
                 Err(error)
             }
-        };
-        self.finish(&mut later);
-        answer
+        }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! How they leave is in `leave.rs`.
 
-use super::{AfterUnlock, Engine, until_asking};
+use super::{CoreGuard, Engine, until_asking};
 use crate::device::Warning;
 use crate::memory::{Ahead, At, RegionInner, Regions};
 use crate::observe::trace::What;
@@ -122,16 +122,12 @@ impl Engine {
         pages.extend(behind.filter_map(|page| Some(in_hand(page, region.pages.take_with_another(page)?))));
         self.come_back(region, &pages, access);
         if ahead.is_mark {
-            let mut later = AfterUnlock::default();
-            {
-                let mut core = self.core();
-                // The thread that touched the page went on when it landed, and may have dropped the region since.
-                if !region.closed.load(Ordering::Relaxed) {
-                    let (file, at) = (region.id, PageIndex(page));
-                    self.step(&mut core, Event::ReadAheadDue { file, at }, &mut later);
-                }
+            let mut core = self.core();
+            // The thread that touched the page went on when it landed, and may have dropped the region since.
+            if !region.closed.load(Ordering::Relaxed) {
+                let (file, at) = (region.id, PageIndex(page));
+                core.step(Event::ReadAheadDue { file, at });
             }
-            self.finish(&mut later);
         }
     }
 
@@ -213,7 +209,6 @@ impl Engine {
 
     /// A page that has no frame gets one. `None`: it has one by now.
     fn miss(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Option<Fault> {
-        let mut later = AfterUnlock::default();
         let mut answer;
         {
             let mut core = self.core();
@@ -229,15 +224,14 @@ impl Engine {
                 count: 1,
                 intent: Intent::Read,
             };
-            answer = self.step(&mut core, event, &mut later);
+            answer = core.step(event);
             if let Some(read) = &mut answer.swap_read {
                 read.access = access;
             }
             if !may_read && let Some(read) = answer.swap_read.take() {
-                self.read_later(&mut core, read, &mut later);
+                core.read_later(read);
             }
         }
-        self.finish(&mut later);
         for mut load in answer.granted {
             self.table.load_bytes(&mut load).fill(0);
             let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
@@ -279,16 +273,6 @@ impl Engine {
         }
     }
 
-    /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
-    /// The page is loading or nowhere, and we hold it.
-    pub(super) fn lose(&self, region: &Arc<RegionInner>, page: u64, why: String, later: &mut AfterUnlock) {
-        later.warnings.push(Warning::PageLost {
-            page,
-            why: why.clone(),
-        });
-        later.lost.push((region.clone(), page, why));
-    }
-
     /// The rest of it.
     pub(super) fn mark_lost(&self, region: &RegionInner, page: u64, why: &str) {
         if let Err(error) = self.regions().exchange.poison(&region.memory, page) {
@@ -302,16 +286,25 @@ impl Engine {
 
     /// No frame could be had for a page for as long as a call waits at most.
     pub(crate) fn give_up_fault(&self, region: &Arc<RegionInner>, page: u64) {
-        let mut later = AfterUnlock::default();
-        let core = self.core();
+        let mut core = self.core();
         if region.pages.take(page, &[At::Absent]).is_some() {
             let frames = core.manager.derived().frames.0;
             let why = format!(
                 "no frame of {frames} became free for it: drop page guards, mend the swap file or raise the memory budget"
             );
-            self.lose(region, page, why, &mut later);
+            core.lose(region, page, why);
         }
-        drop(core);
-        self.finish(&mut later);
+    }
+}
+
+impl CoreGuard<'_> {
+    /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
+    /// The page is loading or nowhere, and we hold it.
+    pub(super) fn lose(&mut self, region: &Arc<RegionInner>, page: u64, why: String) {
+        self.outbox.warnings.push(Warning::PageLost {
+            page,
+            why: why.clone(),
+        });
+        self.outbox.lost.push((region.clone(), page, why));
     }
 }

@@ -4,7 +4,7 @@
 //! ahead are the device's, and stay in their frames, where their first use is seen.
 
 use super::transfers::{Kind, Transfer};
-use super::{AfterUnlock, Core, Engine};
+use super::{CoreGuard, Engine, Outbox};
 use crate::device::{Device, Request};
 use crate::error::Result;
 use crate::frames::table::Load;
@@ -50,19 +50,7 @@ impl Engine {
         let result = self.device.transfer(&request);
         drop(poisons);
         drop(request);
-        let mut later = AfterUnlock::default();
-        self.swapped_in(read, result, &mut later);
-        self.finish(&mut later);
-    }
-
-    /// Has a page read by the device.
-    pub(super) fn read_later(&self, core: &mut Core, mut read: SwapRead, later: &mut AfterUnlock) {
-        let (io, first) = (read.io, PageIndex(read.page));
-        let request = self.swap_request(&mut read, u64::from(io.0));
-        let (file, _) = self.regions().place(read.slot);
-        later.batch(self).push(file.clone(), request);
-        let kind = Kind::SwapIn(read);
-        core.transfers.insert(io, Transfer { file, first, kind });
+        drop(self.swapped_in(read, result, self.outbox()));
     }
 
     /// Pages are to be read from their slots: they are ours until they are.
@@ -105,8 +93,14 @@ impl Engine {
 
     /// Pages were read from their slots, or could not be. One that was touched goes into its region if it is what was
     /// written; else a thread that touches it gets `SIGBUS`. Those read ahead wait in their frames. If one of them is
-    /// wrong they all go, and a thread that touches one has it read again.
-    pub(super) fn swapped_in(&self, mut read: SwapRead, result: io::Result<usize>, later: &mut AfterUnlock) {
+    /// wrong they all go, and a thread that touches one has it read again. The outbox is emptied by the caller, who may have
+    /// other pages in hand.
+    pub(super) fn swapped_in<'a>(
+        &'a self,
+        mut read: SwapRead,
+        result: io::Result<usize>,
+        outbox: Outbox<'a>,
+    ) -> Outbox<'a> {
         let wrong = self.wrong(&mut read, result);
         let SwapRead {
             io,
@@ -119,20 +113,20 @@ impl Engine {
         } = read;
         let pages = page..page + loads.len() as u64;
         if let Some(why) = wrong {
-            let mut core = self.core();
+            let mut core = outbox.lock();
             for load in loads {
                 self.table.locked(&mut core.token).fail_load(load);
             }
             if reason == Reason::Fault {
                 let why = format!("slot {} of the swap file can't be read: {why}", slot.0);
-                self.lose(&region, page, why, later);
+                core.lose(&region, page, why);
             }
             let result = Err(IoError(libc::EIO));
-            self.step(&mut core, Event::ReadDone { io, result }, later);
+            core.step(Event::ReadDone { io, result });
             if reason != Reason::Fault {
                 pages.for_each(|page| self.settle(&region, page, At::Absent));
             }
-            return;
+            return core.unlock();
         }
         // Where its first use will be seen, unless it is one that was touched.
         let (mut to, mut stayed) = (At::Cached, Vec::new());
@@ -147,7 +141,9 @@ impl Engine {
             }
             self.table.finish_load(load);
         }
-        self.step(&mut self.core(), Event::ReadDone { io, result: Ok(()) }, later);
+        let mut core = outbox.lock();
+        core.step(Event::ReadDone { io, result: Ok(()) });
+        let outbox = core.unlock();
         // Not before the core knows: a thread that discards pages discards none that is loading. The last page first: a
         // thread that waits for the first one, as most do, brings back with it what is there behind it.
         for page in pages.rev() {
@@ -160,6 +156,7 @@ impl Engine {
                 self.enqueue_double(&region, page, true);
             }
         }
+        outbox
     }
 
     /// What is wrong with pages that were read.
@@ -183,7 +180,6 @@ impl Engine {
         let mut at = pages.start;
         while at < pages.end {
             self.call_flags.check()?;
-            let mut later = AfterUnlock::default();
             let (count, answer);
             {
                 let mut core = self.core();
@@ -202,14 +198,25 @@ impl Engine {
                     count: count as u32,
                     intent: Intent::Prefetch,
                 };
-                answer = self.step(&mut core, event, &mut later);
+                answer = core.step(event);
             }
-            self.finish(&mut later);
             if answer.ahead < count {
                 break;
             }
             at += count;
         }
         Ok(())
+    }
+}
+
+impl CoreGuard<'_> {
+    /// Has pages read by the device.
+    pub(super) fn read_later(&mut self, mut read: SwapRead) {
+        let (io, first) = (read.io, PageIndex(read.page));
+        let request = self.engine.swap_request(&mut read, u64::from(io.0));
+        let (file, _) = self.engine.regions().place(read.slot);
+        self.outbox.submit(file.clone(), request);
+        let kind = Kind::SwapIn(read);
+        self.transfers.insert(io, Transfer { file, first, kind });
     }
 }

@@ -1,6 +1,6 @@
 //! Requests for durability: the core says when everything is written, the device makes it last.
 
-use super::{AfterUnlock, Engine};
+use super::Engine;
 use crate::device::{Awaited, Device};
 use crate::error::{Result, again};
 use crate::files::{FileInner, log_failed};
@@ -53,16 +53,12 @@ impl Engine {
     /// [`Error::Poisoned`].
     pub(crate) fn sync_begin(&self, file: FileId, log: Result<()>) -> Result<Syncing> {
         self.call_flags.check()?;
-        let mut later = AfterUnlock::default();
-        let ticket = {
-            let mut core = self.core();
-            let ticket = SyncTicket(core.tickets.next);
-            core.tickets.next += 1;
-            core.tickets.answers.insert(ticket, Answer::None);
-            self.step(&mut core, Event::Sync { file, ticket }, &mut later);
-            ticket
-        };
-        self.finish(&mut later);
+        let mut core = self.core();
+        let ticket = SyncTicket(core.tickets.next);
+        core.tickets.next += 1;
+        core.tickets.answers.insert(ticket, Answer::None);
+        core.step(Event::Sync { file, ticket });
+        drop(core);
         Ok(Syncing { ticket, log })
     }
 
@@ -169,13 +165,9 @@ impl Engine {
 
     /// No thread waits for the answer any more, so nothing has to be done for it.
     fn give_up(&self, file: FileId, ticket: SyncTicket) {
-        let mut later = AfterUnlock::default();
-        {
-            let mut core = self.core();
-            core.tickets.answers.remove(&ticket);
-            self.step(&mut core, Event::SyncGivenUp { file, ticket }, &mut later);
-        }
-        self.finish(&mut later);
+        let mut core = self.core();
+        core.tickets.answers.remove(&ticket);
+        core.step(Event::SyncGivenUp { file, ticket });
     }
 
     /// Waits for a request for durability and lets the device make its part of it.

@@ -1,6 +1,6 @@
 //! A thread that makes pages dirty: reports them, and pauses while too much is.
 
-use super::{AfterUnlock, Core, Engine};
+use super::{Core, Engine, StepAnswer};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::files::order;
@@ -37,16 +37,13 @@ const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
 impl Engine {
     /// Reports pages that went from clean to dirty, which the caller owns. Whether it has to pause afterwards.
     pub(crate) fn dirtied(&self, file: FileId, first: PageIndex, frames: &[FrameNo]) -> bool {
-        let mut later = AfterUnlock::default();
         let event = Event::Dirtied {
             file,
             first,
             frames,
             dirtier: dirtier(),
         };
-        let answer = self.step(&mut self.core(), event, &mut later);
-        self.finish(&mut later);
-        answer.pause.is_some()
+        self.core().step(event).pause.is_some()
     }
 
     /// Pauses a dirtier that was told to, until it may go on. Not a log's callback: what is dirty may wait for it.
@@ -185,7 +182,6 @@ impl Engine {
     /// Has the device try a page that it has refused, of this file or another, and waits for what it says.
     fn try_failed(&self, file: &FileInner) {
         let tried = |core: &Core| core.manager.stats().nr_written + core.manager.stats().nr_write_failed;
-        let mut later = AfterUnlock::default();
         let before = {
             let mut core = self.core();
             let fails = |id| core.manager.failing(id).is_some();
@@ -196,10 +192,9 @@ impl Engine {
             };
             let before = tried(&core);
             // Under the same lock: it may be closed right behind it.
-            self.step(&mut core, Event::Retry { file: failing }, &mut later);
+            core.step(Event::Retry { file: failing });
             before
         };
-        self.finish(&mut later);
         let began = std::time::Instant::now();
         while tried(&self.core()) == before && began.elapsed() < LOOK_AGAIN {
             let seen = self.dirtier_events.count();
@@ -252,17 +247,12 @@ impl Engine {
 
     /// Asks whether a dirtier may go on; if not, for how long at most to wait before asking again.
     fn resume(&self) -> Option<Nanos> {
-        let mut later = AfterUnlock::default();
-        let answer;
-        {
-            let mut core = self.core();
-            answer = self.step(&mut core, Event::Resume { dirtier: dirtier() }, &mut later);
-            if answer.pause.is_none() {
-                self.throttling.store(false, Ordering::Relaxed);
-            }
+        let mut core = self.core();
+        let StepAnswer { pause, .. } = core.step(Event::Resume { dirtier: dirtier() });
+        if pause.is_none() {
+            self.throttling.store(false, Ordering::Relaxed);
         }
-        self.finish(&mut later);
-        answer.pause
+        pause
     }
 
     /// Before a page is dirtied by a guard: pauses if dirtiers have to.

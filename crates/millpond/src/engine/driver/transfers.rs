@@ -1,11 +1,11 @@
 //! Transfers between their start and their end: requests for the device, and what follows when they are over.
 //!
 //! A read that a thread needs is done by that thread ([`Engine::read_missing`]); read-ahead and writes are handed to the device,
-//! and the cache's thread takes their ends in ([`Engine::completed`]).
+//! and the cache's thread takes their ends in ([`CoreGuard::completed`]).
 
 use super::swap_in::SwapRead;
 use super::writes::WritePin;
-use super::{AfterUnlock, Core, Engine};
+use super::{CoreGuard, Engine, Outbox};
 use crate::device::{Op, Request, Segments};
 use crate::error::{Error, Result, again, errno_of};
 use crate::files::{FileInner, Shrunk};
@@ -166,115 +166,102 @@ impl Engine {
         Err(file.is_cut(at.max(offset)))
     }
 
-    pub(super) fn fail_read(
-        &self,
-        core: &mut Core,
-        io: IoId,
-        loads: Vec<Load>,
-        error: IoError,
-        later: &mut AfterUnlock,
-    ) {
-        for load in loads {
-            self.table.locked(&mut core.token).fail_load(load);
+    /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor does
+    /// what was read with it; a thread that wants such a page reads it, and is told. The outbox is emptied by the caller, who
+    /// may have other pages in hand.
+    pub(crate) fn check_ahead<'a>(&'a self, unchecked: Unchecked, outbox: Outbox<'a>) -> Outbox<'a> {
+        let (file, read) = match unchecked {
+            Unchecked::Of(file, read) => (file, read),
+            Unchecked::Swap(read, result) => return self.swapped_in(read, result, outbox),
+        };
+        let OwnRead { io, first, mut loads } = read;
+        let checked = self.check_read(&file, first, &mut loads);
+        let mut core = outbox.lock();
+        match checked {
+            Err(_) => core.fail_read(io, loads, BAD),
+            Ok(()) => {
+                for load in loads {
+                    self.table.finish_load(load);
+                }
+                core.step(Event::ReadDone { io, result: Ok(()) });
+            }
         }
-        self.step(
-            core,
-            Event::ReadDone {
-                io,
-                result: Err(error),
-            },
-            later,
-        );
+        core.unlock()
+    }
+}
+
+impl CoreGuard<'_> {
+    pub(super) fn fail_read(&mut self, io: IoId, loads: Vec<Load>, error: IoError) {
+        for load in loads {
+            self.engine.table.locked(&mut self.held.token).fail_load(load);
+        }
+        let result = Err(error);
+        self.step(Event::ReadDone { io, result });
     }
 
     /// A transfer that the device had been handed is over. Gives it back if its pages are to be checked, which takes too
     /// long for the core lock: [`Engine::check_ahead`].
-    pub(crate) fn completed(
-        &self,
-        core: &mut Core,
-        token: u64,
-        result: io::Result<usize>,
-        later: &mut AfterUnlock,
-    ) -> Option<Unchecked> {
-        let io = IoId(token as u32);
-        let Some(Transfer { file, first, kind }) = core.transfers.remove(&io) else {
-            self.poison(format!(
+    pub(crate) fn completed(&mut self, token: u64, result: io::Result<usize>) -> Option<Unchecked> {
+        let (engine, io) = (self.engine, IoId(token as u32));
+        let Some(Transfer { file, first, kind }) = self.transfers.remove(&io) else {
+            engine.poison(format!(
                 "the device completed request {token}, which it was not given"
             ));
             return None;
         };
         match (kind, result) {
             (Kind::Read(mut loads), Ok(bytes)) => {
-                if self
+                if engine
                     .is_whole(&file, first, loads.len(), bytes, Shrunk::Refused)
                     .is_err()
                 {
-                    self.fail_read(core, io, loads, BAD, later);
+                    self.fail_read(io, loads, BAD);
                     return None;
                 }
-                self.zero_rest(&mut loads, bytes);
+                engine.zero_rest(&mut loads, bytes);
                 if file.writeback_rules.check.is_some() {
                     let read = OwnRead { io, first, loads };
                     return Some(Unchecked::Of(file, read));
                 }
                 for load in loads {
-                    self.table.finish_load(load);
+                    engine.table.finish_load(load);
                 }
-                self.step(core, Event::ReadDone { io, result: Ok(()) }, later);
+                self.step(Event::ReadDone { io, result: Ok(()) });
             }
             (Kind::SwapIn(read), result) => return Some(Unchecked::Swap(read, result)),
             (Kind::SwapOut, result) => {
-                self.swapped_out(core, io, result.is_ok());
+                self.swapped_out(io, result.is_ok());
                 let result = result.map(|_| ()).map_err(|error| io_error(&error));
-                self.step(core, Event::WriteDone { io, result }, later);
+                self.step(Event::WriteDone { io, result });
             }
-            (Kind::Read(loads), Err(error)) => self.fail_read(core, io, loads, io_error(&error), later),
+            (Kind::Read(loads), Err(error)) => self.fail_read(io, loads, io_error(&error)),
             (Kind::Write(_pins), Ok(_)) => {
-                for &frame in core.manager.frames_of(io) {
-                    self.table.end_write(frame);
+                for &frame in self.manager.frames_of(io) {
+                    engine.table.end_write(frame);
                 }
-                self.step(core, Event::WriteDone { io, result: Ok(()) }, later);
+                self.step(Event::WriteDone { io, result: Ok(()) });
                 if file.failing.load(Ordering::Relaxed) {
-                    let is_failing = core.manager.failing(file.id).is_some();
+                    let is_failing = self.manager.failing(file.id).is_some();
                     file.failing.store(is_failing, Ordering::Relaxed);
                 }
             }
             (Kind::Write(_pins), Err(error)) => {
-                let pages = core.manager.frames_of(io);
+                let pages = self.held.manager.frames_of(io);
                 for &frame in pages {
-                    self.table.fail_write(frame);
+                    engine.table.fail_write(frame);
                 }
                 // Once until all of them are written: a full disk refuses thousands.
                 if !file.failing.load(Ordering::Relaxed) {
                     let failed = (file.clone(), first, pages.len(), again(&error));
-                    later.failed.push(failed);
+                    self.outbox.failed.push(failed);
                 }
                 let result = Err(file.refused(error));
-                self.step(core, Event::WriteDone { io, result }, later);
+                self.step(Event::WriteDone { io, result });
                 file.failing.store(true, Ordering::Relaxed);
-                self.failing.store(true, Ordering::Relaxed);
+                engine.failing.store(true, Ordering::Relaxed);
             }
         }
         None
-    }
-
-    /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor does
-    /// what was read with it; a thread that wants such a page reads it, and is told.
-    pub(crate) fn check_ahead(&self, unchecked: Unchecked, later: &mut AfterUnlock) {
-        let (file, read) = match unchecked {
-            Unchecked::Of(file, read) => (file, read),
-            Unchecked::Swap(read, result) => return self.swapped_in(read, result, later),
-        };
-        let OwnRead { io, first, mut loads } = read;
-        let checked = self.check_read(&file, first, &mut loads);
-        let mut core = self.core();
-        if checked.is_err() {
-            return self.fail_read(&mut core, io, loads, BAD, later);
-        }
-        for load in loads {
-            self.table.finish_load(load);
-        }
-        self.step(&mut core, Event::ReadDone { io, result: Ok(()) }, later);
     }
 }
 

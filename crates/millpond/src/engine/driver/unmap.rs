@@ -10,8 +10,8 @@
 //! All are held one by one: their states in the mapping are theirs alone who took them, and a thread that touches one
 //! meanwhile waits.
 
+use super::Engine;
 use super::writes::Frames;
-use super::{AfterUnlock, Engine};
 use crate::device::Awaited;
 use crate::files::FileInner;
 use crate::frames::table::LockedTable;
@@ -137,22 +137,18 @@ impl Engine {
     /// The only copy of the page, which we hold, is given up: it is read again when it is wanted. `false`: not now, for a
     /// device reads what is in its frame. The caller must not have the core lock.
     pub(super) fn lose_copy(&self, mapped: &MappedFile, page: u64, frame: FrameNo) -> bool {
-        let mut later = AfterUnlock::default();
-        {
-            let mut core = self.core();
-            if self.table.word(frame).is_writeback() {
-                return false;
-            }
-            self.table.locked(&mut core.token).vacate(frame);
-            mapped.file.writeback_rules.forget(PageIndex(page));
-            let space = &mapped.space;
-            self.regions()
-                .exchange
-                .discard(&space.memory, page..page + 1, &[frame]);
-            let (file, pages) = (mapped.file.id, &[(PageIndex(page), frame)][..]);
-            self.step(&mut core, Event::Discarded { file, pages }, &mut later);
+        let mut core = self.core();
+        if self.table.word(frame).is_writeback() {
+            return false;
         }
-        self.finish(&mut later);
+        self.table.locked(&mut core.token).vacate(frame);
+        mapped.file.writeback_rules.forget(PageIndex(page));
+        let space = &mapped.space;
+        self.regions()
+            .exchange
+            .discard(&space.memory, page..page + 1, &[frame]);
+        let (file, pages) = (mapped.file.id, &[(PageIndex(page), frame)][..]);
+        core.step(Event::Discarded { file, pages });
         true
     }
 

@@ -21,7 +21,7 @@
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
 use super::mempool::MARKED;
-use super::{AfterUnlock, Core, Engine, leave};
+use super::{Core, CoreGuard, Engine, leave};
 use crate::device::{Device, Op, Request};
 use crate::files::order::{Follower, Held, Log};
 use crate::files::{FileInner, StablePages};
@@ -245,18 +245,17 @@ impl Frames<'_> {
     }
 }
 
-impl Engine {
+impl CoreGuard<'_> {
     /// A write of pages that were pinned: what is to be copied before it, or the pins if not all pages have room for
     /// their copy.
     pub(super) fn copy_later(
-        &self,
-        core: &mut Core,
+        &mut self,
         file: &Arc<FileInner>,
         (token, reason): (u64, Reason),
         first: PageIndex,
         frames: &[FrameNo],
     ) -> Result<Copying, Vec<WritePin>> {
-        let begun: Vec<Begun> = core.pages.begun.drain(..frames.len()).collect();
+        let begun: Vec<Begun> = self.pages.begun.drain(..frames.len()).collect();
         assert!(
             begun.iter().map(|page| page.frame).eq(frames.iter().copied()),
             "other pages are written than were begun"
@@ -264,13 +263,13 @@ impl Engine {
         if begun.iter().any(|page| page.slot.is_none()) {
             return Err(begun.into_iter().map(|page| page.pin).collect());
         }
-        let left = file.len().saturating_sub(self.offset(first));
+        let left = file.len().saturating_sub(self.engine.offset(first));
         Ok(Copying {
             file: file.clone(),
             token,
             reason,
             first,
-            bytes: left.min(frames.len() as u64 * self.page_size.bytes()) as usize,
+            bytes: left.min(frames.len() as u64 * self.engine.page_size.bytes()) as usize,
             pages: begun
                 .into_iter()
                 .filter_map(|page| Some((page.pin, page.slot?)))
@@ -278,6 +277,22 @@ impl Engine {
         })
     }
 
+    /// Unpins pages that were pinned for their log for long.
+    pub(super) fn unpin_late(&mut self) {
+        self.log_blocked
+            .pinned
+            .retain(|pinned| pinned.since.elapsed() < PINNED_MAX);
+    }
+
+    /// Asks once more for what pages wait for: the log may have failed since.
+    pub(super) fn ask_again(&mut self) {
+        let core = &*self.held;
+        let asks = core.log_blocked.files.iter().filter_map(|&id| listed(core, id));
+        self.outbox.asks.extend(asks);
+    }
+}
+
+impl Engine {
     /// Copies the pages, lets the file's check stamp them, and lets go of them.
     pub(super) fn copy(&self, copying: Copying) -> (Arc<FileInner>, Request) {
         let Copying {
@@ -310,15 +325,8 @@ impl Engine {
         (file, request)
     }
 
-    /// Unpins pages that were pinned for their log for long.
-    pub(super) fn unpin_late(&self, core: &mut Core) {
-        core.log_blocked
-            .pinned
-            .retain(|pinned| pinned.since.elapsed() < PINNED_MAX);
-    }
-
     /// A log has advanced: what has waited for it may be written. Whether that is all.
-    pub(crate) fn release(&self, later: &mut AfterUnlock) -> bool {
+    pub(crate) fn release(&self) -> bool {
         let mut core = self.core();
         let mut left = RELEASE_BATCH;
         for id in core.log_blocked.files.clone() {
@@ -330,19 +338,13 @@ impl Engine {
             left -= pages.len();
             if !pages.is_empty() {
                 let (file, pages) = (id, &*pages);
-                self.step(&mut core, Event::Released { file, pages }, later);
+                core.step(Event::Released { file, pages });
             }
         }
         let mut files = std::mem::take(&mut core.log_blocked.files);
         files.retain(|&id| listed(&core, id).is_some());
         core.log_blocked.files = files;
         left > 0
-    }
-
-    /// Asks once more for what pages wait for: the log may have failed since.
-    pub(super) fn ask_again(&self, core: &Core, later: &mut AfterUnlock) {
-        let asks = core.log_blocked.files.iter().filter_map(|&id| listed(core, id));
-        later.asks.extend(asks);
     }
 }
 

@@ -1,0 +1,137 @@
+//! How long the core lock is held: each time is noted, which costs the holder some 80 ns. Only with the feature `lock-times`.
+
+use super::{Core, Engine};
+use millpond_core::event::{Event, Intent};
+use parking_lot::{Mutex, MutexGuard};
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
+
+/// One time that the core lock was held.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold {
+    /// The first event that was stepped; "no event" if there was none.
+    pub event: &'static str,
+    /// How many events were stepped.
+    pub events: u32,
+    /// Nanoseconds from asking for the lock to having it.
+    pub waited_ns: u32,
+    /// Nanoseconds from having it to letting it go.
+    pub held_ns: u32,
+}
+
+impl Engine {
+    /// Notes the next `count` holds, and forgets those before.
+    pub(crate) fn note_holds(&self, count: usize) {
+        let list = Vec::with_capacity(count);
+        // The old list is freed after the lock.
+        let _before = std::mem::replace(&mut self.core().holds.list, list);
+    }
+
+    /// Those that were noted; notes no more.
+    pub(crate) fn take_holds(&self) -> Vec<Hold> {
+        std::mem::take(&mut self.core().holds.list)
+    }
+}
+
+/// What the lock protects of this.
+#[derive(Default)]
+pub(super) struct Holds {
+    list: Vec<Hold>,
+    event: Option<&'static str>,
+    events: u32,
+}
+
+impl Holds {
+    /// The holder steps this event.
+    pub(super) fn steps(&mut self, event: &Event<'_>) {
+        self.event.get_or_insert(name(event));
+        self.events += 1;
+    }
+
+    fn end(&mut self, waited: Duration, held: Duration) {
+        let (event, events) = (self.event.take(), std::mem::take(&mut self.events));
+        if self.list.len() < self.list.capacity() {
+            let ns = |span: Duration| u32::try_from(span.as_nanos()).unwrap_or(u32::MAX);
+            self.list.push(Hold {
+                event: event.unwrap_or("no event"),
+                events,
+                waited_ns: ns(waited),
+                held_ns: ns(held),
+            });
+        }
+    }
+}
+
+fn name(event: &Event<'_>) -> &'static str {
+    match event {
+        Event::Fault { intent, .. } => match intent {
+            Intent::Read => "Fault, to read",
+            Intent::Overwrite => "Fault, to overwrite",
+            Intent::Prefetch => "Fault, to prefetch",
+        },
+        Event::ReadAheadDue { .. } => "ReadAheadDue",
+        Event::ReadDone { .. } => "ReadDone",
+        Event::WriteDone { .. } => "WriteDone",
+        Event::Dirtied { .. } => "Dirtied",
+        Event::Resume { .. } => "Resume",
+        Event::Sync { .. } => "Sync",
+        Event::Reclaim => "Reclaim",
+        Event::Tick => "Tick",
+        Event::Discarded { .. } => "Discarded",
+        _ => "another event",
+    }
+}
+
+/// The lock while it is held.
+pub(super) struct Held<'a> {
+    core: MutexGuard<'a, Core>,
+    waited: Duration,
+    since: Instant,
+}
+
+impl Held<'_> {
+    pub(super) fn lock(lock: &Mutex<Core>) -> Held<'_> {
+        let asked = Instant::now();
+        let core = lock.lock();
+        let since = Instant::now();
+        Held {
+            core,
+            waited: since - asked,
+            since,
+        }
+    }
+
+    pub(super) fn bump(&mut self) {
+        let held = self.since.elapsed();
+        self.core.holds.end(self.waited, held);
+        let asked = Instant::now();
+        MutexGuard::bump(&mut self.core);
+        self.since = Instant::now();
+        self.waited = self.since - asked;
+    }
+
+    pub(super) fn unlock_fair(self) {
+        drop(self);
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Core {
+        &mut self.core
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let held = self.since.elapsed();
+        self.core.holds.end(self.waited, held);
+    }
+}

@@ -1,0 +1,226 @@
+//! What is left to do when the core lock has been let go: requests to the device, wake-ups, whatever calls the program.
+//!
+//! It is filled under the lock and emptied behind it, in one order ([`Outbox::drop`]): pages are copied, warnings given,
+//! lost pages marked, checksums taken, logs asked; then the device gets its requests, threads wake, and pages of regions
+//! leave. An outbox that is dropped does it, so no way out of a call can leave it out. One that is dropped by a panic of its
+//! own hold does not: the cache is poisoned, and half a step is nothing to act upon.
+
+use super::Engine;
+use super::mempool::{Batch, Marked};
+use super::writes::Copying;
+use crate::device::{Device, Op, Request, Warning};
+use crate::files::FileInner;
+use crate::files::order::Log;
+use crate::memory::RegionInner;
+use crate::observe::events;
+use millpond_core::units::PageIndex;
+use std::io;
+use std::sync::Arc;
+use std::thread::panicking;
+
+/// What is left to do: of one step, or of several.
+pub(crate) struct Outbox<'a> {
+    engine: &'a Engine,
+    /// Whether the thread was panicking before: then what it does as it unwinds is done whole.
+    was_panicking: bool,
+    requests: Option<Batch>,
+    /// Writes whose pages are to be copied first.
+    pub(super) copying: Vec<Copying>,
+    /// Logs that shall be durable up to a record, because pages wait for it.
+    pub(super) asks: Vec<(Arc<Log>, u64)>,
+    /// Pages of regions whose next use is to be seen, and such as are to be written, with their frames: their checksums come
+    /// first.
+    marked: Marked,
+    /// To be given when the lock has been let go: their receiver may use the cache.
+    pub(super) warnings: Vec<Warning>,
+    /// Pages of regions that are lost, and why: in our hands until that was said.
+    pub(super) lost: Vec<(Arc<RegionInner>, u64, String)>,
+    /// The same, of writes that have failed: of which file, from which page on, how many, why.
+    pub(super) failed: Vec<(Arc<FileInner>, PageIndex, usize, io::Error)>,
+    pub(super) wake_memory: bool,
+    pub(super) wake_dirtiers: bool,
+    pub(super) wake_syncs: bool,
+    pub(super) wake_background: bool,
+}
+
+impl Engine {
+    /// An empty one.
+    pub(crate) fn outbox(&self) -> Outbox<'_> {
+        Outbox {
+            engine: self,
+            was_panicking: panicking(),
+            requests: None,
+            copying: Vec::new(),
+            asks: Vec::new(),
+            marked: Marked::default(),
+            warnings: Vec::new(),
+            lost: Vec::new(),
+            failed: Vec::new(),
+            wake_memory: false,
+            wake_dirtiers: false,
+            wake_syncs: false,
+            wake_background: false,
+        }
+    }
+
+    /// The device gets these requests.
+    fn hand_in(&self, mut batch: Batch) {
+        for (file, request) in batch.files.drain(..).zip(&batch.requests) {
+            let bytes = request.segments.bytes() as u64;
+            // A write whose pages were all cut off has no bytes, and must not make the file longer again.
+            if request.op == Op::Write && bytes > 0 {
+                file.make_room(&self.device, request.offset + bytes);
+            }
+        }
+        if let Err(error) = self.device.submit(&mut batch.requests) {
+            self.poison(format!("the device takes no requests any more: {error}"));
+        }
+        self.mempool.give_back(batch);
+    }
+}
+
+impl<'a> Outbox<'a> {
+    pub(super) fn engine(&self) -> &'a Engine {
+        self.engine
+    }
+
+    /// A request for the device, in lists that were set aside.
+    pub(super) fn submit(&mut self, file: Arc<FileInner>, request: Request) {
+        let mempool = &self.engine.mempool;
+        self.requests
+            .get_or_insert_with(|| mempool.batch())
+            .push(file, request);
+    }
+
+    /// Pages of regions, in lists that were set aside.
+    pub(super) fn marked(&mut self) -> &mut Marked {
+        self.engine.mempool.lend(&mut self.marked);
+        &mut self.marked
+    }
+
+    fn empty(&mut self) {
+        let engine = self.engine;
+        let _poisons = engine.poison_on_panic("device");
+        for copying in std::mem::take(&mut self.copying) {
+            let (file, request) = engine.copy(copying);
+            self.submit(file, request);
+        }
+        let regions = engine.regions.as_ref();
+        if regions.is_some_and(|regions| regions.exchange.take_unlocked()) {
+            engine.device.warn_soon(Warning::RegionUnlocked);
+        }
+        for warning in self.warnings.drain(..) {
+            engine.device.warn(warning);
+        }
+        // A thread that has touched such a page may end the process: the warning comes before it can.
+        for (region, page, why) in self.lost.drain(..) {
+            engine.mark_lost(&region, page, &why);
+        }
+        for (file, first, pages, error) in self.failed.drain(..) {
+            events::write_failed(&file.path, first, pages, &error);
+        }
+        engine.sum_up(&mut self.marked.written);
+        for (log, n) in self.asks.drain(..) {
+            log.ask(n);
+        }
+        if let Some(batch) = self.requests.take() {
+            engine.hand_in(batch);
+        }
+        if self.wake_memory {
+            engine.memory_events.notify_all();
+            if let Some(regions) = regions {
+                regions.memory_came();
+            }
+        }
+        if self.wake_dirtiers {
+            engine.dirtier_events.notify_all();
+            if let Some(regions) = regions {
+                regions.dirtiers_may();
+            }
+        }
+        if self.wake_syncs {
+            engine.sync_events.notify_all();
+        }
+        if self.wake_background {
+            engine.device.wake();
+        }
+        if regions.is_some() {
+            engine.sample(&mut self.marked);
+            engine.mempool.take_back(&mut self.marked);
+        }
+    }
+}
+
+impl Drop for Outbox<'_> {
+    fn drop(&mut self) {
+        if self.was_panicking || !panicking() {
+            self.empty();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::Warning;
+    use crate::{Error, PageCache};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A cache, and how many warnings it has given.
+    fn warned() -> (PageCache, Arc<AtomicU32>) {
+        let given = Arc::new(AtomicU32::new(0));
+        let counts = given.clone();
+        let builder = PageCache::builder().memory(1 << 20);
+        let builder = builder.on_warning(move |_| _ = counts.fetch_add(1, Ordering::Relaxed));
+        (builder.build().unwrap(), given)
+    }
+
+    #[test]
+    fn what_is_left_is_done_once_when_the_outbox_is_dropped_and_not_when_the_lock_is_let_go() {
+        let (cache, given) = warned();
+        let engine = &cache.handle.engine;
+        let mut core = engine.core();
+        core.outbox.warnings.push(Warning::RegionUnlocked);
+        let mut core = core.unlock().lock();
+        core.outbox.warnings.push(Warning::RegionUnlocked);
+        let outbox = core.unlock();
+        assert_eq!(given.load(Ordering::Relaxed), 0);
+        drop(outbox);
+        assert_eq!(given.load(Ordering::Relaxed), 2);
+        // No way out of a call leaves it out.
+        let early = || -> Result<(), Error> {
+            let mut core = engine.core();
+            core.outbox.warnings.push(Warning::RegionUnlocked);
+            engine.call_flags.check()
+        };
+        early().unwrap();
+        assert_eq!(given.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_panic_under_the_lock_leaves_it_undone_and_one_from_before_does_not() {
+        let (cache, given) = warned();
+        let engine = &cache.handle.engine;
+        struct Unwinds<'a>(&'a PageCache);
+        impl Drop for Unwinds<'_> {
+            fn drop(&mut self) {
+                let mut core = self.0.handle.engine.core();
+                core.outbox.warnings.push(Warning::RegionUnlocked);
+            }
+        }
+        let before = catch_unwind(AssertUnwindSafe(|| {
+            let _unwinds = Unwinds(&cache);
+            panic!("a panic of the program's");
+        }));
+        assert!(before.is_err());
+        assert_eq!(given.load(Ordering::Relaxed), 1);
+        let under = catch_unwind(AssertUnwindSafe(|| {
+            let mut core = engine.core();
+            core.outbox.warnings.push(Warning::RegionUnlocked);
+            panic!("a panic of ours");
+        }));
+        assert!(under.is_err());
+        assert_eq!(given.load(Ordering::Relaxed), 1);
+    }
+}
