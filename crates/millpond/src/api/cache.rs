@@ -63,7 +63,7 @@ impl PageCache {
             let open = files.open.values_mut().filter(|(_, handles)| *handles > 0);
             open.map(|(inner, handles)| {
                 *handles += 1;
-                File::new(inner.clone(), self.handle.clone(), false)
+                File::new(inner.clone(), self.handle.clone(), &crate::OpenOptions::new())
             })
             .collect()
         };

@@ -8,12 +8,15 @@ use crate::sys::arena::Arena;
 use crate::sys::threads;
 #[cfg(feature = "tokio")]
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// An open file while it is in use: one of the handles that the cache counts.
 pub(crate) struct Opened {
     pub(crate) inner: Arc<FileInner>,
     pub(crate) cache: Arc<Handle>,
+    /// It was opened with `exclusive`: until it is dropped, no other handle is.
+    is_exclusive: bool,
     /// Async tasks use it: a runtime's own thread does not wait for it to close.
     #[cfg(feature = "tokio")]
     pub(crate) in_tasks: std::sync::atomic::AtomicBool,
@@ -22,10 +25,14 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    pub(crate) fn new(inner: Arc<FileInner>, cache: Arc<Handle>) -> Opened {
+    pub(crate) fn new(inner: Arc<FileInner>, cache: Arc<Handle>, is_exclusive: bool) -> Opened {
+        if is_exclusive {
+            inner.has_exclusive.store(true, Ordering::Release);
+        }
         Opened {
             inner,
             cache,
+            is_exclusive,
             #[cfg(feature = "tokio")]
             in_tasks: false.into(),
             lent: OnceLock::new(),
@@ -52,6 +59,9 @@ impl Drop for Opened {
             // In a forked child nothing is done, nor closed.
             return std::mem::forget((cache, inner, self.lent.take()));
         }
+        if self.is_exclusive {
+            inner.has_exclusive.store(false, Ordering::Release);
+        }
         let log = inner.writeback_rules.held.as_ref().map(|held| &held.log);
         if log.is_some_and(|log| log.is_own_callback()) {
             // What it may have to wait for is this thread.
@@ -61,7 +71,7 @@ impl Drop for Opened {
             }
         }
         #[cfg(feature = "tokio")]
-        if self.in_tasks.load(std::sync::atomic::Ordering::Relaxed) {
+        if self.in_tasks.load(Ordering::Relaxed) {
             return file_dropped(cache, inner);
         }
         cache.file_dropped(&inner);

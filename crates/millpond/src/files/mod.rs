@@ -79,6 +79,9 @@ pub(crate) struct FileInner {
     writable: AtomicBool,
     /// That this cache writes it, as other caches of the process are told.
     pub(crate) writes: Mutex<Option<Writes>>,
+    /// One of its handles was opened with `exclusive`. Changes under the lock of the list of open files, or when that handle is
+    /// dropped.
+    pub(crate) has_exclusive: AtomicBool,
     pub(crate) path: PathBuf,
     /// A block device: its length is its size.
     pub(crate) is_fixed: bool,
@@ -144,6 +147,7 @@ impl FileInner {
             device: RwLock::new(device),
             writable: AtomicBool::new(writable),
             writes: Mutex::new(None),
+            has_exclusive: AtomicBool::new(false),
             path: path.to_owned(),
             writeback_rules,
             len: AtomicU64::new(len),

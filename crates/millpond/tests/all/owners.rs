@@ -94,6 +94,30 @@ fn the_child_opens_what_it_is_told_for_itself_alone() {
     println!("said: {said}");
 }
 
+/// Two databases on one file in one cache each wrote over the other's pages.
+#[test]
+fn a_second_exclusive_open_in_the_same_cache_is_refused_while_the_first_handle_or_a_clone_lives() {
+    bounded(|| {
+        let folder = Place::Disk.folder();
+        let path = folder.path().join("data");
+        let cache = cache();
+        let exclusive = || cache.open(&path, OpenOptions::new().create(true).exclusive(true));
+        let first = exclusive().unwrap();
+        let beside = cache.open(&path, write()).unwrap();
+        let (kind, said) = why(exclusive());
+        assert_eq!(kind, ErrorKind::WouldBlock, "{said}");
+        let clone = first.clone();
+        first.close().unwrap();
+        assert_eq!(why(exclusive()).0, ErrorKind::WouldBlock, "a clone lives");
+        drop(clone);
+        // The file stayed open, and locked for others.
+        let again = exclusive().unwrap();
+        drop(again);
+        drop(beside);
+        exclusive().unwrap();
+    });
+}
+
 #[test]
 fn a_file_for_one_cache_alone_is_locked_for_other_processes_until_its_last_handle_is_dropped() {
     bounded(|| {

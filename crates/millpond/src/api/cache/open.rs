@@ -23,6 +23,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl PageCache {
@@ -131,6 +132,10 @@ impl PageCache {
             return Ok(None);
         }
         options.agree_with(&inner.writeback_rules).map_err(failed)?;
+        if options.is_exclusive() && inner.has_exclusive.load(Ordering::Acquire) {
+            let why = "this cache has it open with OpenOptions::exclusive already: clone that handle, or drop it first";
+            return Err(failed(io::Error::new(io::ErrorKind::WouldBlock, why)));
+        }
         if is_missing && let Some(device) = device {
             let writes = self.writes(identity, options).map_err(failed)?;
             if options.is_exclusive() {
@@ -142,7 +147,7 @@ impl PageCache {
             inner.device().lock().map_err(failed)?;
         }
         *handles += 1;
-        Ok(Some(File::new(inner.clone(), self.handle.clone(), writable)))
+        Ok(Some(File::new(inner.clone(), self.handle.clone(), options)))
     }
 
     /// Registers this cache as a writer of the file.
@@ -219,7 +224,7 @@ impl PageCache {
                 drop(files);
                 engine.note_opened(&inner);
                 events::opened(path, inner.len().div_ceil(engine.page_size.bytes()));
-                return Ok(self.tell_writers(File::new(inner, self.handle.clone(), writable)));
+                return Ok(self.tell_writers(File::new(inner, self.handle.clone(), options)));
             }
             stale.file = Some(parked);
         }
@@ -253,7 +258,7 @@ impl PageCache {
         engine.note_opened(&inner);
         drop(files);
         events::opened(path, len.div_ceil(engine.page_size.bytes()));
-        Ok(self.tell_writers(File::new(inner, self.handle.clone(), writable)))
+        Ok(self.tell_writers(File::new(inner, self.handle.clone(), options)))
     }
 }
 

@@ -91,8 +91,9 @@ pub struct File {
 
 impl File {
     /// Creates a handle that the cache has already counted.
-    pub(crate) fn new(inner: Arc<FileInner>, cache: Arc<Handle>, writable: bool) -> File {
-        let opened = Arc::new(Opened::new(inner.clone(), cache.clone()));
+    pub(crate) fn new(inner: Arc<FileInner>, cache: Arc<Handle>, options: &OpenOptions) -> File {
+        let opened = Arc::new(Opened::new(inner.clone(), cache.clone(), options.is_exclusive()));
+        let writable = options.writes();
         File {
             inner,
             cache,

@@ -102,8 +102,8 @@ impl OpenOptions {
     }
 
     /// Locks the file until its last handle is dropped. Another process, or another cache of this process, that opens
-    /// the file with this option gets an error. This cache gets one if the file is already locked with `fcntl`.
-    /// Requires write access. The lock is an open file description lock (`F_OFD_SETLK`) on the whole file. It does not
+    /// the file with this option gets an error, and so does this cache while a handle opened with it, or a clone of that
+    /// handle, is in use. Opening also fails if the file is already locked with `fcntl`. Requires write access. The lock is an open file description lock (`F_OFD_SETLK`) on the whole file. It does not
     /// keep out processes that take no lock, and a forked child does not share it.
     pub fn exclusive(mut self, exclusive: bool) -> OpenOptions {
         self.exclusive = exclusive;
