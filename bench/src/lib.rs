@@ -4,8 +4,7 @@
 //! |---|---|
 //! | `hits` | what it costs to get a page that is in memory, here and in other caches |
 //! | `misses` | how many pages are in memory, and how fast they come, where not all have room |
-//! | `redb_backend` | a redb database in a Millpond file |
-//! | `redb_speed` | how fast that is beside redb's own file, at equal memory |
+//! | `redb_speed` | how fast redb is in a Millpond file and in its own, at equal memory |
 //! | `child` `group` | a run in a process and a memory group of its own |
 //! | `machine` | what the figures were made on |
 //! | `content` `figures` `table` | what pages hold, so that every read can be checked; medians; what is printed |
@@ -19,7 +18,6 @@ mod group;
 pub mod hits;
 pub mod machine;
 pub mod misses;
-pub mod redb_backend;
 pub mod redb_speed;
 pub mod table;
 

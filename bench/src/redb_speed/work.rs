@@ -1,15 +1,18 @@
 //! What one run does.
 
 use super::{Run, Store};
-use crate::redb_backend::MillpondBackend;
 use anyhow::{Context, Result, ensure};
-use millpond::PageCache;
+use millpond::{OpenOptions, PageCache};
+use millpond_redb::MillpondBackend;
 use redb::{
     AccessGuard, Database, ReadOnlyTable, ReadableDatabase, ReadableTable, ReadableTableMetadata,
     TableDefinition,
 };
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +29,10 @@ const SCAN_ROWS: usize = 100;
 
 /// Threads of the column that has several.
 const THREADS: u64 = 4;
+
+/// The bulk writer goes round in a file of this length, and writes this much at a time.
+const BULK_BYTES: u64 = 2 << 30;
+const BULK_WRITE: usize = 1 << 20;
 
 /// Of the skewed reads, so many of ten go to [`HOT_PART`] of the rows.
 const HOT_READS: u64 = 8;
@@ -52,6 +59,12 @@ impl Done {
         "scans of\n100 rows",
         "scan\nof all",
         "commits\na second",
+        "gets beside\nbulk, a ms",
+        "p50,\nus",
+        "p99,\nms",
+        "p99.9,\nms",
+        "bulk,\nMB/s",
+        "commits\nbeside bulk",
     ];
 }
 
@@ -65,11 +78,14 @@ pub fn run(run: &Run) -> Result<Done> {
     }
     let mut builder = Database::builder();
     builder.set_cache_size(run.redb_cache as usize);
-    let database = match run.store {
-        Store::Own => builder.create(&run.path)?,
+    let bulk = run.path.with_file_name("bulk");
+    let (database, bulk) = match run.store {
+        Store::Own => (builder.create(&run.path)?, Bulk::Own(fs::File::create(bulk)?)),
         Store::Millpond(bytes) => {
             let cache = PageCache::builder().memory(bytes).build()?;
-            builder.create_with_backend(MillpondBackend::open(&cache, &run.path)?)?
+            let bulk = cache.open(bulk, OpenOptions::new().create(true))?;
+            let backend = MillpondBackend::open(&cache, &run.path)?;
+            (builder.create_with_backend(backend)?, Bulk::Millpond(bulk))
         }
     };
     let mut speeds = vec![load(&database, run.rows)?];
@@ -88,9 +104,74 @@ pub fn run(run: &Run) -> Result<Done> {
     speeds.push(scan_all(&rows, run)?);
     drop(rows);
     speeds.push(commit(&database, run)?);
-    drop(database);
+    let rows = database.begin_read()?.open_table(ROWS)?;
+    let reading = || latencies(run, |random| get(&rows, skewed(random)));
+    let (latencies, written) = beside_bulk(&bulk, reading)?;
+    drop(rows);
+    let (commits, _) = beside_bulk(&bulk, || commit(&database, run))?;
+    speeds.extend(latencies);
+    speeds.extend([written, commits]);
+    drop((database, bulk));
     let file_mib = fs::metadata(&run.path)?.len() as f64 / (1 << 20) as f64;
     Ok(Done { speeds, file_mib })
+}
+
+/// A file that somebody else writes as fast as it goes, through the same cache or the kernel's.
+enum Bulk {
+    Own(fs::File),
+    Millpond(millpond::File),
+}
+
+impl Bulk {
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Bulk::Own(file) => file.write_all_at(bytes, at),
+            Bulk::Millpond(file) => Ok(file.write_at(bytes, at)?),
+        }
+    }
+}
+
+/// Does `what` while the bulk is written, and says how many MB of that there were a second.
+fn beside_bulk<T>(bulk: &Bulk, what: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| -> Result<f64> {
+            let (began, mut written, bytes) = (Instant::now(), 0, vec![0x5a; BULK_WRITE]);
+            while !is_over.load(Ordering::Relaxed) {
+                bulk.write(written % BULK_BYTES, &bytes)?;
+                written += BULK_WRITE as u64;
+            }
+            Ok(written as f64 / 1e6 / began.elapsed().as_secs_f64())
+        });
+        // Until what may be dirty is dirty.
+        thread::sleep(Duration::from_secs(1));
+        let done = what();
+        is_over.store(true, Ordering::Relaxed);
+        let rate = writer
+            .join()
+            .unwrap_or_else(|_| Err(anyhow::anyhow!("the bulk writer has died")))?;
+        Ok((done?, rate))
+    })
+}
+
+/// Reads for twice as long as the others: how many a ms, the median in microseconds, and the tail in milliseconds.
+fn latencies(run: &Run, mut read: impl FnMut(&mut fastrand::Rng) -> Result<u64>) -> Result<Vec<f64>> {
+    let mut random = fastrand::Rng::with_seed(run.rows);
+    let (began, mut took) = (Instant::now(), Vec::new());
+    while began.elapsed() < Duration::from_millis(2 * run.read_ms) {
+        let begins = Instant::now();
+        read(&mut random)?;
+        took.push(begins.elapsed().as_secs_f64());
+    }
+    let rate = per_ms(took.len() as u64, began);
+    took.sort_by(f64::total_cmp);
+    let last = took.len().saturating_sub(1);
+    let at = |part: f64| {
+        took.get((last as f64 * part) as usize)
+            .copied()
+            .unwrap_or(f64::NAN)
+    };
+    Ok(vec![rate, at(0.5) * 1e6, at(0.99) * 1e3, at(0.999) * 1e3])
 }
 
 /// The key of row `n`: rows come in another order than they lie in.

@@ -1,7 +1,7 @@
 //! A small cache, and a database in it.
 
 use millpond::PageCache;
-use millpond_bench::redb_backend::MillpondBackend;
+use millpond_redb::MillpondBackend;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 use std::collections::BTreeMap;
 use std::path::Path;

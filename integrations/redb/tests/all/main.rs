@@ -6,7 +6,7 @@ mod crash;
 mod support;
 
 use millpond::PageCache;
-use millpond_bench::redb_backend::MillpondBackend;
+use millpond_redb::MillpondBackend;
 use millpond_testing::{Fault, FaultRule, FaultTarget, Faulty};
 use redb::{Database, ReadableDatabase, ReadableTableMetadata};
 use std::collections::BTreeMap;
@@ -82,8 +82,10 @@ fn a_database_that_is_open_is_not_opened_again() {
     let cache = cache();
     let open = database(&cache, &path);
     support::put(&open, 1, b"row");
-    let again = MillpondBackend::open(&support::cache(), &path).unwrap_err();
-    assert!(again.to_string().contains("rows"), "{again}");
+    for cache in [&cache, &support::cache()] {
+        let again = MillpondBackend::open(cache, &path).unwrap_err();
+        assert!(again.to_string().contains("rows"), "{again}");
+    }
     Database::create(&path).unwrap_err();
     drop(open);
     assert_eq!(content(&Database::create(&path).unwrap()).len(), 1);
@@ -112,4 +114,17 @@ fn a_commit_says_that_the_disk_has_failed_and_earlier_ones_stay() {
     drop(faulty);
     let rows = content(&database(&support::cache(), &path));
     assert_eq!(rows.get(&1).map(Vec::as_slice), Some(&b"safe"[..]));
+}
+
+#[test]
+fn a_closed_database_is_opened_again_beside_a_read_transaction_of_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows");
+    let cache = cache();
+    let first = database(&cache, &path);
+    support::put(&first, 1, b"row");
+    let reading = first.begin_read().unwrap().open_table(ROWS).unwrap();
+    first.close().unwrap();
+    assert_eq!(content(&database(&cache, &path)).len(), 1);
+    drop(reading);
 }

@@ -1,7 +1,7 @@
-//! A redb database in a Millpond cache of 64 MiB: `cargo run --manifest-path bench/Cargo.toml --example redb`.
+//! A redb database in a Millpond cache of 64 MiB: `cargo run --manifest-path integrations/redb/Cargo.toml --example first`.
 
 use millpond::PageCache;
-use millpond_bench::redb_backend::MillpondBackend;
+use millpond_redb::MillpondBackend;
 use redb::{Database, ReadableDatabase, TableDefinition};
 
 const PONDS: TableDefinition<&str, u64> = TableDefinition::new("ponds");
