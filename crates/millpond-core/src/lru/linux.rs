@@ -18,133 +18,234 @@
 //! when others are counted, and it enters the active list in scan order.
 
 use super::lists::{List, Past};
-use super::options::{Detection, InactiveRatio, LinuxOptions};
+use super::rule::{LruVec, Rule};
 use super::workingset::Distance;
-use super::{Lru, Refault, Scanned, offered};
+use super::{Refault, Scanned, share_at};
 use crate::frame::FrameTable;
-use crate::units::{FrameNo, isqrt};
+use crate::range::OutOfRange;
+use crate::units::{FileId, FrameNo, PageCount, PageKey, PageSize, isqrt};
 use alloc::vec::Vec;
 
-/// What the rule remembers besides the lists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct State {
+/// Linux's rule, in several versions.
+///
+/// The default is the version that Kim 2020 built on, Linux 5.5.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinuxOptions {
+    /// When a second use moves a page to the active list. Default [`Promotion::Lazy`].
+    pub promotion: Promotion,
+    /// How long the active list may be relative to the inactive one. Default [`InactiveRatio::SquareRoot`] with 4 KiB
+    /// pages.
+    pub inactive_ratio: InactiveRatio,
+    /// How a refault soon after eviction is recognized. Default [`Detection::Linux4_19`].
+    pub detection: Detection,
+    /// Whether an activation by refault lets the next scan batch shrink the active list even if the ratio is satisfied
+    /// (the comparison of refault counters in `inactive_list_is_low`, later `may_deactivate`). Default true.
+    pub refaults_deactivate: bool,
+}
+
+impl Default for LinuxOptions {
+    fn default() -> Self {
+        LinuxOptions {
+            promotion: Promotion::Lazy,
+            inactive_ratio: InactiveRatio::SquareRoot(PageSize::KIB_4),
+            detection: Detection::Linux4_19,
+            refaults_deactivate: true,
+        }
+    }
+}
+
+/// When a second use of an inactive page moves it to the active list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Promotion {
+    /// When the scan meets the page. Hits only leave a count, so they touch no list and take no lock.
+    Lazy,
+    /// Immediately, as in `mark_page_accessed`: the driver calls [`super::Lru::mark_accessed`] on every hit, which
+    /// moves the page and advances the age of evicted pages.
+    Immediate,
+}
+
+/// The longest active list for a given inactive one. It is shrunk while `inactive * ratio < active`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InactiveRatio {
+    /// Ratio 1 at any size: file pages up to about Linux 4.6.
+    Equal,
+    /// Ratio `isqrt(10 * GiB)` for the two lists together, 1 below 1 GiB: since about Linux 4.7 (`inactive_is_low`).
+    /// Needs the page size to convert pages to GiB.
+    SquareRoot(PageSize),
+}
+
+/// How the shadow of an evicted page shows that its refault came too soon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detection {
+    /// Not at all: Linux before 3.15, and hence Gorman 2011.
+    Off,
+    /// Linux 4.19 to 5.5 (`workingset_eviction`): the shadow holds the age after its own eviction was counted. A page
+    /// is activated if its distance is at most the length of the active list.
+    Linux4_19,
+    /// Linux 5.9 and later: the shadow holds the age before its own eviction was counted, so distances are one longer.
+    /// The length they are compared with also counts lists of anonymous pages, if there are any.
+    Linux5_9,
+}
+
+/// The rule, and what it remembers besides the lists.
+#[derive(Clone, Debug)]
+pub(super) struct Linux {
+    options: LinuxOptions,
     /// A page was refaulted and activated since the last scan. Linux compares the counter of such activations with
     /// its value at the end of the last run of reclaim; a batch of the scan stands for a run here.
     challenged: bool,
 }
 
-impl Lru {
-    /// Whether the refaulted page should be active. If so, that ages the shadows, at this moment.
-    pub(super) fn linux_refault(&mut self, options: &LinuxOptions, distance: &Distance) -> bool {
-        let reach = match options.detection {
+impl Rule for Linux {
+    type Options = LinuxOptions;
+
+    const UNUSED_LISTS: &[List] = &[List::NoReuse, List::Window];
+
+    fn new(options: LinuxOptions, _: PageCount) -> Linux {
+        let challenged = false;
+        Linux { options, challenged }
+    }
+
+    fn check(_: &LinuxOptions) -> Result<(), OutOfRange> {
+        Ok(())
+    }
+
+    /// If the page should be active, that ages the shadows, at this moment.
+    fn refault(&mut self, lruvec: &mut LruVec, distance: &Distance, _: FileId) -> bool {
+        let reach = match self.options.detection {
             Detection::Off => return false,
-            Detection::Linux4_19 => self.active().0,
+            Detection::Linux4_19 => lruvec.active().0,
             // While swap has room also both lists of anonymous pages: there are none here.
-            Detection::Linux5_9 => self.active().0,
+            Detection::Linux5_9 => lruvec.active().0,
         };
         let recent = u64::from(distance.pages) <= reach;
         if recent {
-            self.workingset.age_by_activation();
-            self.linux.challenged = true;
-            self.statistics.workingset_activate_file += 1;
-            self.statistics.workingset_restore_file += u64::from(distance.workingset);
+            lruvec.workingset.age_by_activation();
+            self.challenged = true;
+            lruvec.statistics.workingset_activate_file += 1;
+            lruvec.statistics.workingset_restore_file += u64::from(distance.workingset);
         }
         recent
     }
 
-    pub(super) fn linux_insert(&mut self, frame: FrameNo, refault: Refault, first_use: bool) {
+    fn insert(
+        &mut self,
+        lruvec: &mut LruVec,
+        (frame, _): (FrameNo, PageKey),
+        refault: Refault,
+        first_use: bool,
+        _: &mut impl FrameTable,
+    ) {
         let list = if refault.recent {
             List::Active
         } else {
             List::Inactive
         };
-        self.pages.admit(frame, list, first_use, 0);
+        lruvec.pages.admit(frame, list, first_use, 0);
     }
 
     /// Active first, if there is too little inactive, then inactive. `shrink_lruvec` has it the other way round, which
     /// comes to the same from the second batch on; this way one page out for one in gives the figures of Kim 2020's toy.
-    pub(super) fn linux_isolate(
+    fn isolate(
         &mut self,
-        options: &LinuxOptions,
+        lruvec: &mut LruVec,
         priority: u32,
         batch: u64,
         frames: &mut impl FrameTable,
         victims: &mut Vec<FrameNo>,
     ) -> Scanned {
         let mut scanned = Scanned::default();
-        let (inactive, active) = (self.inactive().0, self.active().0);
-        if self.linux_inactive_is_low(options) {
-            for _ in 0..offered(active, priority).min(batch) {
-                self.linux_shrink_active(frames, &mut scanned);
+        let (inactive, active) = (lruvec.inactive().0, lruvec.active().0);
+        if self.inactive_is_low(lruvec) {
+            for _ in 0..share_at(priority, active).min(batch) {
+                shrink_active(lruvec, frames, &mut scanned);
             }
         }
-        for _ in 0..offered(inactive, priority).min(batch) {
-            self.linux_shrink_inactive(frames, victims, &mut scanned);
+        for _ in 0..share_at(priority, inactive).min(batch) {
+            shrink_inactive(lruvec, frames, victims, &mut scanned);
         }
         scanned
     }
 
-    /// `page_check_references` and `shrink_page_list`, as far as the lists go.
-    fn linux_shrink_inactive(
-        &mut self,
-        frames: &mut impl FrameTable,
-        victims: &mut Vec<FrameNo>,
-        scanned: &mut Scanned,
-    ) {
-        let Some(frame) = self.pages.cold(List::Inactive) else {
-            return;
-        };
-        scanned.scanned += 1;
-        let page = self.pages.page(frame);
-        let uses = page.usage_count + frames.test_and_clear_accessed(frame) + u8::from(page.touched);
-        page.usage_count = 0;
-        // The first use is the referenced bit, the second the activation, a third the bit again.
-        page.touched = uses > 2;
-        if uses >= 2 {
-            self.pages.move_to_warm(frame, List::Inactive, List::Active);
-            self.workingset.age_by_activation();
-            scanned.activated += 1;
-        } else {
-            self.pages.isolate(frame, List::Inactive);
-            victims.push(frame);
-        }
+    /// The inactive ones.
+    fn offered(&self, lruvec: &LruVec) -> u64 {
+        lruvec.inactive().0
     }
 
-    /// `shrink_active_list`: deactivates whatever is at the cold end.
-    fn linux_shrink_active(&mut self, frames: &mut impl FrameTable, scanned: &mut Scanned) {
-        let Some(frame) = self.pages.cold(List::Active) else {
-            return;
-        };
-        scanned.refilled += 1;
-        scanned.deactivated += 1;
-        let page = self.pages.page(frame);
-        page.touched |= page.usage_count + frames.test_and_clear_accessed(frame) > 0;
-        page.usage_count = 0;
-        page.past = Past::Demoted;
-        self.pages.move_to_warm(frame, List::Active, List::Inactive);
+    fn activated(&mut self, lruvec: &mut LruVec) {
+        lruvec.workingset.age_by_activation();
     }
 
-    /// `inactive_list_is_low`. Of each challenge it knows once.
-    fn linux_inactive_is_low(&mut self, options: &LinuxOptions) -> bool {
-        let (inactive, active) = (self.inactive().0, self.active().0);
-        let challenged = core::mem::take(&mut self.linux.challenged);
-        let ratio = inactive_ratio(options.inactive_ratio, inactive + active);
-        (options.refaults_deactivate && challenged) || inactive * ratio < active
+    fn ages_before_eviction(&self) -> bool {
+        self.options.detection == Detection::Linux5_9
     }
 
     /// `mark_page_accessed`.
-    pub(super) fn linux_mark_accessed(&mut self, frame: FrameNo) {
-        let list = self.pages.list_of(frame);
-        let page = self.pages.page(frame);
+    fn mark_accessed(&mut self, lruvec: &mut LruVec, frame: FrameNo) {
+        if self.options.promotion != Promotion::Immediate {
+            return;
+        }
+        let list = lruvec.pages.list_of(frame);
+        let page = lruvec.pages.page(frame);
         if page.touched && list == Some(List::Inactive) {
             page.touched = false;
-            self.pages.move_to_warm(frame, List::Inactive, List::Active);
-            self.workingset.age_by_activation();
-            self.statistics.pgactivate += 1;
+            lruvec.pages.move_to_warm(frame, List::Inactive, List::Active);
+            lruvec.workingset.age_by_activation();
+            lruvec.statistics.pgactivate += 1;
         } else {
             page.touched = true;
         }
     }
+}
+
+impl Linux {
+    /// `inactive_list_is_low`. Of each challenge it knows once.
+    fn inactive_is_low(&mut self, lruvec: &LruVec) -> bool {
+        let (inactive, active) = (lruvec.inactive().0, lruvec.active().0);
+        let challenged = core::mem::take(&mut self.challenged);
+        let ratio = inactive_ratio(self.options.inactive_ratio, inactive + active);
+        (self.options.refaults_deactivate && challenged) || inactive * ratio < active
+    }
+}
+
+/// `page_check_references` and `shrink_page_list`, as far as the lists go.
+fn shrink_inactive(
+    lruvec: &mut LruVec,
+    frames: &mut impl FrameTable,
+    victims: &mut Vec<FrameNo>,
+    scanned: &mut Scanned,
+) {
+    let Some(frame) = lruvec.pages.cold(List::Inactive) else {
+        return;
+    };
+    scanned.scanned += 1;
+    let page = lruvec.pages.page(frame);
+    let uses = page.usage_count + frames.test_and_clear_accessed(frame) + u8::from(page.touched);
+    page.usage_count = 0;
+    // The first use is the referenced bit, the second the activation, a third the bit again.
+    page.touched = uses > 2;
+    if uses >= 2 {
+        lruvec.pages.move_to_warm(frame, List::Inactive, List::Active);
+        lruvec.workingset.age_by_activation();
+        scanned.activated += 1;
+    } else {
+        lruvec.pages.isolate(frame, List::Inactive);
+        victims.push(frame);
+    }
+}
+
+/// `shrink_active_list`: deactivates whatever is at the cold end.
+fn shrink_active(lruvec: &mut LruVec, frames: &mut impl FrameTable, scanned: &mut Scanned) {
+    let Some(frame) = lruvec.pages.cold(List::Active) else {
+        return;
+    };
+    scanned.refilled += 1;
+    scanned.deactivated += 1;
+    let page = lruvec.pages.page(frame);
+    page.touched |= page.usage_count + frames.test_and_clear_accessed(frame) > 0;
+    page.usage_count = 0;
+    page.past = Past::Demoted;
+    lruvec.pages.move_to_warm(frame, List::Active, List::Inactive);
 }
 
 /// How many times longer than the inactive list the active one may be, for `pages` of both together.
@@ -161,7 +262,6 @@ fn inactive_ratio(ratio: InactiveRatio, pages: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::PageSize;
 
     #[test]
     fn the_square_root_ratio_follows_the_kernels_table() {

@@ -12,34 +12,37 @@
 //! 3. [`Lru::insert`]: the page goes onto a list chosen by its shadow.
 //! 4. Hits, which the core does not see. The scan meets the page, and moves or takes it.
 //!
-//! `linux` and `millpond` hold the rules, `lists` the pages in memory, `workingset` the shadows of evicted pages.
+//! `linux` and `millpond` hold the rules, `rule` says what a rule is, `rules` which there are; `lists` has the pages in memory,
+//! `workingset` the shadows of evicted pages.
 //! Metadata is 28 bytes a frame: 8 of links, 4 of memory, 16 of shadow. Every operation on one page takes constant time
 //! and allocates nothing. Only [`Lru::new`], [`Lru::resize`] and [`Lru::set_replacement`] cost more.
 
-mod cost;
 mod linux;
 mod lists;
 mod millpond;
 #[cfg(test)]
 mod model_tests;
-mod no_reuse;
-mod options;
 mod refault_rate;
-mod sampling_batch;
+mod rule;
+mod rules;
 #[cfg(test)]
 mod tests;
 mod workingset;
 
-pub use cost::RefaultCosts;
+pub use linux::{Detection, InactiveRatio, LinuxOptions, Promotion};
 pub use lists::List;
-pub use options::{Detection, InactiveRatio, LinuxOptions, MillpondOptions, Promotion, RANGES, Replacement};
+pub use millpond::{MillpondOptions, RANGES};
+pub use rule::RefaultCosts;
+pub use rules::Replacement;
 
 use crate::frame::FrameTable;
-use crate::units::{FileId, FrameNo, PageCount, PageKey};
+use crate::page::PageKind;
+use crate::units::{FileId, FrameNo, Nanos, PageCount, PageKey};
 use alloc::vec::Vec;
-use cost::Cost;
-use lists::{Pages, Past};
+use lists::Pages;
 use refault_rate::RefaultRates;
+use rule::{LruVec, Rule};
+use rules::{Configured, with_rule};
 use workingset::Workingset;
 
 /// The scan's lowest effort. At priority `p` a pass looks at `size >> p` pages of a list (Linux's `DEF_PRIORITY`).
@@ -49,14 +52,8 @@ pub const PRIORITY_LOWEST_EFFORT: u32 = 12;
 #[derive(Clone, Debug)]
 pub struct Lru {
     replacement: Replacement,
-    memory: PageCount,
-    pages: Pages,
-    workingset: Workingset,
-    refault_rates: RefaultRates,
-    cost: Cost,
-    linux: linux::State,
-    millpond: millpond::State,
-    statistics: Statistics,
+    lruvec: LruVec,
+    rule: Configured,
 }
 
 /// What is known about a missing page. Returned by [`Lru::refault`], passed to [`Lru::insert`].
@@ -157,15 +154,15 @@ impl Lru {
         assert_in_range(&replacement);
         let count = frame_count(frames);
         Lru {
-            millpond: millpond::State::new(&replacement, frames),
             replacement,
-            memory: frames,
-            pages: Pages::new(count),
-            workingset: Workingset::new(count),
-            refault_rates: RefaultRates::default(),
-            cost: Cost::default(),
-            linux: linux::State::default(),
-            statistics: Statistics::default(),
+            lruvec: LruVec {
+                memory: frames,
+                pages: Pages::new(count),
+                workingset: Workingset::new(count),
+                refault_rates: RefaultRates::default(),
+                statistics: Statistics::default(),
+            },
+            rule: Configured::new(replacement, frames),
         }
     }
 
@@ -174,10 +171,10 @@ impl Lru {
     /// rebuilt: 30 to 50 ns a frame on a busy machine.
     pub fn resize(&mut self, frames: PageCount) {
         let count = frame_count(frames);
-        self.millpond.resized(self.memory, frames);
-        self.memory = frames;
-        self.pages.grow(count);
-        self.workingset.resize(count);
+        with_rule!(&mut self.rule, rule => rule.resized(self.lruvec.memory, frames));
+        self.lruvec.memory = frames;
+        self.lruvec.pages.grow(count);
+        self.lruvec.workingset.resize(count);
     }
 
     /// Switches to another replacement rule. Pages stay in memory on their lists, and shadows stay. What the old rule
@@ -191,17 +188,13 @@ impl Lru {
         if replacement == self.replacement {
             return;
         }
-        if let Replacement::Linux(_) = replacement {
-            for list in [List::NoReuse, List::Window] {
-                while let Some(frame) = self.pages.cold(list) {
-                    self.pages.move_to_warm(frame, list, List::Inactive);
-                }
+        self.replacement = replacement;
+        self.rule = Configured::new(replacement, self.lruvec.memory);
+        for &list in self.rule.unused_lists() {
+            while let Some(frame) = self.lruvec.pages.cold(list) {
+                self.lruvec.pages.move_to_warm(frame, list, List::Inactive);
             }
         }
-        self.replacement = replacement;
-        self.linux = linux::State::default();
-        self.millpond = millpond::State::new(&replacement, self.memory);
-        self.cost = Cost::default();
     }
 
     /// The current rule.
@@ -212,22 +205,20 @@ impl Lru {
     /// Prefetches, for all `keys` at once, what [`Lru::refault`] or [`Lru::evicted`] will look up. Only a speed-up: it
     /// changes no result.
     pub fn fetch(&self, keys: impl Iterator<Item = PageKey>) {
-        self.workingset.fetch(keys);
+        self.lruvec.workingset.fetch(keys);
     }
 
     /// Takes the shadow of a missing page. Call it once, before making room for the page, and pass the result to
     /// [`Lru::insert`]. One or two lookups in the shadow table.
     pub fn refault(&mut self, key: PageKey) -> Refault {
-        let Some(distance) = self.workingset.take(key) else {
+        let lruvec = &mut self.lruvec;
+        let Some(distance) = lruvec.workingset.take(key) else {
             return Refault::NEW;
         };
-        self.statistics.workingset_refault_file += 1;
-        let recent = match self.replacement {
-            Replacement::Linux(options) => self.linux_refault(&options, &distance),
-            Replacement::Millpond(options) => self.millpond_refault(&options, &distance, key.file()),
-        };
+        lruvec.statistics.workingset_refault_file += 1;
+        let recent = with_rule!(&mut self.rule, rule => rule.refault(lruvec, &distance, key.file()));
         if recent {
-            self.refault_rates.refaulted(key.file());
+            lruvec.refault_rates.refaulted(key.file());
         }
         Refault {
             distance: Some(PageCount(distance.pages.into())),
@@ -250,32 +241,57 @@ impl Lru {
         first_use: bool,
         frames: &mut impl FrameTable,
     ) {
-        match self.replacement {
-            Replacement::Linux(_) => self.linux_insert(frame, refault, first_use),
-            Replacement::Millpond(options) => {
-                self.millpond_insert(&options, (frame, key), refault, first_use, frames);
-            }
-        }
+        let (lruvec, page) = (&mut self.lruvec, (frame, key));
+        with_rule!(&mut self.rule, rule => rule.insert(lruvec, page, refault, first_use, frames));
+    }
+
+    /// Finds out whether `file` is a no-reuse file, and begins to sort out its pages if that is news. Its pages that a caller
+    /// wants, and that are no recent refaults, are to be inserted by [`Lru::insert_no_reuse`]. Linux's rule knows no such
+    /// files.
+    pub fn detect_no_reuse(&mut self, file: FileId) -> bool {
+        with_rule!(&mut self.rule, rule => rule.detect_no_reuse(&mut self.lruvec, file))
+    }
+
+    /// [`Lru::insert`] of a page of a [no-reuse file](Lru::detect_no_reuse).
+    ///
+    /// # Panics
+    /// As [`Lru::insert`].
+    pub fn insert_no_reuse(&mut self, frame: FrameNo, key: PageKey, frames: &mut impl FrameTable) {
+        let (lruvec, page) = (&mut self.lruvec, (frame, key));
+        with_rule!(&mut self.rule, rule => rule.insert_no_reuse(lruvec, page, frames));
+    }
+
+    /// Whether reclaim is at pages of no-reuse files that came in before that was found.
+    pub fn is_sorting_out_no_reuse(&self) -> bool {
+        with_rule!(&self.rule, rule => rule.is_sorting_out_no_reuse())
+    }
+
+    /// A caller has waited this long for a read of a page of this kind.
+    pub fn read_took(&mut self, kind: PageKind, took: Nanos) {
+        with_rule!(&mut self.rule, rule => rule.read_took(kind, took));
+    }
+
+    /// The current refault costs, and which kind of page they favor.
+    pub fn refault_costs(&self) -> RefaultCosts {
+        with_rule!(&self.rule, rule => rule.refault_costs())
     }
 
     /// A file takes this number. Allocates what is remembered about files.
     pub fn opened(&mut self, file: FileId) {
-        self.refault_rates.opened(file);
+        self.lruvec.refault_rates.opened(file);
     }
 
     /// The file is closed. Another file may take its number.
     pub fn closed(&mut self, file: FileId) {
-        self.refault_rates.closed(file);
+        self.lruvec.refault_rates.closed(file);
     }
 
     /// How many pages a pass at `priority` may scan for victims. The caller repeats [`Lru::isolate`] until `scanned`
     /// adds up to this, then takes the next lower priority, down to 0. Linux counts inactive pages. Millpond, whose
     /// inactive list may be short, counts all pages.
     pub fn quota(&self, priority: u32) -> PageCount {
-        PageCount(match self.replacement {
-            Replacement::Linux(_) => offered(self.inactive().0, priority),
-            Replacement::Millpond(_) => offered(self.inactive().0 + self.active().0, priority),
-        })
+        let offered = with_rule!(&self.rule, rule => rule.offered(&self.lruvec));
+        PageCount(share_at(priority, offered))
     }
 
     /// Scans one batch: at most `batch` pages of a list, and no more than its quota. Victims are taken off their list
@@ -292,16 +308,12 @@ impl Lru {
         frames: &mut impl FrameTable,
         victims: &mut Vec<FrameNo>,
     ) -> Scanned {
-        let batch = batch as u64;
-        let scanned = match self.replacement {
-            Replacement::Linux(options) => self.linux_isolate(&options, priority, batch, frames, victims),
-            Replacement::Millpond(options) => {
-                self.millpond_isolate(&options, priority, batch, frames, victims)
-            }
-        };
-        self.statistics.pgactivate += scanned.activated;
-        self.statistics.pgdeactivate += scanned.deactivated;
-        self.statistics.pgrefill += scanned.refilled;
+        let (lruvec, batch) = (&mut self.lruvec, batch as u64);
+        let scanned =
+            with_rule!(&mut self.rule, rule => rule.isolate(lruvec, priority, batch, frames, victims));
+        lruvec.statistics.pgactivate += scanned.activated;
+        lruvec.statistics.pgdeactivate += scanned.deactivated;
+        lruvec.statistics.pgrefill += scanned.refilled;
         scanned
     }
 
@@ -310,15 +322,14 @@ impl Lru {
     /// # Panics
     /// If the page is not isolated.
     pub fn put_back(&mut self, frame: FrameNo, put_back: PutBack) {
+        let lruvec = &mut self.lruvec;
         match put_back {
-            PutBack::WarmInactive => self.pages.put_back(frame, List::Inactive, false),
-            PutBack::ColdInactive => self.pages.put_back(frame, List::Inactive, true),
+            PutBack::WarmInactive => lruvec.pages.put_back(frame, List::Inactive, false),
+            PutBack::ColdInactive => lruvec.pages.put_back(frame, List::Inactive, true),
             PutBack::Active => {
-                self.pages.put_back(frame, List::Active, false);
-                self.statistics.pgactivate += 1;
-                if let Replacement::Linux(_) = self.replacement {
-                    self.workingset.age_by_activation();
-                }
+                lruvec.pages.put_back(frame, List::Active, false);
+                lruvec.statistics.pgactivate += 1;
+                with_rule!(&mut self.rule, rule => rule.activated(lruvec));
             }
         }
     }
@@ -328,17 +339,8 @@ impl Lru {
     /// # Panics
     /// If the page is not isolated.
     pub fn evicted(&mut self, frame: FrameNo, key: PageKey) {
-        self.pages.forget_isolated(frame);
-        let workingset = self.pages.page(frame).past == Past::Demoted;
-        let before = matches!(
-            self.replacement,
-            Replacement::Linux(LinuxOptions {
-                detection: Detection::Linux5_9,
-                ..
-            })
-        );
-        self.workingset.evicted(key, workingset, before);
-        self.refault_rates.evicted(key.file(), self.memory);
+        let ages_before = with_rule!(&self.rule, rule => rule.ages_before_eviction());
+        self.lruvec.evicted(frame, key, ages_before);
     }
 
     /// A page was truncated, discarded or given up, while on any list or isolated. It leaves no shadow.
@@ -346,7 +348,7 @@ impl Lru {
     /// # Panics
     /// If the frame holds no page.
     pub fn remove(&mut self, frame: FrameNo) {
-        self.pages.forget(frame);
+        self.lruvec.pages.forget(frame);
     }
 
     /// The write of a page to be evicted once clean has ended: the page becomes the next victim. It may be on the
@@ -354,10 +356,10 @@ impl Lru {
     /// `folio_rotate_reclaimable` and the activation in `shrink_folio_list`). Returns whether it moved; an isolated
     /// page does not.
     pub fn rotate_to_cold(&mut self, frame: FrameNo) -> bool {
-        match self.pages.list_of(frame) {
+        match self.lruvec.pages.list_of(frame) {
             Some(list) => {
-                self.pages.move_to_cold(frame, list, List::Inactive);
-                self.statistics.pgrotated += 1;
+                self.lruvec.pages.move_to_cold(frame, list, List::Inactive);
+                self.lruvec.statistics.pgrotated += 1;
                 true
             }
             None => false,
@@ -367,70 +369,52 @@ impl Lru {
     /// Reports a hit immediately. Only for Linux with [`Promotion::Immediate`], in the simulator. Under any other rule
     /// the scan collects hits, and this does nothing.
     pub fn mark_accessed(&mut self, frame: FrameNo) {
-        if let Replacement::Linux(options) = self.replacement
-            && options.promotion == Promotion::Immediate
-        {
-            self.linux_mark_accessed(frame);
-        }
+        with_rule!(&mut self.rule, rule => rule.mark_accessed(&mut self.lruvec, frame));
     }
 
     /// Pages on the active list.
     pub fn active(&self) -> PageCount {
-        PageCount(self.pages.len(List::Active))
+        self.lruvec.active()
     }
 
     /// Pages on the inactive list, including those in their window.
     pub fn inactive(&self) -> PageCount {
-        PageCount(
-            [List::Inactive, List::Window, List::NoReuse]
-                .map(|list| self.pages.len(list))
-                .iter()
-                .sum(),
-        )
+        self.lruvec.inactive()
     }
 
     /// Pages that [`Lru::isolate`] took and were not given back yet.
     pub fn isolated(&self) -> PageCount {
-        self.pages.isolated()
+        self.lruvec.pages.isolated()
     }
 
     /// Pages that were evicted and are remembered.
     pub fn shadows(&self) -> PageCount {
-        PageCount(self.workingset.len())
+        PageCount(self.lruvec.workingset.len())
     }
 
     /// The target length of the inactive list under Millpond's rule; `None` under any other.
     pub fn inactive_target(&self) -> Option<PageCount> {
-        match self.replacement {
-            Replacement::Linux(_) => None,
-            Replacement::Millpond(_) => Some(self.millpond.inactive_target()),
-        }
+        with_rule!(&self.rule, rule => rule.inactive_target())
     }
 
     /// The list holding `frame`; `None` if it is isolated or holds no page.
     pub fn list_of(&self, frame: FrameNo) -> Option<List> {
-        self.pages.list_of(frame)
+        self.lruvec.pages.list_of(frame)
     }
 
     /// The pages of a list, next victim first.
     pub fn iter_from_cold(&self, list: List) -> impl Iterator<Item = FrameNo> + '_ {
-        self.pages.iter_from_cold(list)
+        self.lruvec.pages.iter_from_cold(list)
     }
 
     /// Counters since the cache was created.
     pub fn statistics(&self) -> &Statistics {
-        &self.statistics
+        &self.lruvec.statistics
     }
 
     /// Bytes used by lists, per-page memory and shadows.
     pub fn metadata_bytes(&self) -> u64 {
-        self.pages.metadata_bytes() + self.workingset.metadata_bytes()
-    }
-
-    /// Turns off bimodal insertion, so that pages leave in the order in which they came.
-    #[cfg(test)]
-    pub(crate) fn admit_none(&mut self) {
-        self.millpond.share = 0;
+        self.lruvec.pages.metadata_bytes() + self.lruvec.workingset.metadata_bytes()
     }
 
     /// Recomputes all counters and checks every list and shadow. Cost: proportional to memory.
@@ -438,20 +422,46 @@ impl Lru {
     /// # Panics
     /// If anything is inconsistent.
     pub fn validate(&self) {
-        self.pages.validate();
-        self.workingset.validate();
-        self.millpond.validate(self.memory);
-        if let Replacement::Linux(_) = self.replacement {
-            for list in [List::Window, List::NoReuse] {
-                assert_eq!(self.pages.len(list), 0, "Linux has no {list:?} list");
-            }
+        self.lruvec.pages.validate();
+        self.lruvec.workingset.validate();
+        with_rule!(&self.rule, rule => rule.validate(&self.lruvec));
+        for &list in self.rule.unused_lists() {
+            assert_eq!(self.lruvec.pages.len(list), 0, "the rule has no {list:?} list");
+        }
+    }
+}
+
+#[cfg(test)]
+impl Lru {
+    /// Turns off bimodal insertion, so that pages leave in the order in which they came.
+    pub(crate) fn admit_none(&mut self) {
+        self.millpond_mut().bimodal.share = 0;
+    }
+
+    /// Memory for fewer pages than there are frames, so that a page's name can be that of its frame.
+    fn set_memory(&mut self, memory: PageCount) {
+        with_rule!(&mut self.rule, rule => rule.resized(self.lruvec.memory, memory));
+        self.lruvec.memory = memory;
+    }
+
+    fn millpond(&self) -> &millpond::Millpond {
+        match &self.rule {
+            Configured::Millpond(rule) => rule,
+            rule => panic!("the rule is {rule:?}"),
+        }
+    }
+
+    fn millpond_mut(&mut self) -> &mut millpond::Millpond {
+        match &mut self.rule {
+            Configured::Millpond(rule) => rule,
+            rule => panic!("the rule is {rule:?}"),
         }
     }
 }
 
 /// The number of pages that a pass at `priority` may scan on a list of `len` pages.
 #[inline]
-fn offered(len: u64, priority: u32) -> u64 {
+fn share_at(priority: u32, len: u64) -> u64 {
     debug_assert!(
         priority <= PRIORITY_LOWEST_EFFORT,
         "priority {priority}, lowest effort is {PRIORITY_LOWEST_EFFORT}"

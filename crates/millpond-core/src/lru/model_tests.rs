@@ -137,7 +137,7 @@ impl Pair {
                 self.model.mark_accessed(n);
             }
             _ => {
-                if !self.lru.workingset.remembers(key(n)) {
+                if !self.lru.lruvec.workingset.remembers(key(n)) {
                     self.model.shadows.remove(&n);
                 }
                 let refault = self.lru.refault(key(n));

@@ -7,6 +7,7 @@ mod millpond;
 mod no_reuse;
 mod sampling_batch;
 
+use super::lists::Past;
 use super::*;
 use crate::frame::{ACCESSES_MAX, BeginWrite};
 use crate::units::{FileId, PageIndex, PageSize, Ratio};
@@ -63,8 +64,7 @@ impl Pond {
     fn new(replacement: Replacement, memory: u64) -> Pond {
         const FRAMES: u64 = 10_000;
         let mut lru = Lru::new(replacement, PageCount(FRAMES));
-        lru.millpond.resized(PageCount(FRAMES), PageCount(memory));
-        lru.memory = PageCount(memory);
+        lru.set_memory(PageCount(memory));
         Pond {
             lru,
             frames: TestFrames {
@@ -86,7 +86,7 @@ impl Pond {
     /// A target of 2 inactive pages, so that nearly everything is above it, and no bimodal insertion.
     fn millpond_small() -> Pond {
         let mut pond = Pond::millpond(20);
-        pond.lru.millpond.share = 0;
+        pond.lru.millpond_mut().bimodal.share = 0;
         pond
     }
 
@@ -114,9 +114,16 @@ impl Pond {
         self.lru.isolate(0, batch, &mut self.frames, &mut self.victims)
     }
 
+    /// A page of the file was refaulted that a little longer list would have kept.
+    fn ghost_hit(&mut self, file: FileId) {
+        let kind = self.lru.lruvec.kind(file);
+        let most = MillpondOptions::default().scan_balance_max_per_mille;
+        self.lru.millpond_mut().cost.ghost_hit(kind, most.into());
+    }
+
     /// A page that is active, as after a recent refault.
     fn insert_active(&mut self, n: u32) {
-        self.lru.pages.admit(FrameNo(n), List::Active, false, 0);
+        self.lru.lruvec.pages.admit(FrameNo(n), List::Active, false, 0);
     }
 
     fn evict_one(&mut self) -> u32 {
@@ -140,7 +147,7 @@ impl Pond {
             return false;
         }
         let refault = self.lru.refault(key(n));
-        while self.resident() >= self.lru.memory.0 {
+        while self.resident() >= self.lru.lruvec.memory.0 {
             self.evict_one();
         }
         self.frames.uses[n as usize] = 0;

@@ -9,7 +9,7 @@ fn draws(pond: &mut Pond, pages: core::ops::Range<u32>) -> Vec<u32> {
     let mut drawn = Vec::new();
     for n in pages {
         pond.insert_as(n, Refault::NEW, true);
-        if pond.lru.pages.page(FrameNo(n)).past == Past::Drawn {
+        if pond.lru.lruvec.pages.page(FrameNo(n)).past == Past::Drawn {
             drawn.push(n);
         }
         pond.lru.remove(FrameNo(n));
@@ -21,11 +21,11 @@ fn draws(pond: &mut Pond, pages: core::ops::Range<u32>) -> Vec<u32> {
 fn of_pages_without_a_shadow_a_share_is_drawn_and_others_when_memory_was_replaced() {
     let mut pond = Pond::millpond(2_000);
     pond.insert_all(6_000..6_010);
-    pond.lru.millpond.target = 0;
+    pond.lru.millpond_mut().target = 0;
     let half = draws(&mut pond, 1_000..2_000);
     assert!((400..600).contains(&half.len()), "{}", half.len());
     assert_eq!(draws(&mut pond, 1_000..2_000), half, "drawn by their keys");
-    pond.lru.millpond.share /= 8;
+    pond.lru.millpond_mut().bimodal.share /= 8;
     let few = draws(&mut pond, 1_000..2_000);
     assert!((30..100).contains(&few.len()), "{}", few.len());
     assert!(
@@ -46,7 +46,7 @@ fn neighbouring_pages_are_drawn_in_rows() {
     // 200,000 pages of memory have rows of 64.
     let mut pond = Pond::millpond(200_000);
     pond.insert_all(0..10);
-    pond.lru.millpond.target = 0;
+    pond.lru.millpond_mut().target = 0;
     let drawn = draws(&mut pond, 1_024..6_144);
     let rows: std::collections::BTreeSet<u32> = drawn.iter().map(|n| n / 64).collect();
     assert_eq!(drawn.len(), rows.len() * 64);
@@ -55,9 +55,9 @@ fn neighbouring_pages_are_drawn_in_rows() {
 
 /// A drawn page whose window ends next: the window holds a page and the one after it.
 fn drawn_at_the_end_of_its_window(pond: &mut Pond, n: u32, first_use: bool) {
-    pond.lru.millpond.share = SHARE_ALL;
+    pond.lru.millpond_mut().bimodal.share = SHARE_ALL;
     pond.insert_as(n, Refault::NEW, first_use);
-    pond.lru.millpond.share = 0;
+    pond.lru.millpond_mut().bimodal.share = 0;
     pond.insert_as(8_000, Refault::NEW, true);
 }
 
@@ -89,7 +89,7 @@ fn what_is_used_there_raises_the_share_and_what_is_demoted_unused_lowers_it() {
         drawn_at_the_end_of_its_window(&mut pond, 500, true);
         pond.insert_as(8_001, Refault::NEW, true);
         let before = SHARE_ALL / 2;
-        pond.lru.millpond.share = before;
+        pond.lru.millpond_mut().bimodal.share = before;
         if is_used {
             pond.use_page(500);
         }
@@ -97,7 +97,7 @@ fn what_is_used_there_raises_the_share_and_what_is_demoted_unused_lowers_it() {
         for _ in 0..200 {
             pond.isolate(1);
         }
-        let share = pond.lru.millpond.share;
+        let share = pond.lru.millpond().bimodal.share;
         assert!(if is_used { share > before } else { share < before }, "{share}");
     }
 }
@@ -105,7 +105,7 @@ fn what_is_used_there_raises_the_share_and_what_is_demoted_unused_lowers_it() {
 #[test]
 fn the_share_falls_where_nothing_is_used_again_and_recovers() {
     let mut pond = Pond::millpond(500);
-    let share = |pond: &Pond| f64::from(pond.lru.millpond.share) / 65_536.0;
+    let share = |pond: &Pond| f64::from(pond.lru.millpond().bimodal.share) / 65_536.0;
     for n in 0..3_000 {
         pond.read(n, true);
     }
@@ -137,13 +137,16 @@ fn bimodal_insertion_probes_one_page() {
 fn a_row_moves_the_share_as_one_page_does() {
     let moved = |memory, pages| {
         let mut pond = Pond::millpond(memory);
-        let before = pond.lru.millpond.share;
+        let before = pond.lru.millpond().bimodal.share;
         for n in 0..pages {
             pond.insert_active(n);
-            pond.lru.pages.page(FrameNo(n)).past = Past::Bimodal;
-            pond.lru.judge_bimodal(FrameNo(n), false);
+            pond.lru.lruvec.pages.page(FrameNo(n)).past = Past::Bimodal;
+            let Configured::Millpond(rule) = &mut pond.lru.rule else {
+                panic!()
+            };
+            rule.bimodal.judge(&mut pond.lru.lruvec, FrameNo(n), false);
         }
-        before - pond.lru.millpond.share
+        before - pond.lru.millpond().bimodal.share
     };
     assert_eq!(moved(200_000, 64), moved(1_000, 1));
 }

@@ -37,10 +37,15 @@ fn misses(file_us: u64, region_us: u64, scan_balance_max_per_mille: u32) -> ([u6
         misses[region as usize] += u64::from(missed && n >= 20_000);
     }
     pond.lru.validate();
-    let balance = pond.lru.scan_balance().map_or(0, |(kind, share)| match kind {
-        PageKind::Anonymous => i64::from(share),
-        PageKind::File => -i64::from(share),
-    });
+    let balance = pond
+        .lru
+        .millpond()
+        .cost
+        .scan_balance()
+        .map_or(0, |(kind, share)| match kind {
+            PageKind::Anonymous => i64::from(share),
+            PageKind::File => -i64::from(share),
+        });
     let rotated = pond.lru.statistics().scan_balance_rotated;
     assert_eq!(
         rotated > 0,
@@ -77,14 +82,16 @@ fn where_reads_take_about_as_long_nobody_is_favoured() {
 fn the_lean_is_not_longer_than_the_price_is_worth_and_ends_with_it() {
     let mut pond = pond(1000, MillpondOptions::default());
     reads_take(&mut pond, 100, 400);
-    let options = MillpondOptions::default();
-    (0..500).for_each(|_| pond.lru.ghost_hit(&options, FileId(2)));
-    assert_eq!(pond.lru.scan_balance(), Some((PageKind::Anonymous, 750)));
-    (0..50).for_each(|_| pond.lru.ghost_hit(&options, A_FILE));
-    let (_, share) = pond.lru.scan_balance().unwrap();
+    (0..500).for_each(|_| pond.ghost_hit(FileId(2)));
+    assert_eq!(
+        pond.lru.millpond().cost.scan_balance(),
+        Some((PageKind::Anonymous, 750))
+    );
+    (0..50).for_each(|_| pond.ghost_hit(A_FILE));
+    let (_, share) = pond.lru.millpond().cost.scan_balance().unwrap();
     assert!(share < 750, "returns of the other kind: {share}");
     (0..100).for_each(|_| reads_take(&mut pond, 300, 400));
-    assert_eq!(pond.lru.scan_balance(), None);
+    assert_eq!(pond.lru.millpond().cost.scan_balance(), None);
 }
 
 #[test]
@@ -95,7 +102,7 @@ fn nobody_is_favoured_before_both_kinds_were_read() {
         pond.read(n % 104, true);
         pond.read(OTHER + n % 104, true);
     }
-    assert_eq!(pond.lru.scan_balance(), None);
+    assert_eq!(pond.lru.millpond().cost.scan_balance(), None);
 }
 
 #[test]
@@ -104,10 +111,12 @@ fn where_only_one_kind_would_leave_nobody_is_favoured() {
     reads_take(&mut pond, 200, 8000);
     pond.insert_all(OTHER..OTHER + 500);
     for _ in 0..500 {
-        let options = MillpondOptions::default();
-        pond.lru.ghost_hit(&options, FileId(2));
+        pond.ghost_hit(FileId(2));
     }
-    assert_eq!(pond.lru.scan_balance(), Some((PageKind::Anonymous, 875)));
+    assert_eq!(
+        pond.lru.millpond().cost.scan_balance(),
+        Some((PageKind::Anonymous, 875))
+    );
     // 125 pages, an eighth of memory, of which seven in eight go round.
     let scanned = pond.isolate(125);
     assert_eq!((scanned.rotated, pond.take_victims().len()), (109, 16));

@@ -18,7 +18,7 @@ pub(super) fn pond_with_active_by(options: MillpondOptions) -> Pond {
     for _ in 0..10 {
         pond.evict_one();
     }
-    (0..90).for_each(|n| pond.lru.pages.page(FrameNo(n)).usage_count = 0);
+    (0..90).for_each(|n| pond.lru.lruvec.pages.page(FrameNo(n)).usage_count = 0);
     assert_eq!((pond.lru.active().0, pond.lru.inactive().0), (90, 10));
     pond
 }
@@ -189,7 +189,7 @@ fn the_target_grows_for_pages_never_active_and_shrinks_for_those_that_were() {
     let _ = pond.lru.refault(key(0));
     assert_eq!(target(&pond), Some(103));
 
-    pond.lru.pages.page(first).past = Past::Demoted;
+    pond.lru.lruvec.pages.page(first).past = Past::Demoted;
     assert_eq!(pond.evict_one(), first.0);
     let _ = pond.lru.refault(key(first.0));
     assert_eq!(target(&pond), Some(100));
@@ -199,7 +199,7 @@ fn the_target_grows_for_pages_never_active_and_shrinks_for_those_that_were() {
 fn ghost_hits(pond: &mut Pond, hits: u32, was_active: bool) {
     for _ in 0..hits {
         pond.insert(7);
-        pond.lru.pages.page(FrameNo(7)).past = if was_active { Past::Demoted } else { Past::New };
+        pond.lru.lruvec.pages.page(FrameNo(7)).past = if was_active { Past::Demoted } else { Past::New };
         pond.lru.rotate_to_cold(FrameNo(7));
         assert_eq!(pond.evict_one(), 7);
         let _ = pond.lru.refault(key(7));

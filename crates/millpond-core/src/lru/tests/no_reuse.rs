@@ -8,8 +8,7 @@ const NO_REUSE: FileId = FileId(2);
 /// Memory of so many pages, without bimodal insertion. Of both files nothing is known yet.
 fn pond(memory: u64) -> Pond {
     let mut pond = Pond::millpond_small();
-    pond.lru.millpond.resized(pond.lru.memory, PageCount(memory));
-    pond.lru.memory = PageCount(memory);
+    pond.lru.set_memory(PageCount(memory));
     [KEPT, NO_REUSE]
         .into_iter()
         .for_each(|file| pond.lru.opened(file));
@@ -19,8 +18,8 @@ fn pond(memory: u64) -> Pond {
 /// Of one file everything is used again, of the other one nothing.
 fn tell_apart(pond: &mut Pond) {
     for _ in 0..200 {
-        pond.lru.refault_rates.evicted(NO_REUSE, PageCount(10_000));
-        pond.lru.refault_rates.refaulted(KEPT);
+        pond.lru.lruvec.refault_rates.evicted(NO_REUSE, PageCount(10_000));
+        pond.lru.lruvec.refault_rates.refaulted(KEPT);
     }
     assert!(pond.lru.detect_no_reuse(NO_REUSE) && !pond.lru.detect_no_reuse(KEPT));
 }
@@ -82,7 +81,7 @@ fn a_use_that_is_seen_on_the_active_list_is_a_reuse_of_the_file() {
     let mut pond = pond(100);
     (0..50).for_each(|n| pond.insert_active(n));
     for _ in 0..200 {
-        pond.lru.refault_rates.evicted(NO_REUSE, PageCount(10_000));
+        pond.lru.lruvec.refault_rates.evicted(NO_REUSE, PageCount(10_000));
     }
     assert!(
         !pond.lru.detect_no_reuse(NO_REUSE),

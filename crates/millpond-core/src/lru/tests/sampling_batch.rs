@@ -8,6 +8,7 @@ fn pond_of_a_region(options: MillpondOptions) -> Pond {
     let mut pond = pond_with_active_by(options);
     for n in (1..90).step_by(2).chain((0..90).step_by(2)) {
         pond.lru
+            .lruvec
             .pages
             .move_to_warm(FrameNo(n), List::Active, List::Active);
     }
@@ -21,10 +22,14 @@ fn neighbours_are_sampled_in_a_batch_and_go_on_side_by_side() {
     // Not those whose uses are seen, nor those that are not active.
     pond.frames.unseen.retain(|&frame| frame != FrameNo(6));
     pond.lru
+        .lruvec
         .pages
         .move_to_warm(FrameNo(8), List::Active, List::Inactive);
     let other = FrameNo(pond.list(List::Inactive)[0]);
-    pond.lru.pages.move_to_warm(other, List::Inactive, List::Active);
+    pond.lru
+        .lruvec
+        .pages
+        .move_to_warm(other, List::Inactive, List::Active);
     let scanned = pond.isolate(1);
     assert_eq!(
         (scanned.refilled, scanned.rotated, scanned.deactivated),
@@ -52,9 +57,9 @@ fn of_a_sampling_batch_each_page_has_its_own_usage_count() {
     };
     let mut pond = pond_of_a_region(options);
     pond.frames.uses[2] = 1;
-    pond.lru.pages.page(FrameNo(4)).usage_count = 7;
+    pond.lru.lruvec.pages.page(FrameNo(4)).usage_count = 7;
     pond.isolate(1);
-    let counts = [1, 2, 3, 4].map(|n| pond.lru.pages.page(FrameNo(n)).usage_count);
+    let counts = [1, 2, 3, 4].map(|n| pond.lru.lruvec.pages.page(FrameNo(n)).usage_count);
     assert_eq!(counts, [0, 4, 0, 6]);
 }
 

@@ -14,21 +14,21 @@
 //!
 //! Each counts as a scanned page, so the scan does not come round sooner.
 
-use super::Lru;
-use super::lists::List;
-use super::options::MillpondOptions;
+use super::Millpond;
 use crate::frame::FrameTable;
+use crate::lru::lists::List;
+use crate::lru::rule::LruVec;
 use crate::units::{FrameNo, PageIndex, PageKey};
 
 /// The most pages of a batch, from a multiple of it on: what is moved with one system call.
 const BLOCK: u64 = 64;
 
-impl Lru {
+impl Millpond {
     /// Looks at an active page of a region whose accesses are not tracked, and at its neighbors of which the same is true.
     /// All of them stay. How many there were.
     pub(super) fn sample_batch(
         &mut self,
-        options: &MillpondOptions,
+        lruvec: &mut LruVec,
         frame: FrameNo,
         frames: &mut impl FrameTable,
     ) -> u64 {
@@ -41,14 +41,14 @@ impl Lru {
                 true => Some(frame),
                 false => {
                     let other = frames.lookup(PageKey::new(key.file(), PageIndex(page)));
-                    let is_active = |&other: &FrameNo| self.pages.list_of(other) == Some(List::Active);
+                    let is_active = |&other: &FrameNo| lruvec.pages.list_of(other) == Some(List::Active);
                     other
                         .filter(is_active)
                         .filter(|&other| !frames.tracks_accesses(other))
                 }
             };
             let Some(found) = found else { continue };
-            self.begin_lap(options, found, frames);
+            self.begin_lap(lruvec, found, frames);
             looked += 1;
         }
         looked
@@ -56,19 +56,19 @@ impl Lru {
 
     /// The usage count rises by what an accessed bit weighs if the page was used since it was looked at last; a lap without a
     /// use costs one. In the next lap a use will be seen.
-    fn begin_lap(&mut self, options: &MillpondOptions, frame: FrameNo, frames: &mut impl FrameTable) {
+    fn begin_lap(&mut self, lruvec: &mut LruVec, frame: FrameNo, frames: &mut impl FrameTable) {
         let is_used = frames.test_and_clear_accessed(frame) > 0;
         if is_used {
             // Not known to be used is not known to be unused: that is judged when its lap has passed.
-            self.judge_bimodal(frame, true);
+            self.bimodal.judge(lruvec, frame, true);
         }
-        let page = self.pages.page(frame);
+        let page = lruvec.pages.page(frame);
         page.touched |= is_used || page.usage_count > 0;
         page.usage_count = if is_used {
-            (page.usage_count + options.accessed_bit_weight).min(options.region_usage_count_max)
+            (page.usage_count + self.options.accessed_bit_weight).min(self.options.region_usage_count_max)
         } else {
             page.usage_count.saturating_sub(1)
         };
-        self.pages.move_to_warm(frame, List::Active, List::Active);
+        lruvec.pages.move_to_warm(frame, List::Active, List::Active);
     }
 }

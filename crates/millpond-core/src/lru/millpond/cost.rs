@@ -18,12 +18,11 @@
 //! factor is eight, and eight pages are scanned for a victim. If no page of the other kind was among as many would-be
 //! victims as an eighth of memory, there is nothing to balance, and pages leave as usual.
 
-use super::Lru;
-use super::lists::List;
-use super::options::{MillpondOptions, Replacement};
 use crate::frame::FrameTable;
+use crate::lru::lists::List;
+use crate::lru::rule::{LruVec, RefaultCosts};
 use crate::page::PageKind;
-use crate::units::{FileId, FrameNo, Nanos};
+use crate::units::{FrameNo, Nanos};
 
 /// The mean read latencies cover about this many recent reads.
 const READS: u64 = 32;
@@ -32,21 +31,9 @@ const STEP_PER_MILLE: i64 = 4;
 /// Would-be victims of one kind in a row after which there is nothing to balance: memory divided by this.
 const ALONE_SHARE: u64 = 8;
 
-/// The current refault cost of each kind, and which kind it favors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct RefaultCosts {
-    /// Mean latency of file reads that a caller waited for, over about the last 32. Zero before the first.
-    pub file: Nanos,
-    /// The same for reads of regions, from swap.
-    pub region: Nanos,
-    /// The scan balance: this many of 1000 would-be victims of regions stay for a lap; if negative, of files.
-    pub scan_balance_per_mille: i32,
-}
-
 /// What is known of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Cost {
+pub(in crate::lru) struct Cost {
     /// The mean of what a read takes, by [`PageKind`]; 0: none was made.
     reads: [u64; 2],
     /// Per mille; towards regions above 0, towards files below.
@@ -58,7 +45,39 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    fn ghost_hit(&mut self, kind: PageKind, most: i64) {
+    /// A caller has waited this long for a read of a page of this kind.
+    pub(super) fn read_took(&mut self, kind: PageKind, took: Nanos, most: i64) {
+        let mean = &mut self.reads[kind as usize];
+        let took = took.0.max(1);
+        *mean = match *mean {
+            0 => took,
+            mean => (mean - mean / READS + took / READS).max(1),
+        };
+        self.bound(most);
+    }
+
+    pub(super) fn known(&self) -> RefaultCosts {
+        let [file, region] = self.reads.map(Nanos);
+        RefaultCosts {
+            file,
+            region,
+            scan_balance_per_mille: self.balance as i32,
+        }
+    }
+
+    /// The kind favored by the measured refault costs, and how many of 1000 of its would-be victims stay for another
+    /// lap; `None` if neither is favored.
+    pub(in crate::lru) fn scan_balance(&self) -> Option<(PageKind, u32)> {
+        let kind = match self.balance {
+            0 => return None,
+            1.. => PageKind::Anonymous,
+            _ => PageKind::File,
+        };
+        Some((kind, self.balance.unsigned_abs() as u32))
+    }
+
+    /// A page was refaulted that a little longer list would have kept.
+    pub(in crate::lru) fn ghost_hit(&mut self, kind: PageKind, most: i64) {
         let [file, anonymous] = self.reads;
         if file == 0 || anonymous == 0 {
             return;
@@ -90,85 +109,32 @@ impl Cost {
             self.balance.clamp(0, worth)
         };
     }
-}
-
-impl Lru {
-    /// A caller has waited this long for a read of a page of this kind.
-    pub fn read_took(&mut self, kind: PageKind, took: Nanos) {
-        let Replacement::Millpond(options) = self.replacement else {
-            return;
-        };
-        let mean = &mut self.cost.reads[kind as usize];
-        let took = took.0.max(1);
-        *mean = match *mean {
-            0 => took,
-            mean => (mean - mean / READS + took / READS).max(1),
-        };
-        self.cost.bound(options.scan_balance_max_per_mille.into());
-    }
-
-    /// The current refault costs, and which kind of page they favor.
-    pub fn refault_costs(&self) -> RefaultCosts {
-        let [file, region] = self.cost.reads.map(Nanos);
-        RefaultCosts {
-            file,
-            region,
-            scan_balance_per_mille: self.cost.balance as i32,
-        }
-    }
-
-    /// The kind favored by the measured refault costs, and how many of 1000 of its would-be victims stay for another
-    /// lap; `None` if neither is favored.
-    pub(super) fn scan_balance(&self) -> Option<(PageKind, u32)> {
-        let kind = match self.cost.balance {
-            0 => return None,
-            1.. => PageKind::Anonymous,
-            _ => PageKind::File,
-        };
-        Some((kind, self.cost.balance.unsigned_abs() as u32))
-    }
-
-    /// A page was refaulted that a little longer list would have kept.
-    pub(super) fn ghost_hit(&mut self, options: &MillpondOptions, file: FileId) {
-        let kind = self.kind(file);
-        self.cost
-            .ghost_hit(kind, options.scan_balance_max_per_mille.into());
-    }
 
     /// Sends a page at the cold end of a list, which would be a victim or be demoted, round once more if it costs more than
     /// others to refault. Whether it did.
-    pub(super) fn rotate_for_its_cost(
+    pub(super) fn rotate(
         &mut self,
-        frame: FrameNo,
-        list: List,
+        lruvec: &mut LruVec,
+        (frame, list): (FrameNo, List),
         frames: &impl FrameTable,
     ) -> bool {
         let Some((favoured, share)) = self.scan_balance() else {
             return false;
         };
-        let kind = self.kind(frames.key(frame).file());
-        let (last, in_a_row) = &mut self.cost.alone;
+        let kind = lruvec.kind(frames.key(frame).file());
+        let (last, in_a_row) = &mut self.alone;
         *in_a_row = if *last == Some(kind) { *in_a_row + 1 } else { 1 };
         *last = Some(kind);
-        if kind != favoured || *in_a_row > self.memory.0 / ALONE_SHARE {
+        if kind != favoured || *in_a_row > lruvec.memory.0 / ALONE_SHARE {
             return false;
         }
-        self.cost.deficit += i64::from(share);
-        if self.cost.deficit < 1000 {
+        self.deficit += i64::from(share);
+        if self.deficit < 1000 {
             return false;
         }
-        self.cost.deficit -= 1000;
-        self.statistics.scan_balance_rotated += 1;
-        self.pages.move_to_warm(frame, list, list);
+        self.deficit -= 1000;
+        lruvec.statistics.scan_balance_rotated += 1;
+        lruvec.pages.move_to_warm(frame, list, list);
         true
-    }
-
-    /// What was opened as a file is one; everything else is a region.
-    fn kind(&self, file: FileId) -> PageKind {
-        if self.refault_rates.is_file(file) {
-            PageKind::File
-        } else {
-            PageKind::Anonymous
-        }
     }
 }

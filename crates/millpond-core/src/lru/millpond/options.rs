@@ -1,101 +1,7 @@
-//! The replacement rules and their parameters.
-//!
-//! A closed set: Linux's rule by version, and Millpond's own. Every field states its unit, default, range and source.
-//! [`Replacement::check`] names the first field out of range, with its value and range.
+//! The parameters of Millpond's replacement. Every field states its unit, default, range and source.
 
-use crate::range::{self, Number, Number::Share, OutOfRange, Row, count, percent};
-use crate::units::{Bytes, PageSize, Ratio};
-
-/// How pages are chosen for eviction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Replacement {
-    /// Two lists, as in Linux.
-    Linux(LinuxOptions),
-    /// Two lists with a correlated-reference window, an inactive list of adaptive length, and admission to the active
-    /// list by a probe of its cold end. The default.
-    Millpond(MillpondOptions),
-}
-
-impl Default for Replacement {
-    fn default() -> Self {
-        Replacement::Millpond(MillpondOptions::default())
-    }
-}
-
-impl Replacement {
-    /// Checks that every number is in range.
-    ///
-    /// # Errors
-    /// [`OutOfRange`] for the first option out of range.
-    pub fn check(&self) -> Result<(), OutOfRange> {
-        match self {
-            Replacement::Linux(_) => Ok(()),
-            // No range depends on the size of a page.
-            Replacement::Millpond(options) => range::check(RANGES, options, Bytes(0)),
-        }
-    }
-}
-
-/// Linux's rule, in several versions.
-///
-/// The default is the version that Kim 2020 built on, Linux 5.5.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinuxOptions {
-    /// When a second use moves a page to the active list. Default [`Promotion::Lazy`].
-    pub promotion: Promotion,
-    /// How long the active list may be relative to the inactive one. Default [`InactiveRatio::SquareRoot`] with 4 KiB
-    /// pages.
-    pub inactive_ratio: InactiveRatio,
-    /// How a refault soon after eviction is recognized. Default [`Detection::Linux4_19`].
-    pub detection: Detection,
-    /// Whether an activation by refault lets the next scan batch shrink the active list even if the ratio is satisfied
-    /// (the comparison of refault counters in `inactive_list_is_low`, later `may_deactivate`). Default true.
-    pub refaults_deactivate: bool,
-}
-
-impl Default for LinuxOptions {
-    fn default() -> Self {
-        LinuxOptions {
-            promotion: Promotion::Lazy,
-            inactive_ratio: InactiveRatio::SquareRoot(PageSize::KIB_4),
-            detection: Detection::Linux4_19,
-            refaults_deactivate: true,
-        }
-    }
-}
-
-/// When a second use of an inactive page moves it to the active list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Promotion {
-    /// When the scan meets the page. Hits only leave a count, so they touch no list and take no lock.
-    Lazy,
-    /// Immediately, as in `mark_page_accessed`: the driver calls [`super::Lru::mark_accessed`] on every hit, which
-    /// moves the page and advances the age of evicted pages.
-    Immediate,
-}
-
-/// The longest active list for a given inactive one. It is shrunk while `inactive * ratio < active`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InactiveRatio {
-    /// Ratio 1 at any size: file pages up to about Linux 4.6.
-    Equal,
-    /// Ratio `isqrt(10 * GiB)` for the two lists together, 1 below 1 GiB: since about Linux 4.7 (`inactive_is_low`).
-    /// Needs the page size to convert pages to GiB.
-    SquareRoot(PageSize),
-}
-
-/// How the shadow of an evicted page shows that its refault came too soon.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Detection {
-    /// Not at all: Linux before 3.15, and hence Gorman 2011.
-    Off,
-    /// Linux 4.19 to 5.5 (`workingset_eviction`): the shadow holds the age after its own eviction was counted. A page
-    /// is activated if its distance is at most the length of the active list.
-    Linux4_19,
-    /// Linux 5.9 and later: the shadow holds the age before its own eviction was counted, so distances are one longer.
-    /// The length they are compared with also counts lists of anonymous pages, if there are any.
-    Linux5_9,
-}
+use crate::range::{Number, Number::Share, Row, count, percent};
+use crate::units::Ratio;
 
 /// Millpond's rule. The defaults were measured; see `docs/decisions/0002-replacement.md`.
 ///
@@ -167,20 +73,16 @@ fn n(count: u32) -> Option<Number> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lru::millpond::Millpond;
+    use crate::lru::rule::Rule;
     use alloc::string::ToString;
-
-    #[test]
-    fn defaults_are_in_range() {
-        assert_eq!(Replacement::default().check(), Ok(()));
-        assert_eq!(Replacement::Linux(LinuxOptions::default()).check(), Ok(()));
-    }
 
     #[test]
     fn a_value_out_of_range_is_named_with_its_range() {
         let wrong = |change: fn(&mut MillpondOptions)| {
             let mut options = MillpondOptions::default();
             change(&mut options);
-            Replacement::Millpond(options).check().unwrap_err().to_string()
+            Millpond::check(&options).unwrap_err().to_string()
         };
         assert_eq!(
             wrong(|o| o.inactive_start_per_mille = 1001),
