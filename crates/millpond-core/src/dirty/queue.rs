@@ -64,6 +64,20 @@ pub struct Ask {
     pub now: Instant,
 }
 
+/// Why a dirtier below its own limit does not queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pass {
+    /// No other waits, and none runs, or no more is unclean than the free-run limit.
+    Alone,
+    /// It has some of its quantum left.
+    Quantum,
+    /// It dirties less than half of what each of those that compete would have. Not one that waits: to go on now would put
+    /// it behind the others for its quantum.
+    Light,
+    /// Nothing is being written: else two that are below their limits could wait for one another.
+    Still,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Quantum {
     /// Pages of it that may still be dirtied.
@@ -115,25 +129,10 @@ impl Queue {
         self.quanta.get(&dirtier).is_some_and(|quantum| quantum.left > 0)
     }
 
-    /// What becomes of `dirtier`. Below the free-run limit it goes on, unless others have been waiting for that; below its
-    /// own while nothing is being written, whichever others wait: else two that are below theirs could wait for one another.
+    /// What becomes of `dirtier`: it goes on if there is a [`Pass`] for it and no limit of its own, else it waits in its place.
     pub fn ask(&mut self, dirtier: DirtierId, ask: &Ask) -> Throttle {
-        let &Ask {
-            own, share, until, ..
-        } = ask;
         let at = self.waiting.iter().position(|other| other.dirtier == dirtier);
-        let others = self.waiting.len() - usize::from(at.is_some());
-        let has_quantum = self.has_quantum(dirtier);
-        let running = self
-            .quanta
-            .iter()
-            .filter(|&(&other, quantum)| quantum.left > 0 && other != dirtier && !self.waits(other))
-            .count();
-        // One that waits keeps its place: to go on now would put it behind the others for its quantum.
-        let is_light = at.is_none()
-            && u64::from(share.num) * 2 * ((others + running) as u64 + 1) <= u64::from(share.den);
-        let is_alone = others == 0 && (ask.is_free || running == 0);
-        if own == Throttle::Run && (is_alone || has_quantum || is_light || ask.is_still) {
+        if ask.own == Throttle::Run && self.pass(dirtier, at, ask).is_some() {
             if let Some(at) = at {
                 self.waiting.remove(at);
             }
@@ -141,15 +140,34 @@ impl Queue {
         }
         let waiting = Waiting {
             dirtier,
-            until,
+            until: ask.until,
             asked: ask.now,
         };
         match at {
             Some(at) => self.waiting[at] = waiting,
-            None if has_quantum => self.waiting.push_front(waiting),
+            None if self.has_quantum(dirtier) => self.waiting.push_front(waiting),
             None => self.waiting.push_back(waiting),
         }
-        Throttle::Until(until)
+        Throttle::Until(ask.until)
+    }
+
+    /// Why `dirtier`, which waits at place `at` if it does, goes before the others, if it does.
+    fn pass(&self, dirtier: DirtierId, at: Option<usize>, ask: &Ask) -> Option<Pass> {
+        let others = self.waiting.len() - usize::from(at.is_some());
+        let runs = |(&other, quantum): (&DirtierId, &Quantum)| {
+            quantum.left > 0 && other != dirtier && !self.waits(other)
+        };
+        let running = self.quanta.iter().filter(|&quantum| runs(quantum)).count();
+        let competing = (others + running) as u64;
+        if others == 0 && (ask.is_free || running == 0) {
+            Some(Pass::Alone)
+        } else if self.has_quantum(dirtier) {
+            Some(Pass::Quantum)
+        } else if at.is_none() && u64::from(ask.share.num) * 2 * (competing + 1) <= u64::from(ask.share.den) {
+            Some(Pass::Light)
+        } else {
+            ask.is_still.then_some(Pass::Still)
+        }
     }
 
     /// Wakes the first if there is headroom, and those behind it as far as there are quanta. Whether one was woken.

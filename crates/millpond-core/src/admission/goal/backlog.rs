@@ -44,46 +44,137 @@ const HOLD_MAX: u32 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backlog {
     detected: bool,
-    /// The device's write rate in bytes per millisecond.
-    rate: Option<u64>,
-    /// The rate when a read was late, the number of slices between two raises, and the number so far.
-    late: u64,
-    hold: u32,
-    slices: u32,
-    /// Bytes acknowledged since a read of a slice was served, whether the device caught up in between, and the time
-    /// that took.
-    round: u64,
-    round_time: u64,
     /// Slow slices in a row.
     slow_slices: u32,
-    /// Acknowledged since then, without a pause in which the device must have caught up.
-    answered: u64,
-    since: Instant,
+    rate: Rate,
+    round: Round,
+    behind: Behind,
+    unflushed: Unflushed,
+    /// When the last write was issued, or the device had caught up.
     last: Instant,
-    /// Acknowledged since the last flush or pause, and when the first of these bytes was issued.
-    unflushed: u64,
-    unflushed_since: Instant,
-    /// The part of that since the last slice began.
-    since_slice: u64,
+}
+
+/// The device's write rate.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    bytes_per_ms: Option<u64>,
+    /// The rate when a read was late.
+    late: u64,
+    /// The number of slices between two raises, and the number so far.
+    hold: u32,
+    slices: u32,
+}
+
+/// Bytes acknowledged since a read of a slice was served, whether the device caught up in between, and the time that took.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    bytes: u64,
+    time: Nanos,
+}
+
+/// Bytes acknowledged since the device had caught up.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    bytes: u64,
+    since: Instant,
+}
+
+/// Bytes acknowledged since the last flush or pause, and when the first of them was issued.
+#[derive(Clone, Copy, Debug)]
+struct Unflushed {
+    bytes: u64,
+    since: Instant,
+    /// The part of them since the last slice began.
+    in_slice: u64,
+}
+
+impl Rate {
+    const UNKNOWN: Rate = Rate {
+        bytes_per_ms: None,
+        late: 0,
+        hold: 1,
+        slices: 0,
+    };
+
+    /// A read was late, so the rate is lower: at once, as readers wait. But no lower than a quarter, which may be one read
+    /// that took a second.
+    fn lower(&mut self, old: u64, measured: Option<u64>) {
+        let lower = measured.unwrap_or(old - old / 4);
+        let new = lower.clamp(old / 4, old - old / 32);
+        self.hold = match self.is_raised(old) {
+            false => (self.hold * 2).min(HOLD_MAX),
+            true => 1,
+        };
+        (self.bytes_per_ms, self.late, self.slices) = (Some(new), new, 0);
+    }
+
+    /// A read was in time. Returns whether that raises the rate.
+    fn hold_or_raise(&mut self, old: u64) -> bool {
+        self.slices += 1;
+        let is_due = self.slices >= self.hold;
+        if is_due {
+            (self.bytes_per_ms, self.slices) = (Some(old + old.div_ceil(RAISE)), 0);
+        }
+        if self.is_raised(old) {
+            self.hold = 1;
+        }
+        is_due
+    }
+
+    /// Whether a rate is more than what made a read late by an eighth.
+    fn is_raised(&self, rate: u64) -> bool {
+        rate > self.late + self.late / 8
+    }
+
+    /// A flush has measured it.
+    fn measured(&mut self, new: u64) {
+        self.bytes_per_ms = Some(match self.bytes_per_ms {
+            Some(old) if new > old => (old * 7 + new) / 8,
+            _ => new,
+        });
+    }
+}
+
+impl Round {
+    const NEW: Round = Round {
+        bytes: 0,
+        time: Nanos::ZERO,
+    };
+
+    /// The rate that it shows, if it took so long and is no small sample.
+    fn rate(&self, took: Nanos) -> Option<u64> {
+        (self.bytes >= SAMPLE_MIN && took > Nanos::ZERO).then(|| per_ms(self.bytes, took))
+    }
+
+    /// Whether the device has written it by now, even at a quarter of its rate, below which no read that is late brings it.
+    fn is_written(&self, rate: u64, gap: Nanos) -> bool {
+        self.bytes.saturating_mul(1_000_000) / (rate / 4).max(1) <= self.time.0 + gap.0
+    }
+
+    /// A write was issued so long after the last one.
+    fn add(&mut self, bytes: Bytes, gap: Nanos) {
+        self.bytes += bytes.0;
+        self.time = self.time + gap;
+    }
 }
 
 impl Backlog {
     pub(super) fn new() -> Backlog {
         Backlog {
             detected: false,
-            rate: None,
-            late: 0,
-            hold: 1,
-            slices: 0,
-            round: 0,
-            round_time: 0,
             slow_slices: 0,
-            answered: 0,
-            since: Instant(0),
+            rate: Rate::UNKNOWN,
+            round: Round::NEW,
+            behind: Behind {
+                bytes: 0,
+                since: Instant(0),
+            },
+            unflushed: Unflushed {
+                bytes: 0,
+                since: Instant(0),
+                in_slice: 0,
+            },
             last: Instant(0),
-            unflushed: 0,
-            unflushed_since: Instant(0),
-            since_slice: 0,
         }
     }
 
@@ -91,7 +182,7 @@ impl Backlog {
     pub(super) fn detect(&mut self) -> bool {
         if !self.detected {
             // What was answered filled the cache, and says nothing of what is written.
-            (self.rate, self.late, self.hold, self.slices) = (None, 0, 1, 0);
+            self.rate = Rate::UNKNOWN;
         }
         !core::mem::replace(&mut self.detected, true)
     }
@@ -109,98 +200,78 @@ impl Backlog {
 
     /// Whether the device had caught up at `then`, and has acknowledged nothing since.
     pub(super) fn is_level(&self, then: Instant) -> bool {
-        (self.answered == 0 && then >= self.since) || (self.rate.is_some() && self.bytes(then) == Bytes(0))
+        let Behind { bytes, since } = self.behind;
+        (bytes == 0 && then >= since) || (self.rate.bytes_per_ms.is_some() && self.bytes(then) == Bytes(0))
     }
 
     /// The device's write rate per millisecond, if it has a backlog and the rate is known.
     pub(super) fn bytes_per_ms(&self) -> Option<u64> {
-        self.rate.filter(|_| self.detected)
+        self.rate.bytes_per_ms.filter(|_| self.detected)
     }
 
     /// A write is acknowledged.
     pub(super) fn write_done(&mut self, bytes: Bytes, issued_at: Instant) {
-        let paused = match self.bytes_per_ms() {
+        let (gap, rate) = (issued_at.since(self.last), self.bytes_per_ms());
+        let has_paused = gap >= PAUSE;
+        let has_caught_up = match rate {
             Some(_) => self.bytes(issued_at) == Bytes(0),
-            None => issued_at.since(self.last) >= PAUSE,
+            None => has_paused,
         };
-        if paused {
-            self.answered = 0;
+        if has_caught_up {
+            self.behind.bytes = 0;
         }
-        if self.answered == 0 {
-            self.since = self.since.max(issued_at);
+        if self.behind.bytes == 0 {
+            self.behind.since = self.behind.since.max(issued_at);
         }
-        self.answered += bytes.0;
-        if self.unflushed == 0 || issued_at.since(self.last) >= PAUSE {
-            (self.unflushed, self.unflushed_since) = (0, issued_at);
+        self.behind.bytes += bytes.0;
+        if self.unflushed.bytes == 0 || has_paused {
+            (self.unflushed.bytes, self.unflushed.since) = (0, issued_at);
         }
-        self.unflushed += bytes.0;
-        self.since_slice += bytes.0;
-        let gap = issued_at.since(self.last);
-        // Written by now even at a quarter of the rate, below which no read that is late brings it.
-        let written = self.bytes_per_ms().is_some_and(|rate| {
-            self.round.saturating_mul(1_000_000) / (rate / 4).max(1) <= self.round_time + gap.0
-        });
-        if gap >= PAUSE || written {
-            (self.round, self.round_time) = (0, 0);
+        self.unflushed.bytes += bytes.0;
+        self.unflushed.in_slice += bytes.0;
+        if has_paused || rate.is_some_and(|rate| self.round.is_written(rate, gap)) {
+            self.round = Round::NEW;
+            self.round.add(bytes, Nanos::ZERO);
         } else {
-            self.round_time += gap.0;
+            self.round.add(bytes, gap);
         }
-        self.round += bytes.0;
         self.last = self.last.max(issued_at);
     }
 
     /// Bytes acknowledged since the writers' slice began.
     pub(super) fn answered_in_slice(&self) -> Bytes {
-        Bytes(self.since_slice)
+        Bytes(self.unflushed.in_slice)
     }
 
     /// Bytes that the device still has to write before it serves a read.
     pub(super) fn bytes(&self, now: Instant) -> Bytes {
         let written = self.bytes_per_ms().map_or(u64::MAX, |rate| {
-            now.since(self.since).0.saturating_mul(rate) / 1_000_000
+            now.since(self.behind.since).0.saturating_mul(rate) / 1_000_000
         });
-        Bytes(self.answered.saturating_sub(written))
+        Bytes(self.behind.bytes.saturating_sub(written))
     }
 
     /// A read of a slice was served, with a `usual` latency of its own. `late`: later than the backlog explains.
     /// `answered`: the most bytes per millisecond that the device acknowledges.
     pub(super) fn caught_up(&mut self, now: Instant, usual: Nanos, late: bool, answered: Option<u64>) {
-        let took = (self.round_time + now.since(self.last).0).saturating_sub(usual.0);
-        let says_much = self.round >= SAMPLE_MIN && took > 0;
-        let new = self.round.saturating_mul(1_000_000) / took.max(1);
-        match self.rate {
-            None if says_much => self.rate = Some(new),
-            Some(old) if late => {
-                // At once, as readers wait. But no lower than a quarter, which may be one read that took a second.
-                let lower = if says_much { new } else { old - old / 4 };
-                let new = lower.clamp(old / 4, old - old / 32);
-                let is_as_before = old <= self.late + self.late / 8;
-                self.hold = if is_as_before {
-                    (self.hold * 2).min(HOLD_MAX)
-                } else {
-                    1
-                };
-                (self.rate, self.late, self.slices) = (Some(new), new, 0);
-            }
-            Some(old) if self.detected && self.answered > 0 => {
-                self.slices += 1;
-                if self.slices >= self.hold {
-                    (self.rate, self.slices) = (Some(old + old.div_ceil(RAISE)), 0);
+        let took = (self.round.time + now.since(self.last)).0.saturating_sub(usual.0);
+        let measured = self.round.rate(Nanos(took));
+        match self.rate.bytes_per_ms {
+            None => self.rate.bytes_per_ms = measured,
+            Some(old) if late => self.rate.lower(old, measured),
+            Some(old) if self.detected && self.behind.bytes > 0 => {
+                if self.rate.hold_or_raise(old) {
                     self.detected = answered.is_none_or(|answered| old < answered);
                 }
-                if old > self.late + self.late / 8 {
-                    self.hold = 1;
-                }
             }
-            rate => self.rate = rate,
+            Some(_) => {}
         }
-        (self.answered, self.since) = (0, now);
-        (self.round, self.round_time, self.last) = (0, 0, self.last.max(now));
+        self.level(now, 0, Round::NEW);
     }
 
     /// A slice of the readers or of the writers begins.
     pub(super) fn slice_begun(&mut self) {
-        self.since_slice = 0;
+        self.unflushed.in_slice = 0;
     }
 
     /// No reader is active any more.
@@ -212,22 +283,37 @@ impl Backlog {
     /// time since the previous sync, the backlog is at most what was still in transit when the writers stopped, and the
     /// bytes written since give the rate.
     pub(super) fn flushed(&mut self, stopped: Instant, now: Instant) {
-        let (took, left) = (now.since(self.unflushed_since).0, self.since_slice);
-        let written = self.unflushed.saturating_sub(left);
-        (self.unflushed, self.unflushed_since, self.since_slice) = (left, now, 0);
-        if now.since(stopped).0 < took / 2 {
+        let (took, left) = (now.since(self.unflushed.since), self.unflushed.in_slice);
+        let written = self.unflushed.bytes.saturating_sub(left);
+        self.unflushed = Unflushed {
+            bytes: left,
+            since: now,
+            in_slice: 0,
+        };
+        if now.since(stopped).0 < took.0 / 2 {
             return;
         }
         if written >= SAMPLE_MIN {
-            let new = written.saturating_mul(1_000_000) / took.max(1);
-            self.rate = Some(match self.rate {
-                Some(old) if new > old => (old * 7 + new) / 8,
-                _ => new,
-            });
+            self.rate.measured(per_ms(written, took));
         }
-        (self.answered, self.since) = (left.min(self.answered), now);
-        (self.round, self.round_time, self.last) = (left, 0, self.last.max(now));
+        let (bytes, time) = (left, Nanos::ZERO);
+        self.level(now, left.min(self.behind.bytes), Round { bytes, time });
     }
+
+    /// The device has all but so many bytes behind it, and a round begins.
+    fn level(&mut self, now: Instant, behind: u64, round: Round) {
+        self.behind = Behind {
+            bytes: behind,
+            since: now,
+        };
+        self.round = round;
+        self.last = self.last.max(now);
+    }
+}
+
+/// So many bytes in so long, per millisecond.
+fn per_ms(bytes: u64, took: Nanos) -> u64 {
+    bytes.saturating_mul(1_000_000) / took.0.max(1)
 }
 
 #[cfg(test)]
@@ -305,13 +391,14 @@ mod tests {
         backlog.write_done(Bytes::from_mib(2), at(now));
         now += 1_000;
         backlog.caught_up(at(now), Nanos::ZERO, true, None);
-        assert_eq!(backlog.rate, Some(32 << 10), "a quarter");
+        assert_eq!(backlog.bytes_per_ms(), Some(32 << 10), "a quarter");
         for _ in 0..150 {
             backlog.write_done(Bytes::from_kib(512), at(now));
             now += 4;
             backlog.caught_up(at(now), Nanos::ZERO, false, None);
         }
-        assert!(backlog.rate > Some(100 << 10), "{:?}", backlog.rate);
+        let rate = backlog.bytes_per_ms();
+        assert!(rate > Some(100 << 10), "{rate:?}");
     }
 
     /// What is let out while the rate is twice of what the device writes fills its cache, and then a read is late.
