@@ -7,6 +7,11 @@ use millpond::device::StoreValue;
 use millpond::units::Bytes;
 use millpond::{Error, OpenOptions, PageCache, device};
 use millpond_volumes::{CacheStore, Store, StoreOptions, StoreReader, Volumes};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+#[path = "../../millpond/tests/all/made.rs"]
+mod made;
 
 fn cache(page_bytes: u64) -> (PageCache, std::sync::Arc<Volumes>) {
     let volumes = Volumes::new(device::best()).unwrap();
@@ -340,6 +345,7 @@ fn a_cache_shows_what_its_store_does() {
     let volumes = Volumes::new(device::best()).unwrap();
     let builder = PageCache::builder().memory(16 << 20).page_size(65_536);
     let builder = builder.control_at(folder.path().join("sock"));
+    let builder = builder.metrics(([127, 0, 0, 1], 0).into());
     let cache = builder.device(volumes.clone()).build().unwrap();
     let value = |cache: &PageCache, name: &str| {
         let [store] = &cache.stores()[..] else {
@@ -398,10 +404,18 @@ fn a_cache_shows_what_its_store_does() {
 
     let mut client = Client::connect(cache.control_path().unwrap()).unwrap();
     let stat = client.ask("stat").unwrap();
-    let page = include_str!("../../../docs/VOLUMES.md");
     for figure in &cache.stores()[0].figures {
         assert!(stat.contains(&format!("\"name\":\"{}\"", figure.name)), "{stat}");
-        let row = format!("| `{}` |", figure.name);
-        assert!(page.contains(&row), "the document has no {row}");
     }
+    let mut metrics = TcpStream::connect(cache.metrics_address().unwrap()).unwrap();
+    metrics
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
+    let mut body = String::new();
+    metrics.read_to_string(&mut body).unwrap();
+    made::block(
+        "docs/VOLUMES.md",
+        "figures",
+        &made::metrics(&body, "millpond_store_"),
+    );
 }

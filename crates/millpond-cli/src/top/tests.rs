@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::mpsc;
 
+#[path = "../../../millpond/tests/all/made.rs"]
+mod made;
+
 const ANSWERS: &str = include_str!("answers.json");
 const SOCKET: &str = "/run/user/1000/millpond/27379-1.sock";
 
@@ -76,8 +79,8 @@ fn a_screen_of_80_by_24_is_the_stored_one() {
 /// The document shows the same.
 #[test]
 fn the_documents_screen_is_the_stored_one() {
-    let page = include_str!("../../../../docs/WATCH.md");
-    assert!(page.contains(include_str!("screen.txt").trim_end()));
+    let screen = format!("```text\n{}\n```", include_str!("screen.txt").trim_end());
+    made::block("docs/WATCH.md", "screen", &screen);
 }
 
 #[test]

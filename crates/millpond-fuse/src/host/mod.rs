@@ -189,7 +189,8 @@ pub(crate) fn unmount(point: &Path, lazily: bool) -> io::Result<()> {
 }
 
 /// What this process needs besides the cache's budget, with some thousand files known: its program (10 MB, shared by all that
-/// run it), stacks, tables, and what the kernel counts for it. 7 to 12 MB were measured; docs/MOUNT.md says with what.
+/// run it), stacks, tables, and what the kernel counts for it. 7 to 12 MB were measured; more with many writers
+/// (docs/experiments/mount.md).
 const BESIDES_BUDGET_BYTES: u64 = 16 << 20;
 
 /// If a control group can't hold the process with this budget: what to do about it, in a sentence.

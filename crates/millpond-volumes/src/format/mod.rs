@@ -1,4 +1,4 @@
-//! The objects of a store, byte by byte. `docs/VOLUMES.md` has the same in tables.
+//! The objects of a store, byte by byte. `docs/decisions/0020-store-format.md` has the same in tables.
 //!
 //! ```text
 //!   c/<epoch>-<n>        chunk       pages back to back, 4 MiB at most

@@ -57,11 +57,11 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
         ),
         (
             "uncommitted",
-            "What the store has taken and is in no commit.",
+            "What the store has taken and no commit has; what is dirty in the cache is not counted.",
             Size(Bytes(layout.uncommitted_bytes)),
         ),
-        ("put", "Requests that store an object, and what they took.", put),
-        ("get", "Requests that read of an object, and what they took.", get),
+        ("put", "Requests that store an object, and their time.", put),
+        ("get", "Requests that read an object, and their time.", get),
         (
             "written",
             "Bytes that were put.",
@@ -74,17 +74,17 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
         ),
         (
             "failed",
-            "Requests of which no answer came, or that were refused.",
+            "Requests without an answer, or refused.",
             Total(requests.failed),
         ),
         (
             "garbage",
-            "What is stored beyond the pages that files have, and checkpoints.",
+            "Stored bytes beyond live pages and checkpoints.",
             Size(Bytes(garbage)),
         ),
         (
             "garbage_objects",
-            "Objects that wait for their grace, for a reader or for a snapshot to be deleted.",
+            "Objects that wait to be deleted: for their grace, a reader or a snapshot.",
             Number(layout.garbage_objects),
         ),
         ("live", "Pages that files have.", Size(Bytes(layout.live_bytes))),
@@ -93,12 +93,12 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
         ("deletes", "Objects that were deleted.", Total(requests.deletes)),
         (
             "cleaned",
-            "Pages that were put once more to be rid of the garbage beside them.",
+            "Live pages that were copied so that the garbage beside them could go.",
             TotalBytes(Bytes(layout.cleaned_bytes)),
         ),
         (
             "failing",
-            "How often in a row a checkpoint could not be stored, or garbage not be listed or deleted.",
+            "Consecutive failures to store a checkpoint, or to list or delete garbage.",
             Number(failures),
         ),
     ];

@@ -200,30 +200,6 @@ fn only_millponds_own_forms_of_admission_can_be_set() {
     }
 }
 
-/// The documents say when to change which.
-#[test]
-fn the_document_lists_every_setting_with_its_default() {
-    let page = include_str!("../../../../docs/CONTROL.md");
-    let rows = page.lines().filter_map(|line| {
-        let cells: Vec<_> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
-        let [name, default, _, ""] = cells[..] else {
-            return None;
-        };
-        Some((name.trim_matches('`'), default.trim_matches('`')))
-    });
-    let rows: Vec<_> = rows.collect();
-    let default = |s: &Setting| {
-        s.default_value()
-            .map_or("given".into(), |value| value.to_string())
-    };
-    let table: Vec<_> = SETTINGS.iter().map(|s| (s.name, default(s))).collect();
-    let shown: Vec<_> = rows
-        .iter()
-        .map(|(name, value)| (*name, (*value).to_owned()))
-        .collect();
-    assert_eq!(shown, table);
-}
-
 #[test]
 fn auto_alone_keeps_the_budget_as_its_maximum_and_may_go_down_to_an_eighth() {
     let auto = set(&settings(), &[("memory", "auto")]).unwrap();

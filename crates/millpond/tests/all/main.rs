@@ -26,6 +26,7 @@ mod holes;
 mod hooks;
 mod invalidate;
 mod kill;
+mod made;
 mod mapping;
 mod model;
 mod opening;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use crate::made;
 use millpond::control::Client;
 use millpond::{Error, OpenOptions, PageCache};
 use serde_json::Value;
@@ -429,27 +430,38 @@ fn metrics_are_off_unless_asked_for_and_go_with_the_cache() {
     assert!(TcpStream::connect(address).is_err());
 }
 
-/// The document lists all names, and no others.
 #[test]
-fn the_documents_metrics_are_those_that_there_are() {
+fn the_document_lists_the_metrics() {
+    let folder = tempfile::tempdir().unwrap();
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
-    let cache = PageCache::builder()
-        .memory(2 << 20)
-        .metrics(local)
-        .build()
+    let builder = PageCache::builder().memory(2 << 20).name("pond").metrics(local);
+    let cache = builder.build().unwrap();
+    // For the labels of devices.
+    let file = cache
+        .open(folder.path().join("a"), OpenOptions::new().create(true))
         .unwrap();
+    file.write_at(&[1; PAGE], 0).unwrap();
+    file.sync_data().unwrap();
     let (_, body) = get(cache.metrics_address().unwrap(), "/metrics");
-    let told: BTreeSet<_> = body
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
-        .collect();
+    let table = made::metrics(&body, "millpond_");
+    assert!(table.contains("millpond_device_reads_total{device}`"), "{table}");
+    made::block("docs/WATCH.md", "metrics", &table);
+    // And what the page says of them is of those that there are.
     let page = include_str!("../../../../docs/WATCH.md");
-    let listed: BTreeSet<_> = page
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|name| name.starts_with("millpond_"))
-        .map(|name| name.split('{').next().unwrap())
-        .collect();
-    assert_eq!(told, listed);
+    let named = page.split('`').skip(1).step_by(2);
+    for name in named.filter(|name| name.starts_with("millpond_")) {
+        assert!(table.contains(name), "there is no {name}");
+    }
+}
+
+/// With what it does and what is allowed, `inspect options` and `set` say the rest.
+#[test]
+fn the_document_lists_the_settings() {
+    let mut table = "| setting | default | change it when |\n|---|---|---|\n".to_owned();
+    for setting in millpond::settings::SETTINGS {
+        let default = setting.default_value();
+        let default = default.map_or("given".to_owned(), |value| format!("`{value}`"));
+        table += &format!("| `{}` | {default} | {} |\n", setting.name, setting.change_when);
+    }
+    made::block("docs/CONTROL.md", "settings", &table);
 }

@@ -6,7 +6,7 @@
 //! schedule is printed with the call that replays it.
 //!
 //! Shuttle has no weak memory. Under Miri the same tests run on the standard library's threads, and a load may answer
-//! with whatever the language's memory model allows, as on aarch64 and beyond: `MIRIFLAGS` of CONTRIBUTING.md tries another
+//! with whatever the language's memory model allows, as on aarch64 and beyond: `MIRIFLAGS` of `.ci/nightly` tries another
 //! order for each seed. What is to hold there is argued in `state.rs` (S6 to S9), `hazard.rs` (H3 to H7), `index.rs`
 //! (X4, X5) and `wait.rs`.
 //!

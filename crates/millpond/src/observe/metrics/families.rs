@@ -26,7 +26,12 @@ pub(super) fn text(facts: &Facts) -> String {
     )
     .sample("", &labels, 1.0);
     let age = facts.age.as_secs_f64();
-    text.one("millpond_uptime_seconds", Gauge, "Since the cache was made.", age);
+    text.one(
+        "millpond_uptime_seconds",
+        Gauge,
+        "Time since the cache was made.",
+        age,
+    );
     let budget = facts.memory.0 as f64;
     text.one(
         "millpond_memory_budget_bytes",
@@ -61,7 +66,7 @@ fn memory(stats: &Stats, page: PageSize, text: &mut Text) {
             "Pages on the inactive list, whose cold end supplies the victims.",
             now.inactive,
         ),
-        ("dirty", "Pages that the device lacks.", now.dirty),
+        ("dirty", "Pages with changes that the device lacks.", now.dirty),
         ("writeback", "Pages being written.", now.writing),
         (
             "failed",
@@ -79,7 +84,7 @@ fn memory(stats: &Stats, page: PageSize, text: &mut Text) {
             limits.hard,
         ),
         ("swap_used", "Swap that holds pages of regions.", stats.swap_used),
-        ("swap_total", "Swap there is.", stats.swap_total),
+        ("swap_total", "Size of swap.", stats.swap_total),
     ] {
         let pages: PageCount = pages;
         let name = format!("millpond_{name}_bytes");
@@ -258,7 +263,7 @@ fn plain_counters(stats: &Stats, text: &mut Text) {
     text.one(
         "millpond_scan_balance_rotations_total",
         Counter,
-        "Victims that stayed for one more lap because pages of their kind, files or regions, cost more to refault.",
+        "Would-be victims that stayed for a lap because pages of their kind (file or region) cost more to refault.",
         stats.replacement.scan_balance_rotated as f64,
     );
     text.one(
@@ -410,30 +415,30 @@ fn devices(devices: &[DeviceFigures], text: &mut Text) {
         ("reads_total", Counter, "Reads that have ended.", |d| {
             d.reads as f64
         }),
-        ("read_bytes_total", Counter, "Bytes these calls asked for.", |d| {
-            d.read_bytes as f64
-        }),
+        (
+            "read_bytes_total",
+            Counter,
+            "Bytes that these reads asked for.",
+            |d| d.read_bytes as f64,
+        ),
         ("writes_total", Counter, "Writes that have ended.", |d| {
             d.writes as f64
         }),
-        ("written_bytes_total", Counter, "Bytes of these transfers.", |d| {
+        ("written_bytes_total", Counter, "Bytes of these writes.", |d| {
             d.write_bytes as f64
         }),
         (
             "write_seconds_total",
             Counter,
-            "Total time these calls took.",
+            "Total time of these writes.",
             |d| seconds(d.write_time.0),
         ),
         ("syncs_total", Counter, "Syncs that have ended.", |d| {
             d.syncs as f64
         }),
-        (
-            "sync_seconds_total",
-            Counter,
-            "Total time these calls took.",
-            |d| seconds(d.sync_time.0),
-        ),
+        ("sync_seconds_total", Counter, "Total time of these syncs.", |d| {
+            seconds(d.sync_time.0)
+        }),
         ("errors_total", Counter, "Failed reads, writes and syncs.", |d| {
             d.errors as f64
         }),

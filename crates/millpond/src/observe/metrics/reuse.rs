@@ -11,7 +11,7 @@ pub(super) fn families(stats: &Stats, text: &mut Text) {
     text.one(
         "millpond_page_requests_total",
         Counter,
-        "Pages of files that calls have asked for, in memory or not.",
+        "Pages of files that calls asked for, in memory or not.",
         stats.page_requests as f64,
     );
     type Value = fn(&ReuseFigures) -> f64;
@@ -34,19 +34,19 @@ pub(super) fn families(stats: &Stats, text: &mut Text) {
         (
             "refaults_forgotten_total",
             Counter,
-            "At least so many misses of pages that had been in memory too long ago to be remembered.",
+            "Lower bound for misses of pages evicted too long ago to be remembered.",
             |r| r.refaults_forgotten as f64,
         ),
         (
             "eviction_age_seconds",
             Gauge,
-            "How long pages were in memory that were evicted lately.",
+            "How long recently evicted pages were in memory.",
             |r| age(r.eviction_age),
         ),
         (
             "refault_age_seconds",
             Gauge,
-            "How old pages were, from when they came into memory, that came back lately.",
+            "Age of pages that came back recently, from when they first came into memory.",
             |r| age(r.refault_age()),
         ),
     ];
