@@ -12,19 +12,19 @@
  *
  * For all calls:
  *
- * Answer   MILLPOND_OK or what went wrong, as a millpond_code. Then the thread has the whole story in
- *          millpond_error_message() and a number of errno.h in millpond_error_errno(), and nothing is written to where
- *          answers go, unless a call says so.
- * Handles  are the caller's until the call that closes or drops them. Any thread may use them at any time, but none may
- *          close one that another is in a call with. A closed one is MILLPOND_HANDLE, as long as the library can tell.
- * Memory   that a pointer leads to is used during the call only; what is kept longer has `kept` in its name or is said.
- *          Texts are UTF-8, paths are bytes, both with a zero at their end.
+ * Result   MILLPOND_OK or what went wrong, as a millpond_code. After an error the thread finds the full text in
+ *          millpond_error_message() and a number of errno.h in millpond_error_errno(), and no output argument is
+ *          written, unless a call says so.
+ * Handles  are the caller's until the call that closes or drops them. Any thread may use them at any time, but no thread may
+ *          close one that another thread's call uses. A closed one is MILLPOND_HANDLE, as long as the library can tell.
+ * Memory   behind a pointer is used during the call only; what is kept longer has `kept` in its name or says so.
+ *          Texts are UTF-8, paths are bytes; both end with a zero byte.
  * Structs  that begin with `size` may grow: set them to zero, then `size` to sizeof. An older library takes a larger one
  *          as long as what it does not know is zero.
- * Waiting  The table in docs/SEMANTICS.md says what each call can wait for, and by what that ends.
- * Signals  No call may be made in a handler of one. A forked child may make no call with its parent's handles.
- * Cancel   A thread that is cancelled (pthread_cancel) ends before a call or after it, never within: each is a cancellation
- *          point at its begin, but for millpond_page_get and millpond_page_put. What it holds then stays held: put pages in
+ * Waiting  The table in docs/SEMANTICS.md says what each call can wait for, and what ends the wait.
+ * Signals  Make no call in a signal handler. A forked child may make no call with its parent's handles.
+ * Cancel   A cancelled thread (pthread_cancel) ends before a call or after it, never within: each call is a cancellation
+ *          point at its start, except millpond_page_get and millpond_page_put. What it holds then stays held: put pages in
  *          a handler of pthread_cleanup_push. Asynchronous cancellation is not for threads that make calls.
  * Panics   do not leave the library: MILLPOND_PANIC. A callback must not leave by longjmp or an exception.
  *
@@ -38,17 +38,17 @@
 #include <stdint.h>
 
 /* Handles. */
-typedef struct millpond_cache millpond_cache;         /* a budget, and what is in it */
+typedef struct millpond_cache millpond_cache;         /* a budget and its contents */
 typedef struct millpond_file millpond_file;           /* a file in a cache */
-typedef struct millpond_map millpond_map;             /* a file at addresses */
-typedef struct millpond_region millpond_region;       /* memory larger than memory */
+typedef struct millpond_map millpond_map;             /* a mapped file */
+typedef struct millpond_region millpond_region;       /* memory beyond RAM, with a swap file */
 typedef struct millpond_log millpond_log;             /* how far a log is durable */
 typedef struct millpond_check millpond_check;         /* checksums of pages */
 typedef struct millpond_faults millpond_faults;       /* a disk that fails, for tests */
-typedef struct millpond_recording millpond_recording; /* a trace that is being written */
+typedef struct millpond_recording millpond_recording; /* a trace being written */
 
 
-// The version of this header, for `#if`; `millpond_version` has that of the library that runs.
+// The version of this header, for `#if`; `millpond_version` has that of the running library.
 #define MILLPOND_VERSION_MAJOR 0
 
 // The second number of this header's version.
@@ -63,10 +63,10 @@ typedef struct millpond_recording millpond_recording; /* a trace that is being w
 // millpond_cache_options.flags: frames get their memory at first use, rather than when the cache is made.
 #define MILLPOND_CACHE_LAZY 1
 
-// millpond_cache_options.flags: a budget above what a control group or the machine allows is taken.
+// millpond_cache_options.flags: allow a budget above what a control group or the machine allows.
 #define MILLPOND_CACHE_BEYOND_LIMIT 2
 
-// millpond_cache_options.flags: `millpond stat`, `top`, `set` and `record` of the same user find the cache, by a socket
+// millpond_cache_options.flags: `millpond stat`, `top`, `set` and `record` of the same user find the cache, through a socket
 // among the user's run-time files. Costs a thread, which sleeps.
 #define MILLPOND_CACHE_CONTROL 4
 
@@ -98,14 +98,14 @@ typedef struct millpond_recording millpond_recording; /* a trace that is being w
 // millpond_map_new: the memory can be written, and what is stored there is the file's.
 #define MILLPOND_MAP_WRITABLE 1
 
-// millpond_map_new: the thread that touches a page serves its fault, in a handler of SIGBUS. System calls that are given
-// memory which is not there fail with EFAULT then; without the flag only if a notice says so.
+// millpond_map_new: the thread that touches a page serves its fault, in a SIGBUS handler. System calls that get absent
+// memory then fail with EFAULT; without the flag they fail only if a notice says so.
 #define MILLPOND_MAP_IN_THREAD 2
 
-// millpond_region_new: the thread that touches a page serves its fault, in a handler of SIGBUS.
+// millpond_region_new: the thread that touches a page serves its fault, in a SIGBUS handler.
 #define MILLPOND_REGION_IN_THREAD 1
 
-// Bytes for what a check has to say.
+// The size of the buffer for a check's text, in bytes.
 #define MILLPOND_CHECK_WHY 256
 
 // What every call returns: MILLPOND_OK, or what went wrong. millpond_error_message() says more, millpond_error_errno() is
@@ -117,54 +117,54 @@ enum millpond_code
  {
     // Done.
     MILLPOND_OK = 0,
-    // An argument can't be so: NULL, the size of a struct, an option or setting out of its range (EINVAL).
+    // A bad argument: NULL, the size of a struct, an option or setting out of its range (EINVAL).
     MILLPOND_INVALID = 1,
-    // A handle is closed already, or of another kind; a page that is not held (EBADF).
+    // A handle that is already closed, or of another kind; a page that is not held (EBADF).
     MILLPOND_HANDLE = 2,
     // The budget is above a limit, or too small (ENOMEM, EINVAL).
     MILLPOND_MEMORY = 3,
     // The file can't be opened (the system's number).
     MILLPOND_OPEN = 4,
-    // An offset, page or range that can't be, or that the file or region does not have (EINVAL, EFBIG).
+    // An offset, page or range that is impossible, or outside the file or region (EINVAL, EFBIG).
     MILLPOND_RANGE = 5,
-    // The file ends before what was asked for (ENODATA). The buffer is undefined.
+    // The file ends before the requested bytes do (ENODATA). The buffer is undefined.
     MILLPOND_END_OF_FILE = 6,
     // The file can't have this length (EFBIG, ENOSPC, EINVAL). Nothing was changed.
     MILLPOND_TOO_LONG = 7,
     // The handle or mapping is for reading only (EBADF).
     MILLPOND_READ_ONLY = 8,
-    // The device could not read (its number). A later read asks it again.
+    // The device could not read (its number). A later read tries again.
     MILLPOND_READ = 9,
     // The device could not write (its number, such as ENOSPC or EIO). The changes stay in memory and are tried again, and
-    // every sync says so until they are written or given up.
+    // every sync fails until they are written or discarded.
     MILLPOND_WRITE = 10,
-    // Bytes that could not be kept in memory are lost (the device's number).
+    // Bytes are lost that could not be kept in memory (the device's number).
     MILLPOND_LOST = 11,
-    // A page is not as it was written, says the file's check (EBADMSG).
+    // A page differs from what was written, according to the file's check (EBADMSG).
     MILLPOND_CHECK = 12,
     // The log that pages wait for can't be made durable (the callback's number). The changes stay in memory.
     MILLPOND_LOG = 13,
     // The device could not make durable what it had taken (its number): close the file, open it again and check it.
     MILLPOND_SYNC = 14,
-    // No frame became free, as too many pages are held (ENOMEM).
+    // No frame became free, because too many pages are held (ENOMEM).
     MILLPOND_NO_FRAMES = 15,
-    // The call would wait for a page that the calling thread got and has not put (EDEADLK).
+    // The call would wait for a page that the calling thread has got and not put (EDEADLK).
     MILLPOND_OWN_GUARD = 16,
-    // The cache is unusable, because something inside of it has died (EIO).
+    // The cache is unusable, because one of its threads has died (EIO).
     MILLPOND_POISONED = 17,
-    // The cache is the parent's of this forked process (EIO).
+    // The cache belongs to the parent of this forked process (EIO).
     MILLPOND_FORKED = 18,
     // There is no swap file, or it can't be used, or is too small (EINVAL, ENOMEM, the system's number).
     MILLPOND_SWAP = 19,
     // The system refused a thread, memory, or a socket (the system's number).
     MILLPOND_SETUP = 20,
-    // Calls can't be recorded (the system's number).
+    // The recording failed (the system's number).
     MILLPOND_TRACE = 21,
     // Not at once: the page is not in memory, or another thread has it (EAGAIN).
     MILLPOND_NOT_NOW = 22,
     // The buffer for a text is too small (ERANGE).
     MILLPOND_BUFFER = 23,
-    // A mistake of the library's; what it was doing is undone or not (EIO). Please report the message.
+    // A bug in the library; its work may be done, in part or not at all (EIO). Please report the message.
     MILLPOND_PANIC = 24,
     // Anything else (EIO, or the system's number).
     MILLPOND_OTHER = 25,
@@ -221,15 +221,15 @@ typedef uint32_t millpond_advice;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// How a part of a mapping will be used. millpond_file_advise is for all of the file.
+// How a part of a mapping will be used. millpond_file_advise is for the whole file.
 enum millpond_map_advice
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : uint32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // Soon: it is read in the background.
+    // Needed soon: it is read in the background.
     MILLPOND_MAP_WILL_NEED = 0,
-    // Not soon: the mapping gives it back. What is stored stays, and so does the content.
+    // Not needed soon: the mapping gives the memory back. Stored data and the content stay.
     MILLPOND_MAP_DONT_NEED = 1,
 };
 #ifndef __cplusplus
@@ -246,9 +246,9 @@ enum millpond_region_advice
   : uint32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-    // Soon: it is read in the background.
+    // Needed soon: it is read in the background.
     MILLPOND_REGION_WILL_NEED = 0,
-    // Its content may be given up until it is touched the next time.
+    // Its content may be discarded until it is next touched.
     MILLPOND_REGION_FREE = 1,
     // It reads as zeros from now on, and takes neither memory nor swap.
     MILLPOND_REGION_DONT_NEED = 2,
@@ -261,7 +261,7 @@ typedef uint32_t millpond_region_advice;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What a fault happens to.
+// The operations that a fault affects.
 enum millpond_fault_target
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : uint32_t
@@ -284,23 +284,23 @@ typedef uint32_t millpond_fault_target;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Told something by the cache, as one sentence without a line break, which is good during the call. It may be called by
-// any thread, also several at a time; it should note the text and return, and must neither use the cache nor wait for a
+// Receives a message of the cache: one sentence without a line break, valid during the call. It may be called by
+// any thread, and by several at once; it should note the text and return, and must neither use the cache nor wait for a
 // thread that is in a call of the library.
 typedef void (*millpond_hook)(void *kept_user, const char *text);
 
-// What a cache is made of. Set all of it to zero, then `size` and what is to be other than the default:
+// How a cache is made. Set all of it to zero, then `size` and what differs from the default:
 // `struct millpond_cache_options o = {0}; o.size = sizeof o; o.memory = 256 << 20;`, with `= {}` in C++.
 struct millpond_cache_options {
     // sizeof(struct millpond_cache_options).
     size_t size;
     // The budget in bytes, for pages, metadata and transfers together. 0: 64 MiB.
     uint64_t memory;
-    // If not 0, the budget follows the host between `memory` and this many bytes. Costs a thread.
+    // If not 0, the budget follows the host's memory between `memory` and this many bytes. Costs a thread.
     uint64_t memory_max;
-    // Bytes of a page: a power of two from 4096 to 65536. 0: 4096.
+    // The page size in bytes: a power of two from 4096 to 65536. 0: 4096.
     uint64_t page_size;
-    // What 99 of 100 reads should not exceed beside writers, in nanoseconds, 50 us to 10 s. 0: measured.
+    // The latency that 99 of 100 reads should not exceed beside writers, in nanoseconds, 50 us to 10 s. 0: measured.
     uint64_t read_latency_goal_ns;
     // MILLPOND_CACHE_... flags.
     uint32_t flags;
@@ -308,27 +308,27 @@ struct millpond_cache_options {
     uint32_t reserved;
     // A named set of options, such as "millpond" or "linux-5". NULL: "millpond".
     const char *preset;
-    // What the cache is called where several are listed. NULL: nothing.
+    // The cache's name where several are listed. NULL: none.
     const char *name;
-    // Where pages of regions go when there is no room for them in memory. NULL: there can be no regions.
+    // The swap file, for pages of regions that memory has no room for. NULL: the cache has no regions.
     const char *swap_path;
-    // Bytes of the swap file.
+    // The size of the swap file in bytes.
     uint64_t swap_bytes;
-    // Told of what a user should know though no call fails, such as a device that does not answer. NULL: standard error.
+    // Receives what a user should know though no call fails, such as a device that does not answer. NULL: standard error.
     millpond_hook on_warning;
-    // Told what the cache has to do without on this host, each once. NULL: standard error.
+    // Receives what the cache must do without on this host, each message once. NULL: standard error.
     millpond_hook on_notice;
-    // Kept as long as the cache, for both hooks: until the handles of the cache and of all its files and regions are
-    // closed. The last of these calls waits for a hook that is under way, and none begins once it has returned.
+    // Passed to both hooks, and kept as long as the cache: until the handles of the cache and of all its files and regions are
+    // closed. The last of these calls waits for a running hook, and no hook begins once it has returned.
     void *kept_user;
     // Faults for tests, which the cache keeps until it is closed. NULL: none.
     const millpond_faults *faults;
 };
 
-// How full a cache is, and what it has done: a picture of one moment. Counters only grow: read them twice and subtract.
-// Set `size`, then call millpond_cache_stats. millpond_cache_stats_text has all others.
+// How full a cache is, and what it has done, at one moment. Counters only grow: read them twice and subtract.
+// Set `size`, then call millpond_cache_stats. millpond_cache_stats_text has all figures.
 struct millpond_stats {
-    // sizeof(struct millpond_stats): the caller's, and left as it is.
+    // sizeof(struct millpond_stats), set by the caller and left as it is.
     size_t size;
     // The budget, in bytes.
     uint64_t memory_bytes;
@@ -344,7 +344,7 @@ struct millpond_stats {
     uint64_t pages_writing;
     // Dirty pages that the device has refused.
     uint64_t pages_failed;
-    // Pages of files that calls have asked for.
+    // Pages of files that calls have requested.
     uint64_t page_requests;
     // Pages of files that were read from their device, read ahead or not.
     uint64_t page_misses;
@@ -358,15 +358,15 @@ struct millpond_stats {
     uint64_t dirty_pauses;
     // Calls that waited for a frame.
     uint64_t frame_waits;
-    // How long the longest call of this moment has waited for a page that another thread holds, in nanoseconds.
+    // The longest current wait for a page that another thread holds, in nanoseconds.
     uint64_t guard_wait_ns;
-    // How long the longest call of this moment has waited for a log, in nanoseconds.
+    // The longest current wait for a log, in nanoseconds.
     uint64_t log_wait_ns;
-    // The median of the last seconds' reads that a thread waited for, in nanoseconds; 0 if there was none.
+    // The median latency of the last seconds' reads that a thread waited for, in nanoseconds; 0 if there were none.
     uint64_t read_p50_ns;
     // Pages of regions in the swap file.
     uint64_t swap_pages_used;
-    // Pages that the swap file can have.
+    // Pages that the swap file can hold.
     uint64_t swap_pages;
     // Warnings given.
     uint64_t warnings;
@@ -391,61 +391,61 @@ struct millpond_file_options {
     const millpond_check *check;
 };
 
-// A page, held for reading. The caller's, and of this size for ever; it needs no other content before
-// millpond_page_get. It may be moved, and put by another thread. Put it once, and no copy of it: to put two copies is undefined
-// behaviour, which the library does not see.
+// A page, held for reading. It is the caller's, and its size never changes; it needs no initialisation before
+// millpond_page_get. It may be moved, and put by another thread. Put it once, and no copy of it: putting two copies is undefined
+// behaviour, which the library does not detect.
 struct millpond_page {
     // The page's bytes, which stay where they are and as they are until millpond_page_put. NULL when it is put.
     const void *data;
-    // How many: up to the end of the file as it was when the page was got.
+    // Their number: up to the end of the file at the time of millpond_page_get.
     size_t len;
-    // The library's.
+    // Private to the library.
     uint64_t held[12];
 };
 
-// A page, held for changing: no other thread sees it until it is put, once, and no copy of it.
+// A page, held for changing: no other thread sees it until it is put. Put it once, and no copy of it.
 struct millpond_page_mut {
     // The page's bytes. NULL when it is put.
     void *data;
     // How many.
     size_t len;
-    // The library's.
+    // Private to the library.
     uint64_t held[12];
 };
 
-// Is lent bytes that stay as they are during the call.
+// Receives bytes that stay unchanged during the call.
 typedef void (*millpond_map_visit)(void *user, const void *data, size_t len);
 
-// Makes everything durable up to record `wanted`, sets `*durable` to the record up to which it is, which may be more, and
-// returns 0; or returns a number of errno.h, as which pages' syncs then fail. Called by a thread of its own, one call at a
+// Makes everything durable up to record `wanted`, sets `*durable` to the last durable record, which may be later, and
+// returns 0; or returns a number of errno.h, with which syncs then fail. Called on a thread of its own, one call at a
 // time. It may use the cache, but not the files that wait for this log, and must not wait for a thread that is in a call of
-// the library. If it drops the last handle of a file of this log itself, another thread closes that, soon, and may call it
+// the library. If it drops the last handle of a file of this log, another thread closes that file soon, and may call it
 // again: then `kept_user` is in use until the process ends.
 typedef int (*millpond_log_flush)(void *kept_user, uint64_t wanted, uint64_t *durable);
 
 // Page number `page` is about to be written: `data` is a private copy of the whole page, which may be stamped.
 typedef void (*millpond_before_write)(void *kept_user, uint64_t page, void *data, size_t len);
 
-// Page number `page` was read: all of it, zeros behind the end of the file and where nothing was ever written. Returns 0 if
-// it is as it was written; else its reader gets MILLPOND_CHECK with the text that was put into `why`, a buffer of
+// Page number `page` was read: all of it, with zeros past the end of the file and where nothing was ever written. Returns 0 if
+// it is as it was written; otherwise its reader gets MILLPOND_CHECK with the text put into `why`, a buffer of
 // MILLPOND_CHECK_WHY bytes.
 typedef int (*millpond_after_read)(void *kept_user, uint64_t page, const void *data, size_t len, char *why);
 
-// What looks at every page of a file. Both are called by whichever thread writes or reads, several at a time, and must not
+// Callbacks for every page of a file. Both are called by whichever thread writes or reads, by several at once, and must not
 // use the cache.
 struct millpond_check_options {
     // sizeof(struct millpond_check_options).
     size_t size;
     // NULL: pages are written as they are.
     millpond_before_write before_write;
-    // NULL: all pages are right.
+    // NULL: all pages are accepted.
     millpond_after_read after_read;
-    // Given to both, and kept until the check is dropped and no file has it.
+    // Passed to both, and kept until the check is dropped and no file has it.
     void *kept_user;
 };
 
-// A fault, and when it happens. Set all of it to zero, then `size` and the rest. It fails with `error`, or, if that is 0, is
-// done `delay_ns` later, or, if that is 0 too, is not even started until millpond_faults_release.
+// A fault, and when it happens. Set all of it to zero, then `size` and the rest. The operation fails with `error`, or, if that is 0, is
+// done `delay_ns` later, or, if that is 0 too, does not start until millpond_faults_release.
 struct millpond_fault {
     // sizeof(struct millpond_fault).
     size_t size;
@@ -453,19 +453,19 @@ struct millpond_fault {
     uint32_t target;
     // A number of errno.h, such as EIO or ENOSPC.
     int error;
-    // Nanoseconds.
+    // The delay in nanoseconds.
     uint64_t delay_ns;
-    // The first byte of the range that the transfer has to touch.
+    // The first byte of the range that the transfer must touch.
     uint64_t start;
-    // The byte behind the last one. 0: any.
+    // The byte after the last one. 0: any.
     uint64_t end;
-    // At most so often. 0: always.
+    // How often it happens at most. 0: always.
     uint64_t times;
-    // In so many of 100 cases. 0: in all.
+    // In how many of 100 cases it happens. 0: in all.
     uint32_t percent;
     // 0.
     uint32_t reserved;
-    // Of this file only, which must exist. NULL: of all.
+    // Only for this file, which must exist. NULL: for all.
     const char *path;
 };
 
@@ -473,39 +473,39 @@ struct millpond_fault {
 extern "C" {
 #endif // __cplusplus
 
-// What the last call of this thread that failed has to say: the value, what is allowed, and the way out. Never NULL.
-// Good until the thread's next call that fails. A call that succeeds leaves it as it is.
+// The message of this thread's last failed call: the value, what is allowed, and the way out. Never NULL.
+// Valid until the thread's next failed call. A call that succeeds leaves it as it is.
 const char *millpond_error_message(void);
 
-// The number, as of errno.h, that a system call would have given for the same: of the last call of this thread that
+// The number of errno.h that a system call would have given in this case: for the last call of this thread that
 // failed. 0 if none has.
 int millpond_error_errno(void);
 
-// The version of the library that runs, such as "0.1.0". A program that was compiled with a header of the same
+// The version of the running library, such as "0.1.0". A program compiled with a header of the same
 // MAJOR.MINOR can use it (from 1.0 on: of the same MAJOR, and no newer MINOR).
 const char *millpond_version(void);
 
 // Makes a cache and starts its thread. `options` may be NULL, for the defaults. The caller owns `*cache` and closes it
 // with millpond_cache_close. Any thread may use it at any time.
 //
-// MILLPOND_INVALID and MILLPOND_MEMORY say what is possible, before any memory is taken; MILLPOND_SETUP, MILLPOND_SWAP.
+// MILLPOND_INVALID and MILLPOND_MEMORY say what is possible, and take no memory; MILLPOND_SETUP, MILLPOND_SWAP.
 // Takes 0.1 s for 512 MiB.
 millpond_code millpond_cache_new(const struct millpond_cache_options *options,
                                  millpond_cache **cache);
 
-// Closes the handle. The cache ends with the last of its files and regions that is open. What these lose from now on no
-// call tells, as there is no handle for millpond_cache_take_lost: close it last, or files by millpond_file_close.
+// Closes the handle. The cache ends with the last of its open files and regions. No call reports what these lose from
+// then on, as millpond_cache_take_lost has no handle: close the cache last, or close files by millpond_file_close.
 millpond_code millpond_cache_close(millpond_cache *cache);
 
-// Makes everything durable that was written to any open file before. Tries all, and returns the first error: as
+// Makes durable everything written to any open file before. Tries all files, and returns the first error: as
 // millpond_file_sync.
 millpond_code millpond_cache_sync_all(millpond_cache *cache);
 
-// Says what was lost because the last handle of a file was dropped before it could be written: one error a call, oldest
-// first, as the call's own code and message. MILLPOND_OK if there is none, or no more.
+// Reports data lost because the last handle of a file was dropped before it could be written: one error a call, oldest
+// first, as the call's own code and message. MILLPOND_OK if there is none left.
 millpond_code millpond_cache_take_lost(millpond_cache *cache);
 
-// Gives the cache another budget, in bytes. What it has too much goes back as pages can be evicted; until then it is over
+// Gives the cache another budget, in bytes. Excess memory goes back as pages can be evicted; until then the cache is over
 // its budget. MILLPOND_MEMORY changes nothing.
 millpond_code millpond_cache_set_memory(millpond_cache *cache,
                                         uint64_t bytes);
@@ -522,7 +522,7 @@ millpond_code millpond_cache_set(millpond_cache *cache,
                                  const char *const *values,
                                  size_t count);
 
-// What a setting is, as it can be set again, with a zero at its end. `needed`, if not NULL, gets its length without that.
+// The value of a setting, as it can be set again, with a zero byte at its end. `needed`, if not NULL, gets its length without that byte.
 // MILLPOND_BUFFER if it does not fit into `size` bytes. Empty for a setting of a form that was not chosen.
 millpond_code millpond_cache_setting(const millpond_cache *cache,
                                      const char *name,
@@ -530,14 +530,14 @@ millpond_code millpond_cache_setting(const millpond_cache *cache,
                                      size_t size,
                                      size_t *needed);
 
-// The name of setting number `index`, counted from 0; NULL behind the last. Good for ever.
+// The name of setting number `index`, counted from 0; NULL after the last. Valid for ever.
 const char *millpond_setting_name(size_t index);
 
 // Fills in `*stats`, whose `size` the caller has set. Takes the core's lock for a moment.
 millpond_code millpond_cache_stats(const millpond_cache *cache, struct millpond_stats *stats);
 
-// All figures as text, a line for each, name and value, as /proc/vmstat has them, with a zero at its end. `needed`, if not
-// NULL, gets its length without that. MILLPOND_BUFFER if it does not fit into `size` bytes: 8192 are enough.
+// All figures as text, one line each, name and value, as in /proc/vmstat, with a zero byte at its end. `needed`, if not
+// NULL, gets its length without that byte. MILLPOND_BUFFER if it does not fit into `size` bytes: 8192 are enough.
 millpond_code millpond_cache_stats_text(const millpond_cache *cache,
                                         char *buffer,
                                         size_t size,
@@ -659,24 +659,24 @@ millpond_code millpond_file_invalidate(millpond_file *file,
 millpond_code millpond_file_is_resident(const millpond_file *file, uint64_t offset, int *is);
 
 // Holds page number `number` for reading. It is read from the device if it is not in memory. Put it soon: a thread that
-// wants to change it waits, and held pages take frames. A call of the thread that got it, which would wait for it, is
-// MILLPOND_OWN_GUARD, until it is put: a write to it, an append if it is the last.
+// wants to change it waits, and held pages take frames. A call that would wait for a page its own thread holds is
+// MILLPOND_OWN_GUARD: a write to it, or an append if it is the last page.
 //
-// MILLPOND_RANGE behind the end of the file; MILLPOND_READ, MILLPOND_CHECK, MILLPOND_NO_FRAMES. A hit takes no lock,
+// MILLPOND_RANGE past the end of the file; MILLPOND_READ, MILLPOND_CHECK, MILLPOND_NO_FRAMES. A hit takes no lock,
 // allocates nothing and copies nothing.
 millpond_code millpond_page_get(const millpond_file *file,
                                 uint64_t number,
                                 struct millpond_page *page);
 
-// The same if it can be had at once; MILLPOND_NOT_NOW, with nothing held, if it is not in memory or another thread has it.
+// The same without waiting; MILLPOND_NOT_NOW, with nothing held, if it is not in memory or another thread has it.
 millpond_code millpond_page_try_get(const millpond_file *file,
                                     uint64_t number,
                                     struct millpond_page *page);
 
-// Lets a page go. MILLPOND_HANDLE if it is not held.
+// Releases a page. MILLPOND_HANDLE if it is not held.
 millpond_code millpond_page_put(struct millpond_page *page);
 
-// Holds page number `number` for changing: no other thread has it meanwhile. It is dirty from then on, and not written
+// Holds page number `number` for changing: no other thread has it meanwhile. It is dirty from then on, and is not written
 // before it is put; a sync waits for that. May pause while too much is dirty. MILLPOND_OWN_GUARD if the thread
 // holds the page already, for reading too.
 //
@@ -685,46 +685,46 @@ millpond_code millpond_page_mut_get(millpond_file *file,
                                     uint64_t number,
                                     struct millpond_page_mut *page);
 
-// The same if it can be had at once and without a pause, else MILLPOND_NOT_NOW.
+// The same without waiting or pausing, else MILLPOND_NOT_NOW.
 millpond_code millpond_page_mut_try_get(millpond_file *file, uint64_t number, struct millpond_page_mut *page);
 
-// The same of a whole page: the file ends no earlier than the page, from then on.
+// The same for a whole page: from then on the file ends no earlier than the page.
 millpond_code millpond_page_mut_get_or_grow(millpond_file *file,
                                             uint64_t number,
                                             struct millpond_page_mut *page);
 
-// Lets a page go that was changed. MILLPOND_HANDLE if it is not held.
+// Releases a page held for changing. MILLPOND_HANDLE if it is not held.
 millpond_code millpond_page_mut_put(struct millpond_page_mut *page);
 
-// The page depends on record `order` of the file's log: it does not go to its file before the log is durable up to it.
+// Makes the page depend on record `order` of the file's log: it is not written to its file before the log is durable up to it.
 // Call it after the record has its number and before the page is put. MILLPOND_INVALID if the file has no log.
 millpond_code millpond_page_set_order(struct millpond_page_mut *page,
                                       uint64_t order);
 
-// How many bytes a page has, in all files of the cache but at their end.
+// The page size in bytes, for all files of the cache; a file's last page may be shorter.
 millpond_code millpond_file_page_size(const millpond_file *file, uint64_t *bytes);
 
-// Maps `len` bytes of the file from `offset` on, of a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that stay
-// until millpond_map_close or millpond_map_drop, and what of them is in memory is within the budget. Any `offset` is right,
-// and so is a `len` beyond the end of the file: what is there can be touched once the file is longer. `len` 0: up to the end.
+// Maps `len` bytes of the file from `offset` on, in a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that stay
+// until millpond_map_close or millpond_map_drop, and the part in memory is within the budget. Any `offset` is allowed,
+// and so is a `len` beyond the end of the file: that part can be touched once the file is longer. `len` 0: up to the end.
 // `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps the file open,
 // also when `file` is closed.
 //
-// A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one behind the
+// A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one past the
 // end of the file. millpond_map_try_read has an error instead. A store may pause while too much is dirty. A forked child
-// that touches the memory ends by SIGSEGV.
+// that touches the memory ends with SIGSEGV.
 //
 // MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE also for `len` 0 where the file has
-// nothing; MILLPOND_READ_ONLY if it is to be written and `file` is for reading.
+// nothing; MILLPOND_READ_ONLY for a writable mapping of a `file` open for reading.
 millpond_code millpond_map_new(millpond_file *file,
                                uint64_t offset,
                                uint64_t len,
                                uint32_t flags,
                                millpond_map **map);
 
-// The same, with addresses for the first `room` bytes of the file: all that later mappings of it can have while one is there,
-// as they are parts of the same addresses. Costs addresses only, and is heard by the first mapping. 0, and millpond_map_new:
-// twice the file, and 1 GiB at least.
+// The same, with addresses for the first `room` bytes of the file: all that later mappings can have while this one exists,
+// because they share its addresses. Costs addresses only, and counts for the first mapping. 0, and millpond_map_new:
+// twice the file, and at least 1 GiB.
 millpond_code millpond_map_new_with_room(millpond_file *file,
                                          uint64_t offset,
                                          uint64_t len,
@@ -732,16 +732,16 @@ millpond_code millpond_map_new_with_room(millpond_file *file,
                                          uint64_t room,
                                          millpond_map **map);
 
-// Where the mapping is and how long. To be written only if it is MILLPOND_MAP_WRITABLE: a store into another ends the
+// The mapping's address and length. Write to it only if it is MILLPOND_MAP_WRITABLE: a store into another one ends the
 // program. `len` may be NULL.
 millpond_code millpond_map_data(const millpond_map *map,
                                 void **data,
                                 size_t *len);
 
 // Brings `len` bytes from `offset` on into memory and lends them to `visit`, which gets `user`. No thread changes them
-// meanwhile, and the file is not made shorter below them: their writers wait. A quarter of the cache's memory at most.
+// meanwhile, and the file is not cut below them: writers wait. At most a quarter of the cache's memory.
 //
-// As millpond_file_read_at; MILLPOND_RANGE behind the end, or if there are too many bytes.
+// Errors as millpond_file_read_at; MILLPOND_RANGE past the end, or if there are too many bytes.
 millpond_code millpond_map_try_read(const millpond_map *map,
                                     size_t offset,
                                     size_t len,
@@ -749,23 +749,23 @@ millpond_code millpond_map_try_read(const millpond_map *map,
                                     void *user);
 
 // Copies up to `len` bytes from `offset` on into `buffer`. `*read` has how many: fewer than `len` only where the mapping or
-// the file ends. As millpond_file_read_at: nothing is torn by those who write meanwhile but between pages.
+// the file ends. As with millpond_file_read_at, a concurrent write may appear torn only between pages.
 millpond_code millpond_map_copy_to(const millpond_map *map,
                                    void *buffer,
                                    size_t len,
                                    size_t offset,
                                    size_t *read);
 
-// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE behind the end of the mapping or of the
-// file, and nothing is written then.
+// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE past the end of the mapping or of the
+// file; then nothing is written.
 millpond_code millpond_map_copy_from(millpond_map *map,
                                      const void *data,
                                      size_t len,
                                      size_t offset);
 
-// Makes durable what was stored in `len` bytes from `offset` on, and all of the file with them.
+// Makes durable what was stored in `len` bytes from `offset` on, and the rest of the file with them.
 //
-// As millpond_file_sync: what could not be written stays in memory, and the next sync says so again.
+// As millpond_file_sync: what could not be written stays in memory, and the next sync reports it again.
 millpond_code millpond_map_sync(millpond_map *map, size_t offset, size_t len);
 
 // Says how `len` bytes from `offset` on will be used: a millpond_map_advice.
@@ -774,13 +774,13 @@ millpond_code millpond_map_advise(millpond_map *map, size_t offset, size_t len, 
 // Whether the page with byte `offset` of the mapping is in memory at this moment: `*is` is 1 or 0.
 millpond_code millpond_map_is_resident(const millpond_map *map, size_t offset, int *is);
 
-// Makes what was stored durable and drops the mapping. It stays if that fails. Nothing may point into it any more.
+// Makes what was stored durable and drops the mapping, which stays if that fails. No pointer into it may be used afterwards.
 millpond_code millpond_map_close(millpond_map *map);
 
-// Drops the mapping. What was stored stays in the cache, and is written as ever. Nothing may point into it any more.
+// Drops the mapping. What was stored stays in the cache, and is written later. No pointer into it may be used afterwards.
 millpond_code millpond_map_drop(millpond_map *map);
 
-// Makes a region of `len` bytes, zeros at first, of a cache with a swap file. `flags` is 0 or MILLPOND_REGION_IN_THREAD. The
+// Makes a region of `len` bytes, initially zero, in a cache with a swap file. `flags` is 0 or MILLPOND_REGION_IN_THREAD. The
 // caller owns `*region` and drops it with millpond_region_drop.
 //
 // MILLPOND_SWAP if the swap file is missing or too small, MILLPOND_MEMORY, MILLPOND_SETUP.
@@ -789,42 +789,42 @@ millpond_code millpond_region_new(millpond_cache *cache,
                                   uint32_t flags,
                                   millpond_region **region);
 
-// Where the region is and how long: memory like any other, until millpond_region_drop. `len` may be NULL.
+// The region's address and length: memory like any other, until millpond_region_drop. `len` may be NULL.
 millpond_code millpond_region_data(const millpond_region *region, void **data, size_t *len);
 
 // Says how `len` bytes from `offset` on will be used: a millpond_region_advice. No other thread may touch them meanwhile.
-// MILLPOND_RANGE if the region has them not.
+// MILLPOND_RANGE if they are outside the region.
 millpond_code millpond_region_advise(millpond_region *region,
                                      size_t offset,
                                      size_t len,
                                      uint32_t advice);
 
-// Gives the region up. Nothing may point into it any more.
+// Drops the region. No pointer into it may be used afterwards.
 millpond_code millpond_region_drop(millpond_region *region);
 
-// A log, durable up to record 0. Records are counted as the log likes, as long as later ones have larger numbers: by the
-// byte at which they end, most often. With `flush` the cache asks when pages wait; `kept_user` is given to it, and kept
-// until the log is dropped and all files that were opened with it are: the last of these calls waits for a `flush` that is
-// under way, and none begins once it has returned. With NULL the cache waits until millpond_log_advance is called.
+// Makes a log, durable up to record 0. The log may number records freely, as long as later ones have larger numbers: usually by the
+// byte at which they end. With `flush` the cache asks when pages wait; `kept_user` is passed to it, and kept
+// until the log and all files opened with it are dropped: the last of these calls waits for a running `flush`,
+// and no `flush` begins once it has returned. With NULL the cache waits until millpond_log_advance is called.
 //
 // The caller owns `*log` and drops it with millpond_log_drop. MILLPOND_SETUP if the system gives no thread.
 millpond_code millpond_log_new(millpond_log_flush flush,
                                void *kept_user,
                                millpond_log **log);
 
-// The log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it can be written
+// Reports that the log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it can be written
 // at once.
 millpond_code millpond_log_advance(millpond_log *log,
                                    uint64_t record);
 
-// Up to which record it is.
+// Gets the record up to which it is durable.
 millpond_code millpond_log_durable(const millpond_log *log, uint64_t *record);
 
-// Drops the handle. Files that were opened with the log keep it; if none is left, it waits for a `flush` that is under
-// way, unless that is what calls.
+// Drops the handle. Files that were opened with the log keep it; if none is left, the call waits for a running `flush`,
+// unless it is called from it.
 millpond_code millpond_log_drop(millpond_log *log);
 
-// A check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check` and drops it
+// Makes a check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check` and drops it
 // with millpond_check_drop.
 millpond_code millpond_check_new(const struct millpond_check_options *options,
                                  millpond_check **check);
@@ -832,21 +832,21 @@ millpond_code millpond_check_new(const struct millpond_check_options *options,
 // Drops the handle. Files that were opened with the check keep it.
 millpond_code millpond_check_drop(millpond_check *check);
 
-// The best device of the system, with faults that are chosen while it runs: for millpond_cache_options.faults. With the same
+// Makes faults on the system's best device, chosen while it runs: for millpond_cache_options.faults. With the same
 // `seed` and the same calls, the same faults happen. The caller owns `*faults` and drops it with millpond_faults_drop.
 millpond_code millpond_faults_new(uint64_t seed,
                                   millpond_faults **faults);
 
-// Adds a fault. They are asked in this order, and the first that matches decides.
+// Adds a fault. Faults are tried in the order of their addition; the first that matches decides.
 millpond_code millpond_faults_add(millpond_faults *faults, const struct millpond_fault *fault);
 
-// The disk was mended: no more faults.
+// Removes all faults, as if the disk were repaired.
 millpond_code millpond_faults_clear(millpond_faults *faults);
 
-// Starts the transfers that were held.
+// Starts the transfers that a fault held.
 millpond_code millpond_faults_release(millpond_faults *faults);
 
-// How many faults have happened.
+// The number of faults that have happened.
 millpond_code millpond_faults_count(const millpond_faults *faults, uint64_t *count);
 
 // Drops the handle. A cache that was made with the faults keeps them.
@@ -855,13 +855,13 @@ millpond_code millpond_faults_drop(millpond_faults *faults);
 // Records every call from now on into a new file, which `millpond replay` reads (docs/TRACES.md). The caller owns
 // `*recording` and ends it with millpond_recording_stop. A call costs about 0.2 us more meanwhile.
 //
-// MILLPOND_TRACE: there is something at `path` already, it can't be made, or a recording is under way.
+// MILLPOND_TRACE: `path` already exists or can't be made, or a recording is running.
 millpond_code millpond_recording_start(millpond_cache *cache,
                                        const char *path,
                                        millpond_recording **recording);
 
-// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets how many are in the trace, `*lost` how many are
-// not because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
+// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets the number in the trace, `*lost` the number left out
+// because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
 millpond_code millpond_recording_stop(millpond_recording *recording,
                                       uint64_t *accesses,
                                       uint64_t *lost);

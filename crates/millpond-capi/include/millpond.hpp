@@ -1,12 +1,12 @@
-// Millpond for C++20: the classes of one header, over millpond.h. What is owned ends with its object, what fails throws
-// millpond::error, bytes are std::span. What each call promises is said in millpond.h and docs/SEMANTICS.md.
+// Millpond for C++20: classes over millpond.h, in one header. A handle closes with its object, a failed call throws
+// millpond::error, bytes are std::span. millpond.h and docs/SEMANTICS.md say what each call promises.
 //
 //   millpond::cache cache(64 << 20);
 //   millpond::file file = cache.open("data", MILLPOND_OPEN_CREATE);
 //   file.write_at("some bytes", 0);
 //   file.close(); // says whether all is durable; the destructor can't
 //
-// What has no class, such as millpond_check, millpond_recording and millpond_map_try_read, is called as in C, with get().
+// Calls without a class, such as those of millpond_check and millpond_recording, are made as in C, with get().
 
 #ifndef MILLPOND_HPP
 #define MILLPOND_HPP
@@ -40,7 +40,7 @@ extern "C" void __tsan_release(void *address);
 
 namespace millpond {
 
-// The thread sanitizer does not see the library's locks: it is told that who holds a page comes after who held it before.
+// The thread sanitizer does not see the library's locks: these calls show it the order of a page's holders.
 namespace detail {
 #ifdef MILLPOND_TSAN
 inline void got(const void *data) noexcept { __tsan_acquire(const_cast<void *>(data)); }
@@ -51,13 +51,13 @@ inline void putting(const void *) noexcept {}
 #endif
 } // namespace detail
 
-// A call that was not done: what() says the value, what is allowed and the way out.
+// A failed call: what() names the value, what is allowed and the way out.
 class error : public std::runtime_error {
   public:
     explicit error(millpond_code code)
         : std::runtime_error(millpond_error_message()), code_(code), number_(millpond_error_errno()) {}
     millpond_code code() const noexcept { return code_; }
-    // As of errno.h.
+    // A number of errno.h.
     int number() const noexcept { return number_; }
 
   private:
@@ -69,7 +69,7 @@ inline void check(millpond_code code) {
     if (code != MILLPOND_OK) throw error(code);
 }
 
-// A handle that is owned: moved, not copied, and ended with the object.
+// An owned handle: moved, not copied, and closed with the object.
 template <typename T, millpond_code (*End)(T *)> class owned {
   public:
     owned() noexcept = default;
@@ -92,7 +92,7 @@ template <typename T, millpond_code (*End)(T *)> class owned {
     T *handle_ = nullptr;
 };
 
-// A page that is held for reading. It ends before its file does: one that outlives the file's last handle is undefined.
+// A page held for reading. It must end before its file does: outliving the file's last handle is undefined behaviour.
 class page {
   public:
     page() noexcept = default;
@@ -121,7 +121,7 @@ class page {
     millpond_page held_{};
 };
 
-// A page that is held for changing. It ends before its file does, too.
+// A page held for changing. It must end before its file does, too.
 class page_mut {
   public:
     page_mut() noexcept = default;
@@ -151,7 +151,7 @@ class page_mut {
     millpond_page_mut held_{};
 };
 
-// Options with their size set and all else the default.
+// Options with their size set and everything else at its default.
 struct cache_options : millpond_cache_options {
     cache_options() : millpond_cache_options{} { size = sizeof(millpond_cache_options); }
 };
@@ -171,19 +171,19 @@ struct fault : millpond_fault {
     }
 };
 
-// A file at addresses.
+// A mapped file.
 class map : public owned<millpond_map, millpond_map_drop> {
   public:
     using owned::owned;
 
-    // To be written only if it is MILLPOND_MAP_WRITABLE.
+    // Write to them only if the mapping is MILLPOND_MAP_WRITABLE.
     std::span<std::byte> bytes() const {
         void *data = nullptr;
         std::size_t len = 0;
         check(millpond_map_data(get(), &data, &len));
         return {static_cast<std::byte *>(data), len};
     }
-    // As much of it as whole values fill.
+    // The whole values that it contains.
     template <typename T> std::span<T> as() const {
         static_assert(std::is_trivially_copyable_v<T>, "a file has bytes, and no objects with constructors");
         std::span<std::byte> all = bytes();
@@ -191,8 +191,8 @@ class map : public owned<millpond_map, millpond_map_drop> {
     }
     void sync() { sync(0, bytes().size()); }
     void sync(std::size_t offset, std::size_t len) { check(millpond_map_sync(get(), offset, len)); }
-    // How many bytes were read: fewer than asked for only where the mapping or the file ends. Throws what a touch of the memory
-    // would get SIGBUS for.
+    // Returns the number of bytes read: fewer than requested only where the mapping or the file ends. Throws where
+    // touching the memory would give SIGBUS.
     std::size_t copy_to(std::span<std::byte> to, std::size_t offset) const {
         std::size_t read = 0;
         check(millpond_map_copy_to(get(), to.data(), to.size(), offset, &read));
@@ -209,19 +209,19 @@ class map : public owned<millpond_map, millpond_map_drop> {
     void advise(std::size_t offset, std::size_t len, millpond_map_advice advice) {
         check(millpond_map_advise(get(), offset, len, static_cast<std::uint32_t>(advice)));
     }
-    // Syncs, and throws if that fails; the mapping stays then.
+    // Syncs and closes; throws if that fails, and the mapping stays.
     void close() {
         check(millpond_map_close(get()));
         release();
     }
 };
 
-// A file in a cache. The destructor drops it: what can't be written then is told by cache::take_lost.
+// A file in a cache. The destructor drops it: cache::take_lost reports what could not be written then.
 class file : public owned<millpond_file, millpond_file_drop> {
   public:
     using owned::owned;
 
-    // How many bytes were read: fewer than asked for only where the file ends.
+    // Returns the number of bytes read: fewer than requested only where the file ends.
     std::size_t read_at(std::span<std::byte> to, std::uint64_t offset) const {
         std::size_t read = 0;
         check(millpond_file_read_at(get(), to.data(), to.size(), offset, &read));
@@ -234,7 +234,7 @@ class file : public owned<millpond_file, millpond_file_drop> {
         check(millpond_file_write_at(get(), from.data(), from.size(), offset));
     }
     void write_at(std::string_view from, std::uint64_t offset) { write_at(std::as_bytes(std::span(from)), offset); }
-    // Where it was put.
+    // Returns the offset of the appended bytes.
     std::uint64_t append(std::span<const std::byte> from) {
         std::uint64_t offset = 0;
         check(millpond_file_append(get(), from.data(), from.size(), &offset));
@@ -247,7 +247,7 @@ class file : public owned<millpond_file, millpond_file_drop> {
         detail::got(page.held_.data);
         return page;
     }
-    // Empty if it can't be had at once.
+    // Empty if that would wait.
     millpond::page try_get_page(std::uint64_t number) const {
         millpond::page page;
         millpond_code code = millpond_page_try_get(get(), number, &page.held_);
@@ -262,7 +262,7 @@ class file : public owned<millpond_file, millpond_file_drop> {
         detail::got(page.held_.data);
         return page;
     }
-    // Empty if it can't be had at once.
+    // Empty if that would wait.
     millpond::page_mut try_change_page(std::uint64_t number) {
         millpond::page_mut page;
         millpond_code code = millpond_page_mut_try_get(get(), number, &page.held_);
@@ -279,7 +279,7 @@ class file : public owned<millpond_file, millpond_file_drop> {
     }
     void sync() { check(millpond_file_sync(get())); }
     void write_out() { check(millpond_file_write_out(get())); }
-    // After an error it is open still, and nothing is given up.
+    // After an error it is still open, and no data is discarded.
     void close() {
         check(millpond_file_close(get()));
         release();
@@ -309,7 +309,7 @@ class file : public owned<millpond_file, millpond_file_drop> {
         check(millpond_map_new_with_room(get(), offset, len, flags, room, &handle));
         return millpond::map(handle);
     }
-    // How many pages of the bytes up to `end` stay, as they are changed here.
+    // Returns how many pages of the range stay because they are changed here.
     std::uint64_t invalidate(std::uint64_t start = 0, std::uint64_t end = UINT64_MAX) {
         std::uint64_t kept = 0;
         check(millpond_file_invalidate(get(), start, end, &kept));
@@ -320,7 +320,7 @@ class file : public owned<millpond_file, millpond_file_drop> {
         check(millpond_file_is_resident(get(), offset, &is));
         return is != 0;
     }
-    // How many pages were given up.
+    // Returns the number of discarded pages.
     std::uint64_t discard_unwritten() {
         std::uint64_t pages = 0;
         check(millpond_file_discard_unwritten(get(), &pages));
@@ -328,7 +328,7 @@ class file : public owned<millpond_file, millpond_file_drop> {
     }
 };
 
-// Memory larger than memory.
+// Memory beyond RAM, with a swap file.
 class region : public owned<millpond_region, millpond_region_drop> {
   public:
     using owned::owned;
@@ -384,7 +384,7 @@ class faults : public owned<millpond_faults, millpond_faults_drop> {
     }
 };
 
-// A budget, and what is in it.
+// A budget and its contents.
 class cache : public owned<millpond_cache, millpond_cache_close> {
   public:
     explicit cache(const cache_options &options) { make(options); }
@@ -413,7 +413,7 @@ class cache : public owned<millpond_cache, millpond_cache_close> {
         return millpond::region(handle);
     }
     void sync_all() { check(millpond_cache_sync_all(get())); }
-    // Throws what was lost with the last handle of a file: one error a call, until there is no more.
+    // Throws what was lost with the last handle of a file: one error a call, until none is left.
     void take_lost() { check(millpond_cache_take_lost(get())); }
     std::uint64_t memory() const {
         std::uint64_t bytes = 0;

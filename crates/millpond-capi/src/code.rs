@@ -9,54 +9,54 @@ use millpond::Error;
 pub enum millpond_code {
     /// Done.
     MILLPOND_OK = 0,
-    /// An argument can't be so: NULL, the size of a struct, an option or setting out of its range (EINVAL).
+    /// A bad argument: NULL, the size of a struct, an option or setting out of its range (EINVAL).
     MILLPOND_INVALID = 1,
-    /// A handle is closed already, or of another kind; a page that is not held (EBADF).
+    /// A handle that is already closed, or of another kind; a page that is not held (EBADF).
     MILLPOND_HANDLE = 2,
     /// The budget is above a limit, or too small (ENOMEM, EINVAL).
     MILLPOND_MEMORY = 3,
     /// The file can't be opened (the system's number).
     MILLPOND_OPEN = 4,
-    /// An offset, page or range that can't be, or that the file or region does not have (EINVAL, EFBIG).
+    /// An offset, page or range that is impossible, or outside the file or region (EINVAL, EFBIG).
     MILLPOND_RANGE = 5,
-    /// The file ends before what was asked for (ENODATA). The buffer is undefined.
+    /// The file ends before the requested bytes do (ENODATA). The buffer is undefined.
     MILLPOND_END_OF_FILE = 6,
     /// The file can't have this length (EFBIG, ENOSPC, EINVAL). Nothing was changed.
     MILLPOND_TOO_LONG = 7,
     /// The handle or mapping is for reading only (EBADF).
     MILLPOND_READ_ONLY = 8,
-    /// The device could not read (its number). A later read asks it again.
+    /// The device could not read (its number). A later read tries again.
     MILLPOND_READ = 9,
     /// The device could not write (its number, such as ENOSPC or EIO). The changes stay in memory and are tried again, and
-    /// every sync says so until they are written or given up.
+    /// every sync fails until they are written or discarded.
     MILLPOND_WRITE = 10,
-    /// Bytes that could not be kept in memory are lost (the device's number).
+    /// Bytes are lost that could not be kept in memory (the device's number).
     MILLPOND_LOST = 11,
-    /// A page is not as it was written, says the file's check (EBADMSG).
+    /// A page differs from what was written, according to the file's check (EBADMSG).
     MILLPOND_CHECK = 12,
     /// The log that pages wait for can't be made durable (the callback's number). The changes stay in memory.
     MILLPOND_LOG = 13,
     /// The device could not make durable what it had taken (its number): close the file, open it again and check it.
     MILLPOND_SYNC = 14,
-    /// No frame became free, as too many pages are held (ENOMEM).
+    /// No frame became free, because too many pages are held (ENOMEM).
     MILLPOND_NO_FRAMES = 15,
-    /// The call would wait for a page that the calling thread got and has not put (EDEADLK).
+    /// The call would wait for a page that the calling thread has got and not put (EDEADLK).
     MILLPOND_OWN_GUARD = 16,
-    /// The cache is unusable, because something inside of it has died (EIO).
+    /// The cache is unusable, because one of its threads has died (EIO).
     MILLPOND_POISONED = 17,
-    /// The cache is the parent's of this forked process (EIO).
+    /// The cache belongs to the parent of this forked process (EIO).
     MILLPOND_FORKED = 18,
     /// There is no swap file, or it can't be used, or is too small (EINVAL, ENOMEM, the system's number).
     MILLPOND_SWAP = 19,
     /// The system refused a thread, memory, or a socket (the system's number).
     MILLPOND_SETUP = 20,
-    /// Calls can't be recorded (the system's number).
+    /// The recording failed (the system's number).
     MILLPOND_TRACE = 21,
     /// Not at once: the page is not in memory, or another thread has it (EAGAIN).
     MILLPOND_NOT_NOW = 22,
     /// The buffer for a text is too small (ERANGE).
     MILLPOND_BUFFER = 23,
-    /// A mistake of the library's; what it was doing is undone or not (EIO). Please report the message.
+    /// A bug in the library; its work may be done, in part or not at all (EIO). Please report the message.
     MILLPOND_PANIC = 24,
     /// Anything else (EIO, or the system's number).
     MILLPOND_OTHER = 25,
@@ -64,7 +64,7 @@ pub enum millpond_code {
 
 use millpond_code::*;
 
-/// The code of an error of the engine's.
+/// The code of an engine error.
 pub(crate) fn code_of(error: &Error) -> millpond_code {
     match error {
         Error::Option(_) | Error::Setting(_) | Error::NoLog { .. } => MILLPOND_INVALID,

@@ -1,8 +1,8 @@
-//! Addresses at which a command serves something: of this machine alone, unless another is given.
+//! Addresses at which a command serves: on this machine only, unless another is given.
 
 use std::net::SocketAddr;
 
-/// Where to serve: a port alone is one of 127.0.0.1, which no other machine reaches.
+/// Where to serve: a port alone is on 127.0.0.1, which no other machine reaches.
 pub(crate) fn local_address(text: &str) -> Result<SocketAddr, String> {
     let port = text
         .parse::<u16>()

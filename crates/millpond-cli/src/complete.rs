@@ -6,14 +6,14 @@
 //!        experiments, their variants and workloads, settings, running caches, mounts ◄───┘
 //! ```
 //!
-//! The program is asked at each TAB, so that what is offered is what it takes, and caches are those that run now. The names
-//! are in `complete.rs` beside the commands that take them.
+//! The program is asked at each TAB, so the offers match what it takes, and caches are those running now. The names are
+//! in `complete.rs` next to the commands that take them.
 
-/// The words up to the one that is completed, without the program's own.
+/// The words up to the completed one, without the program's own.
 pub(crate) fn words() -> Vec<String> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(2);
     let mut words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    // A shell that passes the words behind the cursor as well says which word is completed.
+    // A shell that also passes the words after the cursor says which word is completed.
     let at = std::env::var("_CLAP_COMPLETE_INDEX")
         .ok()
         .and_then(|at| at.parse().ok());
@@ -21,7 +21,7 @@ pub(crate) fn words() -> Vec<String> {
     words
 }
 
-/// Values of candidates, in tests.
+/// The values of candidates.
 #[cfg(test)]
 pub(crate) fn offered(candidates: Vec<clap_complete::engine::CompletionCandidate>) -> Vec<String> {
     let value = |c: clap_complete::engine::CompletionCandidate| c.get_value().to_string_lossy().into_owned();

@@ -1,6 +1,6 @@
-//! A process in the background: made, its log, the file with its number.
+//! A process in the background: starting it, its log, its pid file.
 //!
-//! The program starts itself once more, in a session of its own, and ends when that one says that it serves.
+//! The program starts itself once more, in a session of its own, and ends when the new process reports that it serves.
 
 use crate::failure::Failure;
 use std::fs::{self, File, OpenOptions};
@@ -9,11 +9,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Ends what a process in the background says to the one that has started it: no path has this byte in it.
+/// Ends the message of a background process to its starter: no path contains this byte.
 const END: u8 = 0;
 
-/// Starts this program once more, with the same arguments and this one. What it says when it serves; `None` if it has ended
-/// without a word. It gets none of our descriptors but standard error, as a lock or pipe would stay with it for good.
+/// Starts this program once more, with the same arguments and this one. Returns its message when it serves; `None` if
+/// it has ended without one. It inherits none of our descriptors but standard error, since a lock or pipe would stay
+/// with it for good.
 pub(crate) fn start(argument: &str) -> io::Result<(Child, Option<Vec<u8>>)> {
     millpond::internal::hand_on_no_descriptors();
     let mut child = Command::new(std::env::current_exe()?)
@@ -29,7 +30,7 @@ pub(crate) fn start(argument: &str) -> io::Result<(Child, Option<Vec<u8>>)> {
     Ok((child, (said.pop() == Some(END)).then_some(said)))
 }
 
-/// Says it to the process that has started this one, which ends then.
+/// Reports to the process that started this one, which then ends.
 pub(crate) fn serves(what: &[u8]) -> io::Result<()> {
     let mut said = what.to_vec();
     said.push(END);
@@ -38,7 +39,7 @@ pub(crate) fn serves(what: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// A file for what there is to say, as `--log` names it.
+/// The file for messages that `--log` names.
 pub(crate) struct LogFile {
     path: PathBuf,
 }
@@ -54,14 +55,14 @@ impl LogFile {
     }
 
     pub(crate) fn open(&self) -> Result<File, Failure> {
-        // The process that serves has no umask, and no other user may write there.
+        // The serving process has no umask, and no other user may write there.
         let mut file = OpenOptions::new();
         let opened = file.append(true).create(true).mode(0o644).open(&self.path);
         opened.map_err(|e| Failure::bad_usage(format!("--log {}: {e}", self.path.display())))
     }
 
-    /// What is said from now on goes to the file that has this name by now: whoever rotates logs has given the other a new
-    /// one. Stays with that if it can't be opened: why.
+    /// Sends messages from now on to the file that has this name now: log rotation has renamed the other. If it can't
+    /// be opened, keeps the old file and returns why.
     pub(crate) fn reopen(&self) -> Result<(), String> {
         let file = self
             .open()
@@ -70,7 +71,7 @@ impl LogFile {
     }
 }
 
-/// What is written to standard output and error goes to this file.
+/// Sends standard output and error to this file.
 pub(crate) fn leave_terminal(log: &File) -> io::Result<()> {
     rustix::stdio::dup2_stderr(log)?;
     rustix::stdio::dup2_stdout(log)?;
@@ -81,13 +82,13 @@ pub(crate) fn nowhere() -> io::Result<File> {
     OpenOptions::new().write(true).open("/dev/null")
 }
 
-/// The file with the number of this process, until it is dropped.
+/// The pid file of this process, until it is dropped.
 pub(crate) struct PidFile(PathBuf);
 
 impl PidFile {
     pub(crate) fn write(path: &Path) -> Result<PidFile, Failure> {
         let path = std::path::absolute(path)?;
-        // The process that serves has no umask, and no other user may put another number there.
+        // The serving process has no umask, and no other user may put another number there.
         let mut file = OpenOptions::new();
         let file = file
             .write(true)
@@ -100,7 +101,8 @@ impl PidFile {
         Ok(PidFile(path))
     }
 
-    /// What can be known of it before there is a number to write. It may be another's, which is left alone.
+    /// Checks what can be known before there is a number to write. An existing file may be another process's, and is
+    /// left alone.
     pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         let bad = |why: &str| Failure::bad_usage(format!("--pid-file {}: {why}", path.display()));
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -17,22 +17,22 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How soon what was refused is tried again.
+/// How soon a refused write is retried.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// How often it is said again that it is refused.
+/// How often the refusal is reported again.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// After this it is said what is waited for.
+/// After this, a message says what is being waited for.
 const NOTICE_AFTER: Duration = Duration::from_secs(5);
 
-/// For so long what is lost is looked for: the process may hang.
+/// How long to determine what is lost: the process may hang.
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// The log's threads take their last lines in this time, or they are lost.
+/// How long the log's threads may take for their last lines; later ones are lost.
 const LOG_TAKES_WITHIN: Duration = Duration::from_millis(200);
 
-/// Says that writes are refused: at first, and every minute.
+/// Reports refused writes: at first, and every minute.
 struct Refusals {
     point: String,
     said: Option<Instant>,
@@ -47,7 +47,7 @@ impl Refusals {
         let process = std::process::id();
         say!(
             "{}millpond mount: error: the disk refuses {refused}. It is kept in memory and tried again every second; {} {state}: \
-             make room, or mend the disk. A second signal (`kill {process}`) ends the process, and what is refused is lost",
+             make room, or repair the disk. A second signal (`kill {process}`) ends the process, and what is refused is lost",
             log::stamp(),
             self.point
         );
@@ -63,13 +63,13 @@ impl Refusals {
     }
 }
 
-/// Where the end is.
+/// How far the end has come.
 enum Stage {
     /// No signal has asked for it.
     Serving,
-    /// All is being written, since then; whether it has been said that this takes long.
+    /// Everything is being written, since then; whether the delay has been reported.
     Saving(Receiver<Option<Unwritten>>, Instant, bool),
-    /// The disk has refused some of it, then.
+    /// The disk refused part of it, at this time.
     Refused(Instant),
     Unmounted,
 }
@@ -100,7 +100,7 @@ impl Ending {
         }
     }
 
-    /// To be called all the time while it is mounted: does what there is to do by now.
+    /// Does the next due step. To be called regularly while the mount exists.
     ///
     /// # Errors
     /// It can't be unmounted.
@@ -108,7 +108,7 @@ impl Ending {
         match &mut self.stage {
             Stage::Serving if signals.is_asked_to_end() => {
                 say!(
-                    "{}millpond mount: a signal asks for the end of {}: everything is written",
+                    "{}millpond mount: a signal asks {} to end: everything is being written",
                     log::stamp(),
                     self.refusals.point
                 );
@@ -131,13 +131,13 @@ impl Ending {
                     self.refusals.say(&refused, "stays mounted");
                     self.stage = Stage::Refused(Instant::now());
                 }
-                // All is written, or given up.
+                // Everything is written, or discarded.
                 _ => {
                     self.refusals.are_over();
                     self.stage = Stage::Unmounted;
                     if mount.unmount()? == Unmounted::Detached {
                         say!(
-                            "{}millpond mount: {} is in use: it has no name any more, and ends when the last user has closed \
+                            "{}millpond mount: {} is in use: it is detached, and ends when its last user has closed \
                              it; a second signal (`kill {}`) ends it at once, and what is not synced is lost",
                             log::stamp(),
                             self.refusals.point,
@@ -154,12 +154,12 @@ impl Ending {
     fn save(&mut self) {
         let (tell, result) = mpsc::channel();
         let unsaved = self.unsaved.clone();
-        // Without a thread the answer is that all is written; what is not is tried again after the end.
+        // Without a thread the answer is that all is written; the rest is retried after the end.
         let _ = thread::Builder::new().spawn(move || tell.send(unsaved.try_save()));
         self.stage = Stage::Saving(result, Instant::now(), false);
     }
 
-    /// It is unmounted, and the disk has refused this: waits a moment, after which it is tried again.
+    /// It is unmounted, and the disk has refused this: waits a moment before the retry.
     pub(crate) fn tries_again(&mut self, refused: &Unwritten) -> bool {
         self.refusals.say(refused, "is unmounted");
         thread::sleep(AGAIN_AFTER);
@@ -181,7 +181,7 @@ fn say_lost(unsaved: &Unsaved, point: &str) {
         "{}millpond mount: error: a second signal has ended {point}: {lost}",
         log::stamp()
     );
-    // Whoever hands lines on gets no more of them; no other way is known to the process by now.
+    // The threads that hand lines on get no more of them; no other way is known to the process by now.
     let _ = nowhere().map(|nowhere| crate::daemon::leave_terminal(&nowhere));
     thread::sleep(LOG_TAKES_WITHIN);
 }

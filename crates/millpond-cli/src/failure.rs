@@ -1,24 +1,24 @@
-//! Why a command ends with something else than its result: an exit code and a message.
+//! Why a command ends without its result: an exit code and a message.
 
 use millpond_fuse::DeadMount;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The exit code of what can't run on this machine or in this build.
+/// The exit code if this machine or this build can't run it.
 pub(crate) const EXIT_UNAVAILABLE: u8 = 3;
 
-/// Why the program ends with something else than its result.
+/// Why the program ends without its result.
 pub(crate) struct Failure {
     pub(crate) code: u8,
     /// `None` where no reader is left.
     pub(crate) message: Option<String>,
 }
 
-/// How a message ends if the error was the kernel's word that a mount has lost its process (`ENOTCONN`).
+/// The end of a message whose error was `ENOTCONN`, from a mount that has lost its process.
 const NO_PROCESS: &str = "(os error 107)";
 
-/// A text as it can be shown in a line: nothing in it moves the cursor, or begins another line.
+/// A text that is safe to show in a line: nothing in it moves the cursor, or begins another line.
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -39,14 +39,14 @@ pub(crate) fn shown_path(path: &Path) -> String {
 pub(crate) fn gone(mount: &DeadMount) -> String {
     let (point, source) = (shown_path(&mount.point), shown_path(&mount.source));
     format!(
-        "{point}: the process that served it is gone, killed perhaps: {}. `millpond mount {source} {point}` with the options \
-         that it had mounts it anew; `millpond umount {point}` only clears it away",
+        "{point}: the process that served it is gone, perhaps killed: {}. `millpond mount {source} {point}` with the options \
+         that it had mounts it again; `millpond umount {point}` only removes it",
         millpond_fuse::AFTER_KILL
     )
 }
 
 impl Failure {
-    /// Writes the message, and what an error means that only mounts give.
+    /// Writes the message, and explains an error that only mounts give.
     pub(crate) fn report(self) -> ExitCode {
         if let Some(message) = self.message {
             say!("millpond: {message}");

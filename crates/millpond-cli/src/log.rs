@@ -1,12 +1,12 @@
-//! What the cache says of slow and rare things (`millpond::events`), as lines on standard error.
+//! The cache's messages about slow and rare events (`millpond::events`), as lines on standard error.
 //!
-//! They look like what the mount says itself: `millpond mount: warning: …`, in a file with the time before it.
+//! They look like the mount's own: `millpond mount: warning: …`, in a file with the time before it.
 //!
-//! A mount in the background has standard error in its log, or in the system's (`Syslog`). What a hit does is in no line at
-//! any level.
+//! For a mount in the background, standard error goes to its log, or to the system's (`Syslog`). No level has a line
+//! for a hit.
 //!
-//! A thread of its own writes them: a thread that serves a file does not wait for a terminal that is not read. What it can't keep
-//! up with is dropped.
+//! A thread of its own writes them: a thread that serves a file does not wait for a terminal that nobody reads. Lines
+//! that it can't keep up with are dropped.
 
 use crate::failure::Failure;
 use std::fmt;
@@ -25,30 +25,30 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Lines that wait to be written: some 100 KiB.
+/// The number of lines that may wait to be written: some 100 KiB.
 const LINES_MAX: usize = 1_000;
 
-/// What says how much, where the command line does not.
+/// The variable with the level, if the command line does not give one.
 const VARIABLE: &str = "MILLPOND_LOG";
 
-/// Where the system takes what daemons say: syslogd, or journald.
+/// The socket for daemons' messages: syslogd's, or journald's.
 const SOCKET: &str = "/dev/log";
 
-/// Of daemons, as RFC 3164 counts.
+/// The facility for daemons, in RFC 3164's numbers.
 const FACILITY: u32 = 3 * 8;
 
-/// What every line begins with.
+/// The beginning of every line.
 const PREFIX: &str = "millpond mount: ";
 
-/// Lines go to a file, which does not know when they came.
+/// Whether lines go to a file, and so need a time stamp.
 static IS_FILE: AtomicBool = AtomicBool::new(false);
 
-/// What is said from now on goes to a file.
+/// Lines go to a file from now on.
 pub(crate) fn to_file() {
     IS_FILE.store(true, Ordering::Relaxed);
 }
 
-/// What comes before a line: the time, where nothing else has it.
+/// The prefix of a line: the time, where nothing else adds it.
 pub(crate) fn stamp() -> String {
     let mut stamp = String::new();
     if IS_FILE.load(Ordering::Relaxed) && SystemTime.format_time(&mut Writer::new(&mut stamp)).is_ok() {
@@ -57,7 +57,7 @@ pub(crate) fn stamp() -> String {
     stamp
 }
 
-/// An event as a line.
+/// Formats an event as a line.
 struct Lines;
 
 impl<S, N> FormatEvent<S, N> for Lines
@@ -84,7 +84,7 @@ where
     }
 }
 
-/// How much a line matters, as RFC 3164 counts.
+/// The severity of a line, in RFC 3164's numbers.
 fn severity(line: &str) -> u32 {
     let said = line.strip_prefix(PREFIX).unwrap_or(line);
     let labels = [("error: ", 3), ("warning: ", 4), ("debug: ", 7), ("trace: ", 7)];
@@ -92,10 +92,10 @@ fn severity(line: &str) -> u32 {
     label.map_or(6, |(_, severity)| *severity)
 }
 
-/// A log that is not read for so long is left alone.
+/// How long to wait for a log that is not being read.
 const TAKES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A line is cut here: what RFC 3164 lets a message be, and no line of ours is.
+/// Lines are cut here: RFC 3164's limit for a message, which no line of ours reaches.
 const LINE_BYTES_MAX: u64 = 1024;
 
 /// A file whose lines go to the system's log.
@@ -104,7 +104,7 @@ pub(crate) struct Syslog {
 }
 
 impl Syslog {
-    /// What is written to the file goes there, from now on; `None` where there is no such log.
+    /// Writes to the file go to the system's log from now on; `None` where there is none.
     ///
     /// # Errors
     /// If the system gives no pipe or thread.
@@ -117,7 +117,7 @@ impl Syslog {
         if sender.connect(socket).is_err() {
             return Ok(None);
         }
-        // A writer to the file waits for the system's log this long at most, and what that has not taken is lost.
+        // A writer to the file waits for the system's log at most this long; what is not taken by then is lost.
         sender.set_write_timeout(Some(TAKES_WITHIN))?;
         let (read, write) = io::pipe()?;
         let socket = socket.to_owned();
@@ -128,7 +128,7 @@ impl Syslog {
         Ok(Some((file, Syslog { thread })))
     }
 
-    /// Waits until all is handed on: standard output and error have to be elsewhere by then, and the file closed.
+    /// Waits until everything is handed on: by then standard output and error must be redirected, and the file closed.
     pub(crate) fn end(self) {
         let _ = self.thread.join();
     }
@@ -150,7 +150,7 @@ fn hand_on(sender: &UnixDatagram, socket: &PathBuf, read: io::PipeReader) {
         }
         let priority = FACILITY + severity(text);
         let message = format!("<{priority}>millpond[{}]: {text}", std::process::id());
-        // One that was started anew has another socket there. What it does not take then is lost.
+        // A restarted log has another socket there. What it does not take is lost.
         if sender.send(message.as_bytes()).is_err() && sender.connect(socket).is_ok() {
             let _ = sender.send(message.as_bytes());
         }
@@ -163,8 +163,8 @@ pub(crate) fn level(text: &str) -> Result<LevelFilter, String> {
     level.map_err(|_| "give off, error, warn, info, debug or trace".into())
 }
 
-/// Writes what is said from now on, from this level on: the given one, else that of the environment, else warnings. Until
-/// the answer is dropped, which waits a second at most for what is left.
+/// Writes messages from now on, from this level on: the given one, else that of the environment, else warnings. Ends
+/// when the result is dropped, which waits at most a second for remaining lines.
 pub(crate) fn start(given: Option<LevelFilter>) -> Result<WorkerGuard, Failure> {
     let level = match (given, std::env::var(VARIABLE)) {
         (Some(level), _) => level,
@@ -182,7 +182,7 @@ pub(crate) fn start(given: Option<LevelFilter>) -> Result<WorkerGuard, Failure> 
         .with_max_level(level)
         .with_ansi(false)
         .with_writer(writer)
-        // They would go to standard error, which is what does not work.
+        // They would go to standard error, which is what has failed.
         .log_internal_errors(false)
         .event_format(Lines)
         .init();

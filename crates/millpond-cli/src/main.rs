@@ -1,27 +1,28 @@
 //! The `millpond` program.
 //!
-//! `millpond demo` shows in 40 seconds what it is for; `millpond lab` runs the experiments, `millpond doctor` says what this
-//! machine allows, `millpond slowdisk` serves a slow disk; `millpond mount` serves a directory through a cache;
-//! `millpond set`, `inspect`, `stat`, `top` and `caches` look into running caches and retune them, `record` what they are
-//! asked for, which `replay` tries on other sizes of memory. Results go to stdout, progress and errors to stderr. Exit codes:
-//! 0 done, 1 something failed, 2 the command line is wrong, 3 a target cannot run on this machine or in this build, 128 + the
-//! signal's number when stopped by one (130 after Ctrl-C); whatever was made on disk is removed in each case.
+//! `millpond demo` shows in 40 seconds what it is for; `millpond lab` runs the experiments, `millpond doctor` reports
+//! what this machine allows, `millpond slowdisk` serves a slow disk; `millpond mount` serves a directory through a
+//! cache; `millpond set`, `inspect`, `stat`, `top` and `caches` look into running caches and change their settings,
+//! `record` records their calls, which `replay` tries with other sizes of memory. Results go to stdout, progress and
+//! errors to stderr. Exit codes: 0 done, 1 something failed, 2 the command line is wrong, 3 a target cannot run on this
+//! machine or in this build, 128 + the signal's number when stopped by one (130 after Ctrl-C). Temporary files are
+//! removed in each case.
 //!
-//! Rows of modules. A file imports `crate::x` only if `x` is its own module or stands in a lower row; modules side by side in
-//! a row don't know one another. A test of the lab reads this table and the sources.
+//! Rows of modules. A file imports `crate::x` only if `x` is its own module or stands in a lower row; modules side by
+//! side in a row don't know each other. A test of the lab checks this table against the sources.
 //!
 //! ```text
 //!   5  doctor                                  what this host allows
 //!   4  lab  umount  service                    lab only with the feature `lab`
-//!   3  top  mount                              what serves, and what shows
+//!   3  top  mount                              showing a cache, and serving a directory
 //!   2  control  ending                         running caches, through their sockets; how a mount ends
 //!   1  address  complete  daemon  directories  log  man  signals  silence  without_lab
 //!   0  failure
 //! ```
 #![forbid(unsafe_code)]
 
-/// A line on standard error, if that can be written to. `eprintln!` panics where it can't be, as on a terminal that was
-/// closed, and would end a mount in the middle of its work.
+/// Prints a line to standard error, if possible. `eprintln!` panics where it is not, as on a closed terminal, and would
+/// end a mount in the middle of its work.
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write as _;
@@ -39,7 +40,7 @@ mod ending;
 mod failure;
 #[cfg(feature = "lab")]
 mod lab;
-// The same names, and each says why it is not there.
+// The same names; each reports that it is not available.
 #[cfg(not(feature = "lab"))]
 #[path = "without_lab.rs"]
 mod lab;
@@ -62,12 +63,12 @@ const HELP: &str = "\
 Examples:
   millpond demo                  how long do reads wait beside writers, on this disk? 40 s
   millpond lab run axboe2016      how long do reads wait beside writers, on this machine?
-  millpond stat 1                what does the cache do that is running meanwhile?";
+  millpond stat 1                what does the running cache do meanwhile?";
 #[cfg(not(feature = "lab"))]
 const HELP: &str = "\
 Examples:
   millpond mount ./data /mnt/pond    a directory through a cache, for any program
-  millpond stat 1                    what does its cache do, meanwhile?";
+  millpond stat 1                    what does its cache do meanwhile?";
 
 /// A page cache and memory manager that lives in your process: its laboratory and its tools.
 #[derive(Parser)]
@@ -86,22 +87,22 @@ enum Command {
     /// Run the experiments of the posts that Millpond comes from.
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Lab(lab::LabArgs),
-    /// Say what this machine allows, what is chosen because of it, and whether the experiments can run.
+    /// Report what this machine allows, what Millpond chooses because of it, and whether the experiments can run.
     Doctor(doctor::Args),
-    /// Serve a file that is as slow as a disk, for a loop device and a file system to stand on.
+    /// Serve a file that is as slow as a disk, for a loop device with a file system.
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Slowdisk(lab::SlowdiskArgs),
     /// Mount a directory through a cache, for any program.
     Mount(mount::MountArgs),
-    /// Unmount it: write everything, say whether all is on the disk.
+    /// Unmount it: write everything, and report whether all is on the disk.
     Umount(umount::UmountArgs),
     /// Change settings of a running cache.
     Set(control::SetArgs),
-    /// Say why a running cache's limits are what they are, what its settings are, and who has changed them.
+    /// Explain a running cache's limits, show its settings, and who has changed them.
     Inspect(control::InspectArgs),
     /// Show what a running cache does, a line at a time, as vmstat does.
     Stat(control::StatArgs),
-    /// Record what a running cache is asked for into a trace, which `replay` tries on other sizes of memory.
+    /// Record a running cache's calls into a trace, which `replay` tries with other sizes of memory.
     Record(control::RecordArgs),
     /// Replay a trace: how much memory does this load need?
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
@@ -109,13 +110,13 @@ enum Command {
     /// Show the posts in a browser: pages moving between lists, writes held back, a limit that collapses.
     #[cfg_attr(not(feature = "lab"), command(hide = true))]
     Playground(lab::PlaygroundArgs),
-    /// Show what a running cache does, on a screen: memory, devices, who waits, files.
+    /// Show what a running cache does, on a screen: memory, devices, waiting callers, files.
     Top(top::TopArgs),
     /// List the running caches.
     Caches(control::CachesArgs),
     /// Write a script that lets a shell complete commands and options.
     Completions(service::CompletionsArgs),
-    /// Write the manual's pages, one for each command.
+    /// Write manual pages, one for each command.
     Man(service::ManArgs),
 }
 
@@ -146,10 +147,10 @@ fn main() -> ExitCode {
     result.unwrap_or_else(Failure::report)
 }
 
-/// Help, the version, or what is wrong with the command line.
+/// Prints help, the version, or an error of the command line.
 fn print(error: &clap::Error) -> ExitCode {
     match error.print() {
-        // clap does not flush what it writes to stdout, and does not look whether it got there.
+        // clap does not flush its writes to stdout, and does not check whether they arrived.
         Ok(()) => match io::stdout().flush() {
             Ok(()) => ExitCode::from(error.exit_code() as u8),
             Err(error) => Failure::from(error).report(),

@@ -1,7 +1,7 @@
 //! Pages of the manual, from the command line's own definitions.
 //!
-//! clap_mangen makes the title, the description and the options. What it can't do is done here: the synopsis with what
-//! options take, and the text behind the help, whose examples and tables stay as they are, line by line.
+//! clap_mangen makes the title, the description and the options. The rest is done here: the synopsis with options'
+//! arguments, and the text after the help, whose examples and tables are kept line by line.
 
 use clap::{Arg, ArgAction, Command};
 use clap_mangen::Man;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// A page for each command that users see, into a folder.
+/// Writes a page for each visible command into a folder.
 ///
 /// # Errors
 /// The system's.
@@ -39,7 +39,7 @@ fn of(command: &Command, folder: &Path) -> io::Result<()> {
     fs::write(folder.join(man.get_filename()), page)
 }
 
-/// A text that troff shows as it is.
+/// Escapes a text for troff.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     if text.starts_with(['.', '\'']) {
@@ -79,7 +79,7 @@ fn synopsis(command: &Command) -> String {
     if command.get_subcommands().any(|below| !below.is_hide_set()) {
         let _ = write!(line, " \\fICOMMAND\\fR");
     }
-    // Not stretched to full lines: what an option takes stays beside it.
+    // Not stretched to full lines: an option stays next to its argument.
     format!(".SH SYNOPSIS\n.ad l\n{line}\n.ad b\n")
 }
 
@@ -114,8 +114,8 @@ fn one(arg: &Arg) -> String {
     }
 }
 
-/// Sections of what stands behind the help: a line that ends in a colon heads lines that are kept as they are; what
-/// begins with `Exit codes:` is a section of its own; all else are notes.
+/// Sections of the text after the help: a line that ends in a colon heads lines that are kept as they are; `Exit
+/// codes:` begins a section of its own; everything else is notes.
 fn sections(text: &str) -> String {
     let mut out = String::new();
     let (mut is_kept, mut is_notes) = (false, false);
@@ -133,7 +133,7 @@ fn sections(text: &str) -> String {
         } else if let Some(codes) = line.strip_prefix("Exit codes:") {
             end_kept(&mut out, &mut is_kept);
             let _ = write!(out, ".SH EXIT STATUS\n{}\n", plain(codes.trim_start()));
-            // What follows belongs to it.
+            // The following lines belong to it.
             is_notes = true;
         } else if line.is_empty() {
             end_kept(&mut out, &mut is_kept);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_options_take_is_in_the_synopsis() {
+    fn the_synopsis_has_the_arguments_of_options() {
         let command = Command::new("do")
             .arg(Arg::new("memory").long("memory").value_name("SIZE"))
             .arg(Arg::new("quiet").long("quiet").action(ArgAction::SetTrue))

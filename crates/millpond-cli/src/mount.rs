@@ -29,14 +29,14 @@ use tracing_subscriber::filter::LevelFilter;
 
 const HELP: &str = "\
 Examples:
-  millpond mount ./data /mnt/pond --memory 512M            serves until Ctrl-C, with a line that shows what it does
+  millpond mount ./data /mnt/pond --memory 512M            serves until Ctrl-C, with a status line
   millpond mount ./data /mnt/pond --daemon --log pond.log  in the background
   millpond mount ./data /mnt/pond --allow-other            as root, for all users, each with their own permissions
   millpond stat 1                                          what its cache does, meanwhile
-  millpond umount /mnt/pond                                writes everything, says whether all is on the disk, ends
+  millpond umount /mnt/pond                                writes everything, reports whether all is on the disk, ends
 
-Programs see at MNT what is in SRC. While it is mounted, change the files through MNT only: what others write in SRC is
-seen when no program has the file open. docs/MOUNT.md has the rest.
+Programs see the files of SRC at MNT. While it is mounted, change the files through MNT only: changes made in SRC are
+seen once no program has the file open. docs/MOUNT.md has the rest.
 Exit codes: 0 ended and all is on the disk, 1 failed or something could not be written, 2 bad command line, 3 no FUSE or
 not allowed to mount.";
 
@@ -46,56 +46,56 @@ pub(crate) struct MountArgs {
     /// The directory with the files.
     #[arg(value_name = "SRC", value_hint = clap::ValueHint::DirPath)]
     source: PathBuf,
-    /// Where they are to be: an empty directory.
+    /// Where to mount them: an empty directory.
     #[arg(value_name = "MNT", value_hint = clap::ValueHint::DirPath)]
     point: PathBuf,
-    /// The cache's budget; 10% of what the process may have; or auto:256M..4G for what the host has between these. `millpond
-    /// set memory=` changes it later.
+    /// The cache's budget: a size; a share such as 10% of what the process may have; or auto:256M..4G for what the host
+    /// has between these. `millpond set memory=` changes it later.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = memory)]
     memory: Value,
-    /// Lend the kernel pages: what is read lies in the kernel's own cache as well, where it costs no message. Up to SIZE, which
-    /// is part of the budget, a half of it at most; none: nothing.
+    /// Lend the kernel pages: what is read stays in the kernel's own cache as well, where a hit costs no message. Up to
+    /// SIZE, which is part of the budget, at most half of it; none: nothing.
     #[arg(long, default_value = "none", value_name = "SIZE|none", value_parser = lend, conflicts_with = "no_cache")]
     lend: u64,
     /// Serve in the background.
     #[arg(long)]
     daemon: bool,
-    /// In the background, print nothing unless it fails: what there is to say is in the log.
+    /// In the background, print nothing unless it fails: messages go to the log.
     #[arg(long, requires = "daemon")]
     quiet: bool,
-    /// Write the number of the process that serves into this file; it is removed at the end.
+    /// Write the serving process's id into this file; it is removed at the end.
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
-    /// In the background, what there is to say goes to the end of this file. Default: to the system's log (journal or
+    /// In the background, append messages to this file. Default: the system's log (journal or
     /// syslog, by /dev/log).
     #[arg(long, value_name = "FILE", requires = "daemon")]
     log: Option<PathBuf>,
-    /// Say more on standard error, or in the log: error, warn, info, debug or trace; off for nothing. Default: what
+    /// How much goes to standard error, or to the log: error, warn, info, debug or trace; off for nothing. Default: what
     /// MILLPOND_LOG says, else warn.
     #[arg(long, value_name = "LEVEL", value_parser = log::level)]
     log_level: Option<LevelFilter>,
     /// Let other users in, each with their own permissions.
     #[arg(long)]
     allow_other: bool,
-    /// Mount also over a directory that is not empty, which hides what is there.
+    /// Mount over a directory that is not empty, and hide what is there.
     #[arg(long)]
     nonempty: bool,
-    /// Nothing may be changed.
+    /// Allow no changes.
     #[arg(long)]
     read_only: bool,
-    /// No program may be run from it.
+    /// Allow no program to run from it.
     #[arg(long)]
     no_exec: bool,
-    /// Programs do not run as their owner or group, whatever their files say; so it is without root in any case.
+    /// Ignore set-user-ID and set-group-ID bits; without root always so.
     #[arg(long)]
     no_suid: bool,
-    /// Device files are none; so it is without root in any case.
+    /// Ignore device files; without root always so.
     #[arg(long)]
     no_dev: bool,
-    /// For how long the kernel may keep names and attributes without asking.
+    /// How long the kernel may keep names and attributes without asking.
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     attribute_timeout: Duration,
-    /// How old a change may get before it is written to SRC. If this process is killed, older ones are there. Later:
+    /// How old a change may get before it is written to SRC. If this process is killed, older changes are there. Later:
     /// `millpond set flusher.expire=`.
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = expire)]
     expire: Duration,
@@ -105,10 +105,10 @@ pub(crate) struct MountArgs {
     /// No control socket: `millpond stat`, `set` and `inspect` will not find its cache.
     #[arg(long)]
     no_control: bool,
-    /// Serve figures for Prometheus at http://ADDRESS:PORT/metrics. A port alone is one of 127.0.0.1; there is no password.
+    /// Serve figures for Prometheus at http://ADDRESS:PORT/metrics. A port alone is on 127.0.0.1; there is no password.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address, conflicts_with = "no_cache")]
     metrics: Option<SocketAddr>,
-    /// For measuring what FUSE itself costs: straight to the files, through the kernel's page cache, without one of ours.
+    /// To measure what FUSE itself costs: go to the files through the kernel's page cache, without Millpond's.
     #[arg(long)]
     no_cache: bool,
     /// This is the process that serves in the background.
@@ -140,11 +140,11 @@ impl From<MountError> for Failure {
     }
 }
 
-/// As `millpond set memory=` takes it; `auto` alone is up to the default.
+/// As for `millpond set memory=`; `auto` alone is up to the default.
 fn memory(text: &str) -> Result<Value, String> {
     let value = settings::memory(text, Bytes(512 << 20)).map_err(|why| why.to_string())?;
     match value {
-        // Too few for any cache: so small a number without a unit means mebibytes.
+        // Too few for any cache: a number this small without a unit means mebibytes.
         Value::Size(bytes) if bytes.0 <= 65_536 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
             Err(format!(
                 "a number without a unit is bytes, and {text} of them are too few: did you mean {text}M?"
@@ -175,11 +175,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give seconds, 0 to 86400".into())
 }
 
-/// As `millpond set flusher.expire=` takes it.
+/// As for `millpond set flusher.expire=`.
 fn expire(text: &str) -> Result<Duration, String> {
     match settings::value("flusher.expire", text).map_err(|why| why.to_string())? {
         Value::Time(span) => Ok(Duration::from_nanos(span.0)),
-        other => Err(format!("{other} is no time")),
+        other => Err(format!("{other} is not a time")),
     }
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
             None if args.quiet => (Some(nowhere()?), None),
             None => {
                 say!(
-                    "millpond mount: there is no system log here (/dev/log), so that what can't be written later is \
+                    "millpond mount: there is no system log here (/dev/log), so a later failure to write is \
                      reported nowhere: give --log FILE"
                 );
                 (Some(nowhere()?), None)
@@ -213,7 +213,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
         say!("{}millpond mount: error: {message}", log::stamp());
     }
     if let Some(syslog) = syslog {
-        // Nothing is said from here on; what was is handed on.
+        // Nothing is reported from here on; earlier messages are handed on.
         leave_terminal(&nowhere()?)?;
         syslog.end();
     }
@@ -222,14 +222,14 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
 
 fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -> Result<ExitCode, Failure> {
     if args.in_background {
-        // Not ended by what ends the terminal. It fails if we have a session already.
+        // A hangup of the terminal must not end it. This fails if we already lead a session.
         let _ = rustix::process::setsid();
     }
     let _log = log::start(args.log_level)?;
     let signals = MountSignals::catch(args.in_background)?;
     signals::outlive_long_files()?;
     let options = args.options();
-    // The kernel may end the process for it before anything else is said.
+    // The kernel may end the process for it before the next message.
     let memory_notice = millpond_fuse::memory_notice(&options);
     if let Some(notice) = memory_notice.as_ref().filter(|_| !args.quiet) {
         say!("millpond mount: {notice}");
@@ -254,7 +254,7 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
     let point = mount.point().as_os_str().as_bytes();
     match log {
         Some(log) => {
-            // All is open that has a name: the directory in which it was started is let go of.
+            // Everything with a name is open: the starting directory can be released.
             let _ = std::env::set_current_dir("/");
             if !args.quiet {
                 say!("millpond mount: {about}");
@@ -264,7 +264,7 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
             if log_file.is_some() {
                 log::to_file();
             }
-            // At every level.
+            // Printed at every log level.
             say!("{}millpond mount: {about}", log::stamp());
             if let Some(notice) = &memory_notice {
                 say!("{}millpond mount: {notice}", log::stamp());
@@ -298,7 +298,7 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
     Ok(ExitCode::SUCCESS)
 }
 
-/// What serves what, where, and with what.
+/// What is served, by which process, where, and how.
 fn about(args: &MountArgs, mount: &Mount) -> String {
     let mut about = format!(
         "version {}, process {}, serves {} at {}",
@@ -320,12 +320,12 @@ fn about(args: &MountArgs, mount: &Mount) -> String {
     about
 }
 
-/// What systemd is to know, if it has started this. It may have gone meanwhile, which is no matter of ours.
+/// Notifies systemd, if it has started this. A failure is ignored: it may be gone.
 fn tell_systemd(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 
-/// Until it is unmounted, by whomever.
+/// Serves until it is unmounted, by whatever means.
 fn serve(
     mount: &Mount,
     signals: &MountSignals,
@@ -359,7 +359,7 @@ fn serve(
     line.finish_and_clear();
     tell_systemd(&[
         NotifyState::Stopping,
-        NotifyState::Status("it is unmounted, and writes what it has"),
+        NotifyState::Status("it is unmounted, and writes its remaining data"),
     ]);
     Ok(())
 }
@@ -386,7 +386,7 @@ fn status(mount: &Mount, cache: &PageCache) -> String {
     )
 }
 
-/// Starts this program once more, and waits until that one serves or has failed.
+/// Starts this program once more, and waits until it serves or has failed.
 fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
     if let Some(log) = &args.log {
         LogFile::at(log)?;
@@ -397,7 +397,7 @@ fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
         if let Some(signal) = status.signal() {
             return Err(Failure::failed(killed(child.id(), signal, args)));
         }
-        // It has said why.
+        // It has reported why.
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         return Ok(ExitCode::from(code.filter(|&code| code > 0).unwrap_or(1)));
     };
@@ -412,13 +412,13 @@ fn start_in_background(args: &MountArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The process that was to serve in the background has not come so far. Unless it was to be quiet it has said before what it
+/// The process for the background was killed before it served. Unless it is quiet, it has reported before what it
 /// needs.
 fn killed(process: u32, signal: i32, args: &MountArgs) -> String {
     let notice = millpond_fuse::memory_notice(&args.options()).filter(|_| args.quiet);
     let why = match (signal, notice) {
-        (SIGKILL, Some(notice)) => format!("for want of memory perhaps: {notice}"),
-        (SIGKILL, None) => "for want of memory perhaps (`dmesg`): give a smaller --memory".into(),
+        (SIGKILL, Some(notice)) => format!("perhaps for lack of memory: {notice}"),
+        (SIGKILL, None) => "perhaps for lack of memory (`dmesg`): give a smaller --memory".into(),
         (signal, _) => format!("by signal {signal}"),
     };
     format!("process {process} was killed while it started, and nothing is mounted: {why}")

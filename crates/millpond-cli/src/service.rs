@@ -1,4 +1,5 @@
-//! `millpond completions` and `millpond man`: made from the command line's own definitions, so they can't say anything else.
+//! `millpond completions` and `millpond man`: made from the command line's own definitions, so they can't disagree with
+//! it.
 
 use crate::Cli;
 use crate::failure::Failure;
@@ -10,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The environment variable with the shell's name, where a shell asks.
+/// The environment variable with the shell's name, set when a shell asks.
 const VARIABLE: &str = "MILLPOND_COMPLETE";
 
 const COMPLETIONS_HELP: &str = "\
@@ -22,14 +23,14 @@ Examples:
 
 The script asks this program at each TAB: for commands and options, and for experiments, their variants and workloads,
 settings and their values, running caches, mounts. It stays as it is when the program is updated.
-zsh finds ~/.zfunc if .zshrc has `fpath=(~/.zfunc $fpath)` before `compinit`; or say `source <(millpond completions zsh)`
-there, behind `compinit`.
+zsh finds ~/.zfunc if .zshrc has `fpath=(~/.zfunc $fpath)` before `compinit`; or put `source <(millpond completions zsh)`
+there, after `compinit`.
 Exit codes: 0 written, 2 bad command line.";
 
 #[derive(clap::Args)]
 #[command(after_help = COMPLETIONS_HELP)]
 pub(crate) struct CompletionsArgs {
-    /// For which shell.
+    /// The shell.
     shell: Shell,
 }
 
@@ -43,12 +44,12 @@ Exit codes: 0 written, 1 a page can't be written.";
 #[derive(clap::Args)]
 #[command(after_help = MAN_HELP)]
 pub(crate) struct ManArgs {
-    /// Where the pages go, one for each command; made if it is not there.
+    /// The directory for the pages, one for each command; made if missing.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-/// For which shells there are scripts.
+/// The shells with a script.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Shell {
     Bash,
@@ -58,7 +59,7 @@ pub(crate) enum Shell {
     Zsh,
 }
 
-/// If a shell has started this program to ask for completions: answers it and ends. Before anything else is written.
+/// If a shell has started this program for completions: answers and ends. To be called before anything else is printed.
 pub(crate) fn answer_completions() {
     CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
 }
@@ -72,7 +73,7 @@ pub(crate) fn write_script(shell: Shell, to: &mut dyn Write) -> Result<(), Failu
         Shell::Powershell => &Powershell,
         Shell::Zsh => &Zsh,
     };
-    // As it was called: by its name from the PATH, or this very file.
+    // As it was called: by its name on the PATH, or this very file.
     let called = std::env::args_os().next().unwrap_or_default();
     let is_path = Path::new(&called).components().count() > 1;
     let program = match is_path {
@@ -93,7 +94,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let written = fs::create_dir_all(&args.folder).and_then(|()| {
         let command = Cli::command().disable_help_subcommand(true);
-        // What is hidden has none.
+        // Hidden commands have none.
         crate::man::write_all(command, &args.folder)
     });
     written.map_err(|error| Failure {

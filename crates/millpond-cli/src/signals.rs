@@ -15,7 +15,7 @@ pub(crate) struct Signals {
     caught: Arc<AtomicUsize>,
 }
 
-/// A file that may not become so long (`ulimit -f`) is an error of the call that would make it so, and no end of the
+/// A file that would become too long (`ulimit -f`) is an error of the call that writes it, and does not end the
 /// process.
 pub(crate) fn outlive_long_files() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
@@ -48,10 +48,10 @@ impl Signals {
     }
 }
 
-/// What is done before the second signal ends the process.
+/// Called before the second signal ends the process.
 type LastWords = Box<dyn Fn() + Send + Sync>;
 
-/// Signals of a mount. A thread of its own takes them, as all others may wait for a disk.
+/// Signals of a mount. A thread of its own takes them, because all others may be waiting for a disk.
 pub(crate) struct MountSignals {
     /// The first signal's number, 0 before it came.
     first: Arc<AtomicUsize>,
@@ -60,8 +60,8 @@ pub(crate) struct MountSignals {
 }
 
 impl MountSignals {
-    /// Catches SIGINT, SIGTERM and SIGHUP from now on. In the background SIGHUP ends nothing: programs that rotate logs ask for
-    /// a new one by it.
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on. In the background SIGHUP does not end the mount: log rotation
+    /// uses it to request a new log.
     pub(crate) fn catch(in_background: bool) -> io::Result<MountSignals> {
         let signals = MountSignals {
             first: Arc::default(),
@@ -88,12 +88,12 @@ impl MountSignals {
         Ok(signals)
     }
 
-    /// Calls this before the second signal ends the process. To be said once.
+    /// Calls this before the second signal ends the process. To be set once.
     pub(crate) fn before_second(&self, last_words: impl Fn() + Send + Sync + 'static) {
         let _ = self.last_words.set(Box::new(last_words));
     }
 
-    /// Whether SIGHUP has come in the background since this was asked last.
+    /// Whether SIGHUP has come in the background since the last call.
     pub(crate) fn has_hung_up(&self) -> bool {
         self.hung_up.swap(false, Ordering::Relaxed)
     }

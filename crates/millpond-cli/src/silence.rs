@@ -6,11 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How often it is looked whether a process gets on.
+/// How often to check whether a process makes progress.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Calls `does` on a thread of its own, for as long as it takes if the processes get on meanwhile: the answer, or `None` if
-/// none of them has read or written anything for `still_max`. The thread is left behind then.
+/// Calls `does` on a thread of its own, for as long as it takes while the processes make progress. Returns the result,
+/// or `None` if none of them has read or written anything for `still_max`. The thread is then left running.
 pub(crate) fn answer_of<T: Send + 'static>(
     processes: &[u32],
     still_max: Duration,
@@ -19,7 +19,7 @@ pub(crate) fn answer_of<T: Send + 'static>(
     answer_while(|| progress(processes), still_max, does)
 }
 
-/// The same with another sign that there is progress: `progress` changes.
+/// The same with another sign of progress: `progress` changes.
 pub(crate) fn answer_while<T: Send + 'static, P: PartialEq>(
     progress: impl Fn() -> P,
     still_max: Duration,
@@ -51,12 +51,12 @@ pub(crate) fn answer_while<T: Send + 'static, P: PartialEq>(
     }
 }
 
-/// Whether it can be seen from here whether they get on.
+/// Whether their progress can be seen from here.
 pub(crate) fn can_be_watched(processes: &[u32]) -> bool {
     progress(processes).iter().any(Option::is_some)
 }
 
-/// What processes have read and written so far, whatever of it the system tells.
+/// What the processes have read and written so far, as far as the system reports it.
 pub(crate) fn progress(processes: &[u32]) -> Vec<Option<String>> {
     let io = |process: &u32| fs::read_to_string(format!("/proc/{process}/io")).ok();
     processes.iter().map(io).collect()
@@ -77,7 +77,7 @@ pub(crate) fn describe(processes: &[u32]) -> String {
     }
 }
 
-/// What it does instead, and the way out.
+/// The process's state instead of an answer, and the way out.
 pub(crate) fn state(process: u32) -> String {
     let seen = i32::try_from(process)
         .ok()
@@ -106,7 +106,7 @@ pub(crate) fn state(process: u32) -> String {
     }
 }
 
-/// Where a thread is that waits for a FUSE file system, in whatever state.
+/// The kernel function in which threads wait for a FUSE file system, in whatever state.
 const WAITS_FOR_FUSE: &str = "request_wait_answer";
 
 /// Threads that wait for a disk or a file system.
@@ -129,14 +129,14 @@ mod tests {
     fn an_answer_is_waited_for_while_the_process_gets_on_and_no_longer() {
         let own = std::process::id();
         assert_eq!(answer_of(&[own], Duration::from_secs(60), || 7), Some(7));
-        // Nothing is to be seen of a process that is not there.
+        // A process that does not exist can't be inspected.
         let (_keep, never) = mpsc::channel::<()>();
         let none = answer_of(&[u32::MAX], Duration::from_millis(1), move || never.recv().ok());
         assert_eq!(none, None);
     }
 
     #[test]
-    fn what_a_process_does_is_said_with_the_way_out() {
+    fn the_state_of_a_process_is_named_with_the_way_out() {
         assert_eq!(state(u32::MAX), "it is gone");
         assert!(state(std::process::id()).contains("kill -9"));
         assert!(describe(&[]).contains("can't be seen"));

@@ -1,6 +1,6 @@
-//! `millpond umount`: everything written, the mount taken away, and what became of the data.
+//! `millpond umount`: writes everything, unmounts, and reports what became of the data.
 //!
-//! That everything is on the disk is said only after the exit report of the process that served says so.
+//! It reports that everything is on the disk only if the exit report of the serving process says so.
 
 use crate::control::shown_path;
 use crate::failure::Failure;
@@ -15,40 +15,41 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that has not answered, nor read or written anything, for so long hangs or is stopped.
+/// A process that has not answered, read or written anything for this long hangs or is stopped.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// One that has to write, and has not for so long, does not get on: longer than disks take for one request.
+/// A process with data to write that has written nothing for this long makes no progress: longer than disks take for
+/// one request.
 const WRITES_WITHIN: Duration = Duration::from_secs(30);
 
-/// The exit code of the process that waits for the sync, if something that was stored through a map was lost before.
+/// The exit code of the process that waits for the sync, if data stored through a mapping was lost before.
 const EXIT_STORES_LOST: u8 = 10;
 
-/// That of the process that asks, if the mount's process is gone.
+/// The exit code of the process that asks, if the mount's process is gone.
 const EXIT_GONE: u8 = 11;
 
-/// After this it is printed what is waited for.
+/// After this, a message says what is being waited for.
 const NOTICE_AFTER: Duration = Duration::from_secs(5);
 
-/// How often the process is asked whether it gets on with what it writes.
+/// How often to ask the process for its progress in writing.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
-/// What is in use for longer is reported as such.
+/// A mount that is in use for longer is reported as busy.
 const BUSY_RETRY_MAX: Duration = Duration::from_millis(200);
 const BUSY_RETRY_EVERY: Duration = Duration::from_millis(10);
 
-/// As many links as the kernel follows.
+/// The number of links that the kernel follows.
 const LINKS_MAX: u32 = 40;
 
 const UMOUNT_HELP: &str = "\
 Examples:
   millpond umount /mnt/pond
-  millpond umount /mnt/pond --lazy     although it is in use: it has no name any more, and ends when its users are done
+  millpond umount /mnt/pond --lazy     even if it is in use: detaches it; it ends when its last user is done
 
-It writes everything first; if that fails it stays mounted, unless --force says that what can't be written may be lost.
-What a mount whose process was killed has left is cleared away. One whose process does not answer stays as well, and the
-process is named; --force takes the mount away from it.
-Exit codes: 0 unmounted and all is on the disk (with --lazy: all that was written until then), 1 failed, or not all of it
+It writes everything first; if that fails it stays mounted, unless --force allows it to lose what can't be written.
+A mount whose process was killed is removed. One whose process does not answer stays mounted, and the
+process is named; --force removes the mount.
+Exit codes: 0 unmounted and all is on the disk (with --lazy: all that was written until then), 1 failed, or not everything
 could be written, or its process was gone; 2 bad command line.";
 
 #[derive(clap::Args)]
@@ -57,18 +58,18 @@ pub(crate) struct UmountArgs {
     /// Where it is mounted.
     #[arg(value_name = "MNT", add = crate::control::complete::mounts())]
     point: PathBuf,
-    /// Also if it is in use.
+    /// Unmount even if it is in use.
     #[arg(long)]
     lazy: bool,
-    /// Also if some of it can't be written, or its process does not answer.
+    /// Unmount even if data can't be written, or the process does not answer.
     #[arg(long)]
     force: bool,
-    /// This is a process for a part of it.
+    /// Do only this part, in a process of its own.
     #[arg(long, hide = true)]
     only: Option<Only>,
 }
 
-/// What a process of its own does.
+/// The task of a process of its own.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Only {
     /// Asks the mount for its process.
@@ -84,7 +85,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         None => {}
     }
     let given = args.point.clone();
-    // The last part of a path within what does not answer is taken as it is.
+    // The last component of a path within a mount that does not answer is taken as it is.
     let point = silence::answer_of(&[], ANSWERS_WITHIN, move || mount_point(&given));
     let point = point.unwrap_or_else(|| std::path::absolute(&args.point))?;
     let processes = millpond_fuse::processes_serving(&point);
@@ -93,8 +94,8 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         && let Some(process) = crate::control::serves_without_name(&point)
     {
         return Err(Failure::failed(format!(
-            "no millpond mount is at {shown} any more; process {process}, which served it, serves the files that are still open, \
-             or writes what it has: `millpond stat --cache {process}`"
+            "there is no longer a millpond mount at {shown}; process {process}, which served it, still serves open files \
+             or writes its remaining data: `millpond stat --cache {process}`"
         )));
     }
     let server = match ask(&point, &processes)? {
@@ -131,13 +132,13 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
     }) {
         Some(report) => report_ended(&point, report?),
         None => Err(Failure::failed(format!(
-            "{shown} is unmounted, and what was written there is not all on the disk: {}",
+            "{shown} is unmounted, and not everything written there is on the disk: {}",
             silence::describe(&processes)
         ))),
     }
 }
 
-/// It is in use: by what.
+/// The error for a mount in use, with its users.
 fn busy(point: &Path) -> Failure {
     let shown = shown_path(point);
     let mounts = millpond::internal::mounts().unwrap_or_default().into_iter();
@@ -145,7 +146,7 @@ fn busy(point: &Path) -> Failure {
     let within: Vec<_> = within.map(|mount| shown_path(&mount.point)).collect();
     Failure::failed(match &within[..] {
         [] => format!(
-            "{shown} is in use: end the programs that have files open there (`fuser -vm {shown}` lists them), or say --lazy"
+            "{shown} is in use: end the programs that have files open there (`fuser -vm {shown}` lists them), or use --lazy"
         ),
         [first, others @ ..] => {
             let others = match others.len() {
@@ -153,13 +154,13 @@ fn busy(point: &Path) -> Failure {
                 others => format!(" and {others} more mounts"),
             };
             format!(
-                "{shown} is in use: {first}{others} is mounted inside it; unmount that first, or say --lazy"
+                "{shown} is in use: {first}{others} is mounted inside it; unmount that first, or use --lazy"
             )
         }
     })
 }
 
-/// Its process does not answer, or does not get on with what it has to write.
+/// The mount's process does not answer, or makes no progress in writing.
 fn unanswered(point: &Path, processes: &[u32], force: bool) -> Result<ExitCode, Failure> {
     let (shown, silent) = (shown_path(point), silence::describe(processes));
     if !millpond_fuse::is_mounted(point) {
@@ -169,18 +170,18 @@ fn unanswered(point: &Path, processes: &[u32], force: bool) -> Result<ExitCode, 
     }
     if !force {
         return Err(Failure::failed(format!(
-            "{shown} stays mounted: {silent}. `millpond umount --force {shown}` takes it away nevertheless: programs that use \
-             it get errors, and what is not written yet is with the process"
+            "{shown} stays mounted: {silent}. `millpond umount --force {shown}` removes it nevertheless: programs that use \
+             it get errors, and unwritten data stays with the process"
         )));
     }
     Mount::abort_at(point)?;
     Err(Failure::failed(format!(
-        "{shown} is unmounted by force, and not all of it may be on the disk: {silent}. When it goes on it writes what it has, \
+        "{shown} is unmounted by force, and not all of it may be on the disk: {silent}. If it goes on, it writes its remaining data \
          and ends"
     )))
 }
 
-/// For how long it is waited for processes that have to write and don't; without an end where that can't be seen.
+/// How long to wait for processes that should write and don't; without limit where that can't be seen.
 fn writes_within(processes: &[u32]) -> Duration {
     match silence::can_be_watched(processes) {
         true => WRITES_WITHIN,
@@ -188,7 +189,7 @@ fn writes_within(processes: &[u32]) -> Duration {
     }
 }
 
-/// What the mount has answered.
+/// The mount's answer.
 enum Asked {
     Of(MountServer),
     /// Nothing has moved for a while.
@@ -216,7 +217,7 @@ fn ask(point: &Path, processes: &[u32]) -> Result<Asked, Failure> {
     }))
 }
 
-/// The process that asks: the mount's answer is on standard output, or why there is none.
+/// The process that asks: prints the mount's answer on standard output, or why there is none.
 fn only_ask(point: &Path) -> Result<ExitCode, Failure> {
     match ServerProcess::ask(point) {
         Ok(Some(answer)) => {
@@ -232,16 +233,16 @@ fn only_ask(point: &Path) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What became of a sync.
+/// The result of a sync.
 enum Synced {
     All,
-    /// Why not.
+    /// The reason.
     Not(String),
     /// Nothing has moved for a while.
     Still,
 }
 
-/// Starts this program for a part of what there is to do: a call that the mount has begun to answer can't be given up, and a
+/// Starts this program for a part of the work: a call that the mount has begun to answer can't be abandoned, and a
 /// process that has made it can't end before.
 fn child(part: Only, point: &Path) -> io::Result<Child> {
     let word = match part {
@@ -257,7 +258,7 @@ fn child(part: Only, point: &Path) -> io::Result<Child> {
         .spawn()
 }
 
-/// How far the process is with what it has to write: its own answers, one after the other, on a thread that may be left behind.
+/// The process's progress in writing: its own answers, one after the other, on a thread that may be left running.
 struct SyncProgress(Arc<Mutex<Option<String>>>);
 
 impl SyncProgress {
@@ -278,7 +279,7 @@ impl SyncProgress {
         SyncProgress(last)
     }
 
-    /// The last answer; of a process that gives none, what the system says that it has read and written.
+    /// The last answer; for a process that gives none, what it has read and written according to the system.
     fn now(&self, processes: &[u32]) -> (Option<String>, Vec<Option<String>>) {
         match self.0.lock().ok().and_then(|last| last.clone()) {
             Some(last) => (Some(last), Vec::new()),
@@ -287,7 +288,7 @@ impl SyncProgress {
     }
 }
 
-/// Has everything written. What could not be, if that may be lost.
+/// Has everything written. Returns what could not be written, if it may be lost.
 fn sync(
     point: &Path,
     server: &ServerProcess,
@@ -311,7 +312,7 @@ fn sync(
     match output.status.code() {
         Some(0) => Ok(Synced::All),
         Some(code) if code == i32::from(EXIT_STORES_LOST) => Ok(Synced::Not(
-            "some of what was stored through maps was lost before, and the mount has said which".into(),
+            "some data stored through mappings was lost before; the mount has reported which".into(),
         )),
         _ => {
             let mut why = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -325,7 +326,7 @@ fn sync(
             let message = format!("not everything at {} can be written: {why}", shown_path(point));
             if !force {
                 return Err(Failure::failed(format!(
-                    "{message}; it stays mounted: make room or mend the disk, or say --force to lose what can't be written"
+                    "{message}; it stays mounted: make room or repair the disk, or use --force to lose what can't be written"
                 )));
             }
             say!("millpond umount: {message}");
@@ -335,7 +336,7 @@ fn sync(
     }
 }
 
-/// The process that waits for the sync: why it failed is on standard output.
+/// The process that waits for the sync: prints on standard output why it failed.
 fn only_sync(point: &Path) -> Result<ExitCode, Failure> {
     let synced = match ServerProcess::find(point)? {
         MountServer::Running(server) => server.sync(),
@@ -351,10 +352,10 @@ fn only_sync(point: &Path) -> Result<ExitCode, Failure> {
     }
 }
 
-/// It has no name any more, and goes on for the programs that use it.
+/// It is detached, and goes on for the programs that use it.
 fn report_detached(point: &Path, unwritten: Option<String>) -> Result<ExitCode, Failure> {
     let message = format!(
-        "{} has no name any more and ends when no program uses it",
+        "{} is detached and ends when no program uses it",
         shown_path(point)
     );
     match unwritten {
@@ -391,11 +392,11 @@ fn report_elsewhere(
     }
 }
 
-/// The mount point, as the kernel calls it. No call goes to what is mounted there: its process may not answer.
+/// The mount point, as the kernel names it. No call goes into the mount: its process may not answer.
 fn mount_point(given: &Path) -> io::Result<PathBuf> {
     let mut point = std::path::absolute(given)?;
     for _ in 0..LINKS_MAX {
-        // One that ends with `..` has no name; one within what does not answer is taken as it is.
+        // A path that ends with `..` has no name; one within a mount that does not answer is taken as it is.
         point = match (point.parent().map(Path::canonicalize), point.file_name()) {
             (Some(Ok(folder)), Some(name)) => folder.join(name),
             _ => return Ok(point.canonicalize().unwrap_or(point)),
@@ -408,7 +409,7 @@ fn mount_point(given: &Path) -> io::Result<PathBuf> {
     Ok(point)
 }
 
-/// Unmounts. One that is only just in use, as by another umount, is tried again for a moment.
+/// Unmounts. A mount that is briefly in use, as by another umount, is retried for a moment.
 fn unmount(point: &Path, lazily: bool) -> Result<(), MountError> {
     let began = Instant::now();
     loop {
@@ -450,16 +451,16 @@ fn report_ended(point: &Path, report: ExitReport) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::SUCCESS);
         }
         ExitReport::Lost(lost) => format!(
-            "{shown} is unmounted, and not all of it is on the disk, what could not be written is lost: {}",
+            "{shown} is unmounted, and not everything is on the disk; what could not be written is lost: {}",
             lost.join("; ")
         ),
         ExitReport::Missing => format!(
-            "{shown} is unmounted, and the process that served it has ended without a report, killed perhaps: {}",
+            "{shown} is unmounted, and the process that served it has ended without a report, perhaps killed: {}",
             millpond_fuse::AFTER_KILL
         ),
         ExitReport::Unreadable(why) => format!(
-            "{shown} is unmounted; what was written before is on the disk, and of the rest its process says whether it is, \
-             to its terminal or its --log: it can't be watched from here ({why})"
+            "{shown} is unmounted; what was written before is on the disk; its process reports on the rest, \
+             on its terminal or in its --log: it can't be watched from here ({why})"
         ),
     };
     Err(Failure::failed(message))

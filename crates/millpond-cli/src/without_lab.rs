@@ -1,10 +1,10 @@
-//! The laboratory's commands in a build without it: named, and not unknown.
+//! The laboratory's commands in a build without it: known, but not available.
 
 use crate::failure::{EXIT_UNAVAILABLE, Failure};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Whatever the command would take.
+/// Any arguments.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Ignored {

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_few_exceed_is_not_forgotten_first() {
+    fn rare_high_latencies_are_not_forgotten_first() {
         let mut latencies = Latencies::default();
         for n in 0..400 {
             latencies.add(Nanos::from_millis(if n < 4 { 10 << n } else { 1 }));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_merged_counts_as_if_it_had_been_added() {
+    fn merged_latencies_count_as_if_added() {
         let (mut one, mut other) = (Latencies::default(), Latencies::default());
         one.add(Nanos::from_micros(10));
         other.add(Nanos::from_millis(10));

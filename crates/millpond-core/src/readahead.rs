@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn where_frames_are_free_a_stream_opens_with_all_that_a_start_of_a_file_gets() {
+    fn with_free_frames_a_stream_opens_with_the_window_of_a_file_start() {
         let (mut ra, options) = (ReadAhead::default(), ReadAheadOptions::default());
         let mut missed = |first| ra.missed(PageIndex(first), 1, FILE, &options, PageSize::KIB_4, true);
         assert_eq!(missed(500), None);

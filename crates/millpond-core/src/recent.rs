@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_two_seconds_ago_is_forgotten() {
+    fn values_of_two_seconds_ago_are_forgotten() {
         let mut recent = Recent::default();
         assert_eq!(recent.p99(at(0)), None);
         recent.add(at(100), Nanos::from_millis(50));

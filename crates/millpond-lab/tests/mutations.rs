@@ -50,19 +50,16 @@ const LATCHED: Test = (
 );
 const UNWRITTEN: Test = (
     "millpond/all",
-    "faults::writes::what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is",
+    "faults::writes::pages_that_cannot_be_written_stay_readable_and_every_sync_says_so_until_they_are",
 );
-const KILLED: Test = (
-    "millpond/all",
-    "kill::what_a_sync_has_promised_is_there_when_the_process_is_killed",
-);
+const KILLED: Test = ("millpond/all", "kill::synced_data_survives_a_kill_of_the_process");
 const CRASHED: Test = (
     "millpond/all",
-    "crash::what_a_sync_has_promised_is_there_after_a_crash_at_any_moment",
+    "crash::synced_data_survives_a_crash_at_any_moment",
 );
 const WRITTEN: Test = (
     "millpond/all",
-    "basic::what_is_written_is_read_back_and_is_in_the_file_after_a_sync",
+    "basic::written_data_is_read_back_and_is_in_the_file_after_a_sync",
 );
 const LAST_FRAMES: Test = (
     "millpond/all",
@@ -150,12 +147,9 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         M::HoleIsWritten => &[REFUSED],
         M::PoisonWakesNobody => &[(
             "millpond/all",
-            "contention::who_waits_for_a_page_is_told_that_its_reader_broke",
+            "contention::waiters_for_a_page_get_an_error_when_its_reader_panics",
         )],
-        M::OldTwinIsKept => &[(
-            "millpond/all",
-            "region::words::what_is_written_after_it_was_read_is_kept",
-        )],
+        M::OldTwinIsKept => &[("millpond/all", "region::words::a_write_after_a_read_is_kept")],
         M::BimodalShareIsFixed => &[(
             "millpond-core/millpond_core",
             "lru::tests::bimodal::the_share_falls_where_nothing_is_used_again_and_recovers",
@@ -166,11 +160,11 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         )],
         M::MappedCopyIsKept => &[(
             "millpond/millpond",
-            "sys::mapped_tests::what_a_call_changes_is_touched_at_once",
+            "sys::mapped_tests::changes_by_a_call_are_touched_at_once",
         )],
         M::OpenedPageIsUnknown => &[(
             "millpond/millpond",
-            "sys::mapped_tests::written::what_is_stored_is_read_by_calls_at_once_and_on_the_device_after_a_sync",
+            "sys::mapped_tests::written::stores_are_read_by_calls_at_once_and_on_the_device_after_a_sync",
         )],
         M::OpenedWhilePinned => &[(
             "millpond/shuttle",
@@ -178,7 +172,7 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
         )],
         M::MappedTailIsKept => &[(
             "millpond/millpond",
-            "sys::mapped_tests::written::what_is_stored_behind_the_end_of_a_file_is_never_the_file_s",
+            "sys::mapped_tests::written::stores_past_the_end_of_a_file_are_never_the_file_s",
         )],
         M::TailIsOpened => &[(
             "millpond/all",

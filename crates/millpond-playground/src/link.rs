@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_what_the_page_opens_with() {
+    fn omitted_settings_are_those_the_page_opens_with() {
         assert_eq!(Link::parse(""), Ok(Link::opening(&SCENES[0])));
         let link = Link::parse("scene=hills2015&ratio=50").unwrap_or_else(|e| panic!("{e}"));
         assert_eq!((link.step("ratio"), link.seed), ("50", 1));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_says_why() {
+    fn bytes_that_are_no_trace_get_a_reason() {
         assert!(Recorded::read("x.pages", b"seven").is_err());
         assert!(Recorded::read("x.pages", b"").is_err());
     }

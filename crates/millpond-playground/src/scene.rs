@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_published_is_of_something_that_is_shown() {
+    fn published_figures_belong_to_shown_ones() {
         for scene in SCENES {
             for number in scene.published {
                 let (of, with) = number.of.split_once(", ").unwrap_or((number.of, ""));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_step_means_does_not_repeat_its_name() {
+    fn the_meaning_of_a_step_does_not_repeat_its_name() {
         for setting in SCENES.iter().flat_map(|scene| scene.settings) {
             for step in setting.steps {
                 assert!(

@@ -104,7 +104,7 @@ impl File {
         let options = MapOptions::new().writable(self.is_writable());
         let mapped = py.detach(|| open.file.map(start..start.saturating_add(len), &options));
         if open.mapping.set((mapped.map_err(raise)?, start)).is_err() {
-            return Err(PyRuntimeError::new_err("this file is mapped already"));
+            return Err(PyRuntimeError::new_err("this file is already mapped"));
         }
         self.pond.get().arrays.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -152,7 +152,7 @@ impl File {
     fn advise(&self, py: Python<'_>, how: &str, record: Option<u64>, part: (usize, usize)) -> PyResult<()> {
         if record.is_some() != (how == "records") {
             return Err(PyValueError::new_err(
-                "advice \"records\" and no other has the bytes of a record: advise(\"records\", 262144)",
+                "only advice \"records\" takes the bytes of a record: advise(\"records\", 262144)",
             ));
         }
         let advice = match how {

@@ -218,7 +218,7 @@ pub(crate) fn memory_of(text: &str) -> PyResult<(u64, u64)> {
         Ok(Value::Auto(range)) => Ok((range.min.0, range.max.0)),
         Ok(other) => Err(PyValueError::new_err(format!("memory can't be {other}"))),
         Err(SettingError::NotOfItsKind { allowed, .. }) => Err(PyValueError::new_err(format!(
-            "memory can't be '{text}': it is {allowed}"
+            "memory can't be '{text}': it takes {allowed}"
         ))),
         Err(why) => Err(PyValueError::new_err(why.to_string())),
     }

@@ -190,7 +190,7 @@ def test_what_another_has_cut_off_is_a_signal_and_no_zeros(path, run, cut):
         str(cut),
     )
     assert program.stdout == "cut\n" and program.returncode == -signal.SIGBUS
-    assert "others have cut it" in program.stderr
+    assert "another program has truncated it" in program.stderr
 
 
 def test_a_file_that_has_arrays_grows_within_the_addresses_of_the_first(path):
@@ -479,7 +479,7 @@ def test_a_budget_is_read_as_on_the_command_line(path):
     pond.set_memory("auto:1M..2M")
     assert pond.stats()["memory_bytes"] <= 2 * MIB
     for wrong in ("12Q", "-1M", "", "auto:4M..2M", "ten%"):
-        with pytest.raises(ValueError, match=f"memory can't be '{wrong}': it is a size such as .*10%.*auto"):
+        with pytest.raises(ValueError, match=f"memory can't be '{wrong}': it takes a size such as .*10%.*auto"):
             millpond.Pond(wrong)
     with pytest.raises(ValueError, match="size: `10%` is not a size: give a number with K, M, G or T"):
         millpond.Pond("8M", "10%")

@@ -267,7 +267,7 @@ impl Opened {
 
     /// It would wait for itself.
     fn lent(&self, number: c_int) -> c_int {
-        let why = "SQLite changes a page that it has by xFetch, which it should not";
+        let why = "SQLite changes a page that it got from xFetch, which it must not do";
         self.log.tell(number, why);
         number
     }
@@ -439,7 +439,9 @@ impl Opened {
         let path = self.path.display();
         self.log.tell(
             number,
-            &format!("{path} was opened before fork(), and is the parent's: open it anew in the child"),
+            &format!(
+                "{path} was opened before fork(), and belongs to the parent: open it again in the child"
+            ),
         );
         number
     }

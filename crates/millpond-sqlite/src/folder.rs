@@ -104,7 +104,7 @@ pub(crate) fn open<'a>(
 ) -> Result<(Arc<dyn Folder>, &'a str), String> {
     let Some((folder, name)) = split(path) else {
         return Err(format!(
-            "{path} names no database of a store: that is STORE//NAME"
+            "{path} names no database of a store: the form is STORE//NAME"
         ));
     };
     let Some(Registered { maker, folders }) = FOLDERS.get() else {
@@ -112,7 +112,7 @@ pub(crate) fn open<'a>(
     };
     if maker.is_another() {
         return Err(String::from(
-            "stores are the parent's after a fork(): open them in a program of its own",
+            "stores belong to the parent after a fork(): open them in a program started anew",
         ));
     }
     Ok((folders.open(folder, parameter)?, name))

@@ -147,7 +147,7 @@ fn with(
     process.inspect_err(|why| {
         let _ = writeln!(
             std::io::stderr(),
-            "millpond: no cache for SQLite as it was asked for: {why}"
+            "millpond: the cache for SQLite can't be made as requested: {why}"
         );
     })
 }
@@ -233,7 +233,7 @@ pub(crate) fn fault(text: &str) -> Result<FaultRule, String> {
     let times = parts.next().map_or(Some(u64::MAX), |times| times.parse().ok());
     let (Some(target), Some(errno), Some(times), None) = (target, errno, times, parts.next()) else {
         return Err(format!(
-            "`{text}` is no fault: give reads, writes, syncs or lengths, a number of errno, and how often, such as writes:5:3"
+            "`{text}` is not a fault: give reads, writes, syncs or lengths, a number of errno, and how often, such as writes:5:3"
         ));
     };
     let mut rule = FaultRule::always(target, Fault::Fail(errno));
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_of_a_file_is_told_where_that_one_is_closed() {
+    fn losses_of_a_file_are_reported_when_it_is_closed() {
         let cache = process(None).ok().unwrap().cache;
         let lost = |path: &str| Error::Write {
             path: path.into(),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_parent_has_open_is_in_use_until_the_database_is_this_processs() {
+    fn a_parent_s_open_files_are_in_use_until_the_database_is_this_process_s() {
         let wal = Path::new("/parents.db-wal");
         assert!(!may_be_in_use(wal));
         is_parents(wal);

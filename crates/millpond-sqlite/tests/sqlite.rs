@@ -31,9 +31,9 @@ macro_rules! in_python {
 }
 
 in_python! {
-    fn what_one_vfs_has_written_the_other_reads() { "memory=8M" }
+    fn each_vfs_reads_what_the_other_wrote() { "memory=8M" }
     fn a_database_is_one_processs_and_others_are_busy() { "memory=8M" }
-    fn what_was_committed_is_there_after_a_kill() { "memory=8M" }
+    fn committed_transactions_survive_a_kill() { "memory=8M" }
     fn threads_with_connections_of_their_own_see_whole_transactions() { "memory=4M" }
     fn a_disk_that_fails_is_an_error_and_what_was_committed_stays() { "memory=8M faults=1" }
     fn threads_on_a_disk_that_fails_now_and_then_lose_nothing_that_was_committed() { "memory=4M faults=1" }
@@ -48,7 +48,7 @@ in_python! {
     fn settings_of_a_uri_count_when_the_database_is_opened_and_no_more() { "memory=8M" }
     fn it_can_be_the_vfs_of_every_database() { "memory=8M,default=1" }
     fn a_parameter_that_is_off_is_off_in_each_form_that_sqlite_knows() { "memory=8M,default=OFF,faults=no,control=0" }
-    fn what_is_refused_has_the_number_of_sqlites_own_vfs() { "memory=8M" }
+    fn refusals_have_the_numbers_of_sqlite_s_own_vfs() { "memory=8M" }
     fn a_journal_that_may_not_be_made_is_a_folder_that_may_only_be_read() { "memory=8M" }
     fn a_wal_that_may_not_be_read_can_not_be_opened() { "memory=8M" }
     fn each_sqlite_of_a_process_that_loads_it_has_it() { "memory=8M" }

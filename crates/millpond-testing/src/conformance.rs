@@ -73,7 +73,7 @@ const PROMISES: &[Promise] = promises![
     wake_ends_the_present_or_the_next_wait
     wait_ends_when_its_time_is_over
     errors_carry_their_errno
-    nothing_is_nothing
+    an_empty_transfer_does_nothing
     file_without_direct_io_works_like_any
     file_in_memory_works_like_any
     device_may_be_dropped_at_work
@@ -398,7 +398,7 @@ fn errors_carry_their_errno(bench: &Bench) {
     );
 }
 
-fn nothing_is_nothing(bench: &Bench) {
+fn an_empty_transfer_does_nothing(bench: &Bench) {
     let file = bench.file();
     let buffer = Buffer::new(PAGE);
     for op in [Op::Read, Op::Write] {

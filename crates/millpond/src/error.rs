@@ -105,7 +105,7 @@ pub enum Error {
     /// The budget was allowed to exceed a limit, but even its tables, which are allocated at the start, do not fit. Use
     /// a smaller budget.
     #[error(
-        "a budget of {} has tables of {}, and {} are free: ask for less",
+        "a budget of {} needs tables of {}, and only {} are free: ask for less",
         Size(*.given), Size(*.tables), Size(*.free)
     )]
     MemoryForTables {
@@ -180,7 +180,7 @@ pub enum Error {
 
     /// [`File::read_exact_at`](crate::File::read_exact_at) reached the end of the file before it had filled the buffer,
     /// whose contents are undefined.
-    #[error("{path} ends at byte {len}: it has not all of the {wanted} bytes from {offset} on", path = .path.display())]
+    #[error("{path} ends at byte {len}: not all of the {wanted} bytes from offset {offset} exist", path = .path.display())]
     EndOfFile {
         /// The file.
         path: PathBuf,
@@ -334,7 +334,7 @@ pub enum Error {
     /// copy what you need from it. A guard belongs to the thread that created it until another thread accesses its
     /// bytes. An owned guard may have moved to another thread before that, so the call first waits two seconds for it.
     #[error(
-        "page {page} of {path} is in a guard of the calling thread, which would wait for itself: {LET_GO}",
+        "page {page} of {path} is held by a guard of the calling thread, which would wait for itself: {LET_GO}",
         path = .path.display()
     )]
     OwnGuard {
@@ -355,14 +355,14 @@ pub enum Error {
     /// This process is a forked child of the one that owns the cache, and has neither the cache's threads nor its
     /// memory.
     #[error(
-        "the cache is the parent's: a forked child has neither its threads nor its memory; make a cache here, or start \
+        "the cache belongs to the parent process: a forked child has neither its threads nor its memory; make a cache here, or start \
          processes anew instead of forking them"
     )]
     Forked,
 
     /// The tokio runtime is shutting down and did not run the call. Nothing was done.
     #[cfg(feature = "tokio")]
-    #[error("the runtime has not made the call: {source}; make it before the runtime ends")]
+    #[error("the runtime did not run the call: {source}; make the call before the runtime ends")]
     Runtime {
         /// The runtime's error.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! Caches: made, given another budget and other settings, closed.
+//! Caches: making, configuring and closing them.
 
 use super::faults::Faults;
 use super::handle;
@@ -16,19 +16,19 @@ use std::ffi::{CString, c_char, c_void};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What a handle of a cache has.
+/// The value behind a cache handle.
 pub struct Cache {
     pub(super) engine: PageCache,
-    /// What was lost and not told yet.
+    /// Losses not yet reported.
     lost: Mutex<VecDeque<Error>>,
 }
 
 /// millpond_cache_options.flags: frames get their memory at first use, rather than when the cache is made.
 pub const MILLPOND_CACHE_LAZY: u32 = 1;
-/// millpond_cache_options.flags: a budget above what a control group or the machine allows is taken.
+/// millpond_cache_options.flags: allow a budget above what a control group or the machine allows.
 pub const MILLPOND_CACHE_BEYOND_LIMIT: u32 = 2;
-/// millpond_cache_options.flags: `millpond stat`, `top`, `set` and `record` of the same user find the cache, by a socket
-/// among the user's run-time files. Costs a thread, which sleeps.
+/// millpond_cache_options.flags: `millpond stat`, `top`, `set` and `record` of the same user find the cache, through a
+/// socket among the user's run-time files. Costs a thread, which sleeps.
 pub const MILLPOND_CACHE_CONTROL: u32 = 4;
 /// millpond_cache_options.flags: the swap file has no name, and is gone with the cache.
 pub const MILLPOND_CACHE_SWAP_UNLINKED: u32 = 8;
@@ -36,12 +36,12 @@ pub const MILLPOND_CACHE_SWAP_UNLINKED: u32 = 8;
 /// than 1 GiB take longer.
 pub const MILLPOND_CACHE_MAPPINGS: u32 = 16;
 
-/// Told something by the cache, as one sentence without a line break, which is good during the call. It may be called by
-/// any thread, also several at a time; it should note the text and return, and must neither use the cache nor wait for a
+/// Receives a message of the cache: one sentence without a line break, valid during the call. It may be called by
+/// any thread, and by several at once; it should note the text and return, and must neither use the cache nor wait for a
 /// thread that is in a call of the library.
 pub type millpond_hook = Option<extern "C" fn(kept_user: *mut c_void, text: *const c_char)>;
 
-/// What a cache is made of. Set all of it to zero, then `size` and what is to be other than the default:
+/// How a cache is made. Set all of it to zero, then `size` and what differs from the default:
 /// `struct millpond_cache_options o = {0}; o.size = sizeof o; o.memory = 256 << 20;`, with `= {}` in C++.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -50,11 +50,11 @@ pub struct millpond_cache_options {
     pub size: usize,
     /// The budget in bytes, for pages, metadata and transfers together. 0: 64 MiB.
     pub memory: u64,
-    /// If not 0, the budget follows the host between `memory` and this many bytes. Costs a thread.
+    /// If not 0, the budget follows the host's memory between `memory` and this many bytes. Costs a thread.
     pub memory_max: u64,
-    /// Bytes of a page: a power of two from 4096 to 65536. 0: 4096.
+    /// The page size in bytes: a power of two from 4096 to 65536. 0: 4096.
     pub page_size: u64,
-    /// What 99 of 100 reads should not exceed beside writers, in nanoseconds, 50 us to 10 s. 0: measured.
+    /// The latency that 99 of 100 reads should not exceed beside writers, in nanoseconds, 50 us to 10 s. 0: measured.
     pub read_latency_goal_ns: u64,
     /// MILLPOND_CACHE_... flags.
     pub flags: u32,
@@ -62,18 +62,19 @@ pub struct millpond_cache_options {
     pub reserved: u32,
     /// A named set of options, such as "millpond" or "linux-5". NULL: "millpond".
     pub preset: *const c_char,
-    /// What the cache is called where several are listed. NULL: nothing.
+    /// The cache's name where several are listed. NULL: none.
     pub name: *const c_char,
-    /// Where pages of regions go when there is no room for them in memory. NULL: there can be no regions.
+    /// The swap file, for pages of regions that memory has no room for. NULL: the cache has no regions.
     pub swap_path: *const c_char,
-    /// Bytes of the swap file.
+    /// The size of the swap file in bytes.
     pub swap_bytes: u64,
-    /// Told of what a user should know though no call fails, such as a device that does not answer. NULL: standard error.
+    /// Receives what a user should know though no call fails, such as a device that does not answer. NULL: standard
+    /// error.
     pub on_warning: millpond_hook,
-    /// Told what the cache has to do without on this host, each once. NULL: standard error.
+    /// Receives what the cache must do without on this host, each message once. NULL: standard error.
     pub on_notice: millpond_hook,
-    /// Kept as long as the cache, for both hooks: until the handles of the cache and of all its files and regions are
-    /// closed. The last of these calls waits for a hook that is under way, and none begins once it has returned.
+    /// Passed to both hooks, and kept as long as the cache: until the handles of the cache and of all its files and
+    /// regions are closed. The last of these calls waits for a running hook, and no hook begins once it has returned.
     pub kept_user: *mut c_void,
     /// Faults for tests, which the cache keeps until it is closed. NULL: none.
     pub faults: *const millpond_faults,
@@ -151,7 +152,7 @@ fn builder(options: &millpond_cache_options) -> Result<Builder, Failure> {
 /// Makes a cache and starts its thread. `options` may be NULL, for the defaults. The caller owns `*cache` and closes it
 /// with millpond_cache_close. Any thread may use it at any time.
 ///
-/// MILLPOND_INVALID and MILLPOND_MEMORY say what is possible, before any memory is taken; MILLPOND_SETUP, MILLPOND_SWAP.
+/// MILLPOND_INVALID and MILLPOND_MEMORY say what is possible, and take no memory; MILLPOND_SETUP, MILLPOND_SWAP.
 /// Takes 0.1 s for 512 MiB.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_cache_new(
@@ -171,22 +172,22 @@ pub extern "C-unwind" fn millpond_cache_new(
     })
 }
 
-/// Closes the handle. The cache ends with the last of its files and regions that is open. What these lose from now on no
-/// call tells, as there is no handle for millpond_cache_take_lost: close it last, or files by millpond_file_close.
+/// Closes the handle. The cache ends with the last of its open files and regions. No call reports what these lose from
+/// then on, as millpond_cache_take_lost has no handle: close the cache last, or close files by millpond_file_close.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_cache_close(cache: *mut millpond_cache) -> millpond_code {
     attempt(|| handle::close(cache).map(drop))
 }
 
-/// Makes everything durable that was written to any open file before. Tries all, and returns the first error: as
+/// Makes durable everything written to any open file before. Tries all files, and returns the first error: as
 /// millpond_file_sync.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_cache_sync_all(cache: *mut millpond_cache) -> millpond_code {
     attempt(|| Ok(handle::value(cache)?.engine.sync_all()?))
 }
 
-/// Says what was lost because the last handle of a file was dropped before it could be written: one error a call, oldest
-/// first, as the call's own code and message. MILLPOND_OK if there is none, or no more.
+/// Reports data lost because the last handle of a file was dropped before it could be written: one error a call, oldest
+/// first, as the call's own code and message. MILLPOND_OK if there is none left.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_cache_take_lost(cache: *mut millpond_cache) -> millpond_code {
     attempt(|| {
@@ -197,8 +198,8 @@ pub extern "C-unwind" fn millpond_cache_take_lost(cache: *mut millpond_cache) ->
     })
 }
 
-/// Gives the cache another budget, in bytes. What it has too much goes back as pages can be evicted; until then it is over
-/// its budget. MILLPOND_MEMORY changes nothing.
+/// Gives the cache another budget, in bytes. Excess memory goes back as pages can be evicted; until then the cache is
+/// over its budget. MILLPOND_MEMORY changes nothing.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_cache_set_memory(cache: *mut millpond_cache, bytes: u64) -> millpond_code {
     attempt(|| Ok(handle::value(cache)?.engine.set_memory(bytes)?))
@@ -242,8 +243,9 @@ pub extern "C-unwind" fn millpond_cache_set(
     })
 }
 
-/// What a setting is, as it can be set again, with a zero at its end. `needed`, if not NULL, gets its length without that.
-/// MILLPOND_BUFFER if it does not fit into `size` bytes. Empty for a setting of a form that was not chosen.
+/// The value of a setting, as it can be set again, with a zero byte at its end. `needed`, if not NULL, gets its length
+/// without that byte. MILLPOND_BUFFER if it does not fit into `size` bytes. Empty for a setting of a form that was not
+/// chosen.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_cache_setting(
     cache: *const millpond_cache,
@@ -259,7 +261,7 @@ pub extern "C-unwind" fn millpond_cache_setting(
     })
 }
 
-/// The name of setting number `index`, counted from 0; NULL behind the last. Good for ever.
+/// The name of setting number `index`, counted from 0; NULL after the last. Valid for ever.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_setting_name(index: usize) -> *const c_char {
     static NAMES: OnceLock<Vec<CString>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! What a program checks of pages on their way to a file and back.
+//! Checks of pages on their way to a file and back.
 
 use super::handle;
 use super::memory::{Extensible, Kept, out, sized};
@@ -9,16 +9,16 @@ use millpond::PageCheck;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
-/// Bytes for what a check has to say.
+/// The size of the buffer for a check's text, in bytes.
 pub const MILLPOND_CHECK_WHY: usize = 256;
 
 /// Page number `page` is about to be written: `data` is a private copy of the whole page, which may be stamped.
 pub type millpond_before_write =
     Option<extern "C" fn(kept_user: *mut c_void, page: u64, data: *mut c_void, len: usize)>;
 
-/// Page number `page` was read: all of it, zeros behind the end of the file and where nothing was ever written. Returns 0 if
-/// it is as it was written; else its reader gets MILLPOND_CHECK with the text that was put into `why`, a buffer of
-/// MILLPOND_CHECK_WHY bytes.
+/// Page number `page` was read: all of it, with zeros past the end of the file and where nothing was ever written.
+/// Returns 0 if it is as it was written; otherwise its reader gets MILLPOND_CHECK with the text put into `why`, a
+/// buffer of MILLPOND_CHECK_WHY bytes.
 pub type millpond_after_read = Option<
     extern "C" fn(
         kept_user: *mut c_void,
@@ -29,8 +29,8 @@ pub type millpond_after_read = Option<
     ) -> c_int,
 >;
 
-/// What looks at every page of a file. Both are called by whichever thread writes or reads, several at a time, and must not
-/// use the cache.
+/// Callbacks for every page of a file. Both are called by whichever thread writes or reads, by several at once, and
+/// must not use the cache.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct millpond_check_options {
@@ -38,9 +38,9 @@ pub struct millpond_check_options {
     pub size: usize,
     /// NULL: pages are written as they are.
     pub before_write: millpond_before_write,
-    /// NULL: all pages are right.
+    /// NULL: all pages are accepted.
     pub after_read: millpond_after_read,
-    /// Given to both, and kept until the check is dropped and no file has it.
+    /// Passed to both, and kept until the check is dropped and no file has it.
     pub kept_user: *mut c_void,
 }
 
@@ -79,7 +79,7 @@ impl PageCheck for Callbacks {
     }
 }
 
-/// What a handle of a check has.
+/// The value behind a check handle.
 pub struct Check(Arc<Callbacks>);
 
 impl Check {
@@ -88,8 +88,8 @@ impl Check {
     }
 }
 
-/// A check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check` and drops it
-/// with millpond_check_drop.
+/// Makes a check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check`
+/// and drops it with millpond_check_drop.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_check_new(
     options: *const millpond_check_options,

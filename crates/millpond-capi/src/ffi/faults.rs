@@ -1,4 +1,4 @@
-//! Disks that fail, for tests of what stands on a cache.
+//! Disks that fail, for tests of programs that use a cache.
 
 use super::handle::{self, value};
 use super::memory::{self, Extensible, one_of, out, sized, zero_reserved};
@@ -13,12 +13,12 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a handle of faults has.
+/// The value behind a faults handle.
 pub struct Faults {
     pub(super) device: Arc<Faulty>,
 }
 
-/// What a fault happens to.
+/// The operations that a fault affects.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum millpond_fault_target {
@@ -32,8 +32,8 @@ pub enum millpond_fault_target {
     MILLPOND_FAULT_LENGTHS = 3,
 }
 
-/// A fault, and when it happens. Set all of it to zero, then `size` and the rest. It fails with `error`, or, if that is 0, is
-/// done `delay_ns` later, or, if that is 0 too, is not even started until millpond_faults_release.
+/// A fault, and when it happens. Set all of it to zero, then `size` and the rest. The operation fails with `error`, or,
+/// if that is 0, is done `delay_ns` later, or, if that is 0 too, does not start until millpond_faults_release.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct millpond_fault {
@@ -43,19 +43,19 @@ pub struct millpond_fault {
     pub target: u32,
     /// A number of errno.h, such as EIO or ENOSPC.
     pub error: c_int,
-    /// Nanoseconds.
+    /// The delay in nanoseconds.
     pub delay_ns: u64,
-    /// The first byte of the range that the transfer has to touch.
+    /// The first byte of the range that the transfer must touch.
     pub start: u64,
-    /// The byte behind the last one. 0: any.
+    /// The byte after the last one. 0: any.
     pub end: u64,
-    /// At most so often. 0: always.
+    /// How often it happens at most. 0: always.
     pub times: u64,
-    /// In so many of 100 cases. 0: in all.
+    /// In how many of 100 cases it happens. 0: in all.
     pub percent: u32,
     /// 0.
     pub reserved: u32,
-    /// Of this file only, which must exist. NULL: of all.
+    /// Only for this file, which must exist. NULL: for all.
     pub path: *const c_char,
 }
 
@@ -107,7 +107,7 @@ fn rule(given: &millpond_fault) -> Result<FaultRule, Failure> {
     Ok(rule)
 }
 
-/// The best device of the system, with faults that are chosen while it runs: for millpond_cache_options.faults. With the same
+/// Makes faults on the system's best device, chosen while it runs: for millpond_cache_options.faults. With the same
 /// `seed` and the same calls, the same faults happen. The caller owns `*faults` and drops it with millpond_faults_drop.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_faults_new(
@@ -122,7 +122,7 @@ pub extern "C-unwind" fn millpond_faults_new(
     })
 }
 
-/// Adds a fault. They are asked in this order, and the first that matches decides.
+/// Adds a fault. Faults are tried in the order of their addition; the first that matches decides.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_faults_add(
     faults: *mut millpond_faults,
@@ -135,7 +135,7 @@ pub extern "C-unwind" fn millpond_faults_add(
     })
 }
 
-/// The disk was mended: no more faults.
+/// Removes all faults, as if the disk were repaired.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_faults_clear(faults: *mut millpond_faults) -> millpond_code {
     attempt(|| {
@@ -144,7 +144,7 @@ pub extern "C-unwind" fn millpond_faults_clear(faults: *mut millpond_faults) -> 
     })
 }
 
-/// Starts the transfers that were held.
+/// Starts the transfers that a fault held.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_faults_release(faults: *mut millpond_faults) -> millpond_code {
     attempt(|| {
@@ -156,7 +156,7 @@ pub extern "C-unwind" fn millpond_faults_release(faults: *mut millpond_faults) -
     })
 }
 
-/// How many faults have happened.
+/// The number of faults that have happened.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_faults_count(
     faults: *const millpond_faults,

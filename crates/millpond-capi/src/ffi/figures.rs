@@ -7,12 +7,12 @@ use crate::code::millpond_code;
 use crate::told::attempt;
 use std::ffi::c_char;
 
-/// How full a cache is, and what it has done: a picture of one moment. Counters only grow: read them twice and subtract.
-/// Set `size`, then call millpond_cache_stats. millpond_cache_stats_text has all others.
+/// How full a cache is, and what it has done, at one moment. Counters only grow: read them twice and subtract.
+/// Set `size`, then call millpond_cache_stats. millpond_cache_stats_text has all figures.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct millpond_stats {
-    /// sizeof(struct millpond_stats): the caller's, and left as it is.
+    /// sizeof(struct millpond_stats), set by the caller and left as it is.
     pub size: usize,
     /// The budget, in bytes.
     pub memory_bytes: u64,
@@ -28,7 +28,7 @@ pub struct millpond_stats {
     pub pages_writing: u64,
     /// Dirty pages that the device has refused.
     pub pages_failed: u64,
-    /// Pages of files that calls have asked for.
+    /// Pages of files that calls have requested.
     pub page_requests: u64,
     /// Pages of files that were read from their device, read ahead or not.
     pub page_misses: u64,
@@ -42,15 +42,15 @@ pub struct millpond_stats {
     pub dirty_pauses: u64,
     /// Calls that waited for a frame.
     pub frame_waits: u64,
-    /// How long the longest call of this moment has waited for a page that another thread holds, in nanoseconds.
+    /// The longest current wait for a page that another thread holds, in nanoseconds.
     pub guard_wait_ns: u64,
-    /// How long the longest call of this moment has waited for a log, in nanoseconds.
+    /// The longest current wait for a log, in nanoseconds.
     pub log_wait_ns: u64,
-    /// The median of the last seconds' reads that a thread waited for, in nanoseconds; 0 if there was none.
+    /// The median latency of the last seconds' reads that a thread waited for, in nanoseconds; 0 if there were none.
     pub read_p50_ns: u64,
     /// Pages of regions in the swap file.
     pub swap_pages_used: u64,
-    /// Pages that the swap file can have.
+    /// Pages that the swap file can hold.
     pub swap_pages: u64,
     /// Warnings given.
     pub warnings: u64,
@@ -100,8 +100,8 @@ pub extern "C-unwind" fn millpond_cache_stats(
     })
 }
 
-/// All figures as text, a line for each, name and value, as /proc/vmstat has them, with a zero at its end. `needed`, if not
-/// NULL, gets its length without that. MILLPOND_BUFFER if it does not fit into `size` bytes: 8192 are enough.
+/// All figures as text, one line each, name and value, as in /proc/vmstat, with a zero byte at its end. `needed`, if not
+/// NULL, gets its length without that byte. MILLPOND_BUFFER if it does not fit into `size` bytes: 8192 are enough.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_cache_stats_text(
     cache: *const millpond_cache,

@@ -5,8 +5,8 @@
 //!                         value ──► the engine's handle, boxed      closed can be told by its tag
 //! ```
 //!
-//! All kinds have the same form, so that a handle of the wrong kind can be looked at. A closed one is used again after
-//! [`KEPT_CLOSED`] others of its kind were closed, so that many mistakes are seen and memory stays bounded.
+//! All kinds have the same form, so a handle of the wrong kind can be detected. A closed one is used again after
+//! [`KEPT_CLOSED`] others of its kind were closed, so most mistakes are seen and memory stays bounded.
 
 use crate::told::Failure;
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ const CLOSED: u32 = 0x6d70_0000;
 
 pub(crate) type Closed<T> = Mutex<VecDeque<&'static Handle<T>>>;
 
-/// What a handle can be of.
+/// A type behind handles.
 pub(crate) trait Kind: Sized + 'static {
     /// Differs between kinds, and from what memory is likely to hold.
     const TAG: u32;
@@ -29,7 +29,7 @@ pub(crate) trait Kind: Sized + 'static {
     fn closed() -> &'static Closed<Self>;
 }
 
-/// What C has the address of.
+/// The object whose address C has.
 #[repr(C)]
 pub struct Handle<T> {
     tag: AtomicU32,
@@ -57,7 +57,7 @@ impl<T: Kind> Handle<T> {
         handle
     }
 
-    /// What it is a handle of.
+    /// The value behind the handle.
     ///
     /// # Errors
     /// `MILLPOND_HANDLE` if it is closed, or of another kind.
@@ -81,7 +81,7 @@ impl<T: Kind> Handle<T> {
         Failure::handle(format!("the {} {what}", T::NAME))
     }
 
-    /// Takes what it is a handle of, which is closed then.
+    /// Closes the handle, and returns the value behind it.
     ///
     /// # Errors
     /// As [`Handle::value`].
@@ -102,7 +102,7 @@ pub(crate) fn give<T: Kind>(value: T, to: &mut *mut Handle<T>) {
     *to = std::ptr::from_ref(Handle::new(value)).cast_mut();
 }
 
-/// What C gives as a handle.
+/// A handle from C.
 ///
 /// # Errors
 /// `MILLPOND_INVALID` of NULL.
@@ -120,7 +120,7 @@ fn null<T: Kind>() -> Failure {
     ))
 }
 
-/// What a handle that C gives is of.
+/// The value behind a handle from C.
 ///
 /// # Errors
 /// `MILLPOND_INVALID` of NULL, `MILLPOND_HANDLE`.
@@ -129,7 +129,7 @@ pub(crate) fn value<'a, T: Kind>(handle: *const Handle<T>) -> Result<&'a T, Fail
     given(handle)?.value()
 }
 
-/// Closes a handle that C gives.
+/// Closes a handle from C.
 ///
 /// # Errors
 /// As [`value`].

@@ -1,4 +1,4 @@
-//! Files at addresses.
+//! Mapped files.
 
 use super::handle::{self, value};
 use super::memory::{bytes, bytes_mut, one_of, only_flags, out};
@@ -11,39 +11,40 @@ use std::ops::Range;
 
 /// millpond_map_new: the memory can be written, and what is stored there is the file's.
 pub const MILLPOND_MAP_WRITABLE: u32 = 1;
-/// millpond_map_new: the thread that touches a page serves its fault, in a handler of SIGBUS. System calls that are given
-/// memory which is not there fail with EFAULT then; without the flag only if a notice says so.
+/// millpond_map_new: the thread that touches a page serves its fault, in a SIGBUS handler. System calls that get absent
+/// memory then fail with EFAULT; without the flag they fail only if a notice says so.
 pub const MILLPOND_MAP_IN_THREAD: u32 = 2;
 
-/// How a part of a mapping will be used. millpond_file_advise is for all of the file.
+/// How a part of a mapping will be used. millpond_file_advise is for the whole file.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum millpond_map_advice {
-    /// Soon: it is read in the background.
+    /// Needed soon: it is read in the background.
     MILLPOND_MAP_WILL_NEED = 0,
-    /// Not soon: the mapping gives it back. What is stored stays, and so does the content.
+    /// Not needed soon: the mapping gives the memory back. Stored data and the content stay.
     MILLPOND_MAP_DONT_NEED = 1,
 }
 
-/// Is lent bytes that stay as they are during the call.
+/// Receives bytes that stay unchanged during the call.
 pub type millpond_map_visit = Option<extern "C" fn(user: *mut c_void, data: *const c_void, len: usize)>;
 
 fn part(offset: usize, len: usize) -> Range<usize> {
     offset..offset.saturating_add(len)
 }
 
-/// Maps `len` bytes of the file from `offset` on, of a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that stay
-/// until millpond_map_close or millpond_map_drop, and what of them is in memory is within the budget. Any `offset` is right,
-/// and so is a `len` beyond the end of the file: what is there can be touched once the file is longer. `len` 0: up to the end.
-/// `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps the file open,
-/// also when `file` is closed.
+/// Maps `len` bytes of the file from `offset` on, in a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that
+/// stay until millpond_map_close or millpond_map_drop, and the part in memory is within the budget. Any `offset` is
+/// allowed, and so is a `len` beyond the end of the file: that part can be touched once the file is longer. `len` 0: up
+/// to the end.
+/// `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps the file
+/// open, even when `file` is closed.
 ///
-/// A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one behind the
+/// A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one past the
 /// end of the file. millpond_map_try_read has an error instead. A store may pause while too much is dirty. A forked child
-/// that touches the memory ends by SIGSEGV.
+/// that touches the memory ends with SIGSEGV.
 ///
 /// MILLPOND_SETUP if the cache has no mappings, or if the kernel refuses; MILLPOND_RANGE also for `len` 0 where the file has
-/// nothing; MILLPOND_READ_ONLY if it is to be written and `file` is for reading.
+/// nothing; MILLPOND_READ_ONLY for a writable mapping of a `file` open for reading.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_map_new(
     file: *mut millpond_file,
@@ -55,9 +56,9 @@ pub extern "C-unwind" fn millpond_map_new(
     millpond_map_new_with_room(file, offset, len, flags, 0, map)
 }
 
-/// The same, with addresses for the first `room` bytes of the file: all that later mappings of it can have while one is there,
-/// as they are parts of the same addresses. Costs addresses only, and is heard by the first mapping. 0, and millpond_map_new:
-/// twice the file, and 1 GiB at least.
+/// The same, with addresses for the first `room` bytes of the file: all that later mappings can have while this one
+/// exists, because they share its addresses. Costs addresses only, and counts for the first mapping. 0, and
+/// millpond_map_new: twice the file, and at least 1 GiB.
 #[unsafe(no_mangle)]
 pub extern "C" fn millpond_map_new_with_room(
     file: *mut millpond_file,
@@ -89,7 +90,7 @@ pub extern "C" fn millpond_map_new_with_room(
     })
 }
 
-/// Where the mapping is and how long. To be written only if it is MILLPOND_MAP_WRITABLE: a store into another ends the
+/// The mapping's address and length. Write to it only if it is MILLPOND_MAP_WRITABLE: a store into another one ends the
 /// program. `len` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_map_data(
@@ -108,9 +109,9 @@ pub extern "C-unwind" fn millpond_map_data(
 }
 
 /// Brings `len` bytes from `offset` on into memory and lends them to `visit`, which gets `user`. No thread changes them
-/// meanwhile, and the file is not made shorter below them: their writers wait. A quarter of the cache's memory at most.
+/// meanwhile, and the file is not cut below them: writers wait. At most a quarter of the cache's memory.
 ///
-/// As millpond_file_read_at; MILLPOND_RANGE behind the end, or if there are too many bytes.
+/// Errors as millpond_file_read_at; MILLPOND_RANGE past the end, or if there are too many bytes.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_map_try_read(
     map: *const millpond_map,
@@ -127,7 +128,7 @@ pub extern "C-unwind" fn millpond_map_try_read(
 }
 
 /// Copies up to `len` bytes from `offset` on into `buffer`. `*read` has how many: fewer than `len` only where the mapping or
-/// the file ends. As millpond_file_read_at: nothing is torn by those who write meanwhile but between pages.
+/// the file ends. As with millpond_file_read_at, a concurrent write may appear torn only between pages.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_map_copy_to(
     map: *const millpond_map,
@@ -142,8 +143,8 @@ pub extern "C-unwind" fn millpond_map_copy_to(
     })
 }
 
-/// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE behind the end of the mapping or of the
-/// file, and nothing is written then.
+/// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE past the end of the mapping or of
+/// the file; then nothing is written.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_map_copy_from(
     map: *mut millpond_map,
@@ -154,9 +155,9 @@ pub extern "C-unwind" fn millpond_map_copy_from(
     attempt(|| Ok(value(map)?.copy_from(bytes(data, len)?, offset)?))
 }
 
-/// Makes durable what was stored in `len` bytes from `offset` on, and all of the file with them.
+/// Makes durable what was stored in `len` bytes from `offset` on, and the rest of the file with them.
 ///
-/// As millpond_file_sync: what could not be written stays in memory, and the next sync says so again.
+/// As millpond_file_sync: what could not be written stays in memory, and the next sync reports it again.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_map_sync(
     map: *mut millpond_map,
@@ -198,7 +199,8 @@ pub extern "C-unwind" fn millpond_map_is_resident(
     })
 }
 
-/// Makes what was stored durable and drops the mapping. It stays if that fails. Nothing may point into it any more.
+/// Makes what was stored durable and drops the mapping, which stays if that fails. No pointer into it may be used
+/// afterwards.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_map_close(map: *mut millpond_map) -> millpond_code {
     attempt(|| {
@@ -210,7 +212,8 @@ pub extern "C-unwind" fn millpond_map_close(map: *mut millpond_map) -> millpond_
     })
 }
 
-/// Drops the mapping. What was stored stays in the cache, and is written as ever. Nothing may point into it any more.
+/// Drops the mapping. What was stored stays in the cache, and is written later. No pointer into it may be used
+/// afterwards.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_map_drop(map: *mut millpond_map) -> millpond_code {
     attempt(|| handle::close(map).map(drop))

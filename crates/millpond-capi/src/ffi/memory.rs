@@ -16,7 +16,7 @@ pub(crate) unsafe trait Extensible: Copy {
     const FIRST: usize;
 }
 
-/// How large a struct is that begins here.
+/// The size of the struct that begins here.
 fn size<T: Extensible>(given: *const T) -> Result<usize, Failure> {
     if given.is_null() {
         return Err(Failure::invalid(format!("{} is NULL", T::NAME)));
@@ -34,8 +34,8 @@ fn size<T: Extensible>(given: *const T) -> Result<usize, Failure> {
     Ok(size)
 }
 
-/// A struct from a caller whose header may be older or newer: what it does not have is zero, and what this library does not
-/// know must be.
+/// A struct from a caller whose header may be older or newer: fields that the caller lacks are zero, and fields that
+/// this library does not know must be.
 ///
 /// # Errors
 /// `MILLPOND_INVALID`.
@@ -44,7 +44,7 @@ pub(crate) fn sized<T: Extensible>(given: *const T) -> Result<T, Failure> {
     let known = given_size.min(size_of::<T>());
     let from = given.cast::<u8>();
     let mut own = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: the caller says that so many bytes are there, and `own` has no fewer.
+    // SAFETY: the caller vouches for that many bytes, and `own` has no fewer.
     unsafe { std::ptr::copy_nonoverlapping(from, own.as_mut_ptr().cast(), known) };
     for at in known..given_size {
         // SAFETY: below the size that the caller gives.
@@ -131,10 +131,10 @@ pub(crate) fn list<'a, T>(first: *const T, count: usize) -> Result<&'a [T], Fail
     }
     if first.is_null() || count > isize::MAX as usize / size_of::<T>() {
         return Err(Failure::invalid(format!(
-            "the list of {count} is NULL, or can't be so long"
+            "the list of {count} is NULL or too long"
         )));
     }
-    // SAFETY: the caller lends so many for the call.
+    // SAFETY: the caller lends `count` of them for the call.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn give_text(
     Ok(())
 }
 
-/// Where the caller wants the answer.
+/// The caller's output argument.
 ///
 /// # Errors
 /// `MILLPOND_INVALID` if it is NULL.
@@ -203,7 +203,7 @@ pub(crate) fn out<'a, T>(given: Option<&'a mut T>, what: &str) -> Result<&'a mut
     given.ok_or_else(|| Failure::invalid(format!("{what} is NULL: there is no place for the answer")))
 }
 
-/// What a number of the caller's means that should be one of an enum's, which are `known`.
+/// Converts the caller's number into one of the enum's values, `known`.
 ///
 /// # Errors
 /// `MILLPOND_INVALID`.
@@ -218,7 +218,7 @@ pub(crate) fn one_of<T: Copy>(name: &str, given: u32, known: &[(u32, T)]) -> Res
     })
 }
 
-/// That the caller's flags are among those which are known.
+/// Checks that all of the caller's flags are known.
 ///
 /// # Errors
 /// `MILLPOND_INVALID`.

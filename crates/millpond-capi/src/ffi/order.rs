@@ -9,18 +9,18 @@ use millpond::LogOrder;
 use std::ffi::{c_int, c_void};
 use std::io;
 
-/// Makes everything durable up to record `wanted`, sets `*durable` to the record up to which it is, which may be more, and
-/// returns 0; or returns a number of errno.h, as which pages' syncs then fail. Called by a thread of its own, one call at a
+/// Makes everything durable up to record `wanted`, sets `*durable` to the last durable record, which may be later, and
+/// returns 0; or returns a number of errno.h, with which syncs then fail. Called on a thread of its own, one call at a
 /// time. It may use the cache, but not the files that wait for this log, and must not wait for a thread that is in a call of
-/// the library. If it drops the last handle of a file of this log itself, another thread closes that, soon, and may call it
+/// the library. If it drops the last handle of a file of this log, another thread closes that file soon, and may call it
 /// again: then `kept_user` is in use until the process ends.
 pub type millpond_log_flush =
     Option<extern "C" fn(kept_user: *mut c_void, wanted: u64, durable: *mut u64) -> c_int>;
 
-/// A log, durable up to record 0. Records are counted as the log likes, as long as later ones have larger numbers: by the
-/// byte at which they end, most often. With `flush` the cache asks when pages wait; `kept_user` is given to it, and kept
-/// until the log is dropped and all files that were opened with it are: the last of these calls waits for a `flush` that is
-/// under way, and none begins once it has returned. With NULL the cache waits until millpond_log_advance is called.
+/// Makes a log, durable up to record 0. The log may number records freely, as long as later ones have larger numbers:
+/// usually by the byte at which they end. With `flush` the cache asks when pages wait; `kept_user` is passed to it, and
+/// kept until the log and all files opened with it are dropped: the last of these calls waits for a running `flush`,
+/// and no `flush` begins once it has returned. With NULL the cache waits until millpond_log_advance is called.
 ///
 /// The caller owns `*log` and drops it with millpond_log_drop. MILLPOND_SETUP if the system gives no thread.
 #[unsafe(no_mangle)]
@@ -46,8 +46,8 @@ pub extern "C-unwind" fn millpond_log_new(
     })
 }
 
-/// The log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it can be written
-/// at once.
+/// Reports that the log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it
+/// can be written at once.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_log_advance(log: *mut millpond_log, record: u64) -> millpond_code {
     attempt(|| {
@@ -56,7 +56,7 @@ pub extern "C-unwind" fn millpond_log_advance(log: *mut millpond_log, record: u6
     })
 }
 
-/// Up to which record it is.
+/// Gets the record up to which it is durable.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_log_durable(
     log: *const millpond_log,
@@ -68,8 +68,8 @@ pub extern "C-unwind" fn millpond_log_durable(
     })
 }
 
-/// Drops the handle. Files that were opened with the log keep it; if none is left, it waits for a `flush` that is under
-/// way, unless that is what calls.
+/// Drops the handle. Files that were opened with the log keep it; if none is left, the call waits for a running `flush`,
+/// unless it is called from it.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_log_drop(log: *mut millpond_log) -> millpond_code {
     attempt(|| handle::close(log).map(drop))

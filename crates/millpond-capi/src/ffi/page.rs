@@ -10,27 +10,27 @@ use millpond::{File, PageMut, PageRef};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
-/// A page, held for reading. The caller's, and of this size for ever; it needs no other content before
-/// millpond_page_get. It may be moved, and put by another thread. Put it once, and no copy of it: to put two copies is undefined
-/// behaviour, which the library does not see.
+/// A page, held for reading. It is the caller's, and its size never changes; it needs no initialisation before
+/// millpond_page_get. It may be moved, and put by another thread. Put it once, and no copy of it: putting two copies is
+/// undefined behaviour, which the library does not detect.
 #[repr(C)]
 pub struct millpond_page {
     /// The page's bytes, which stay where they are and as they are until millpond_page_put. NULL when it is put.
     pub data: *const c_void,
-    /// How many: up to the end of the file as it was when the page was got.
+    /// Their number: up to the end of the file at the time of millpond_page_get.
     pub len: usize,
-    /// The library's.
+    /// Private to the library.
     pub held: [MaybeUninit<u64>; 12],
 }
 
-/// A page, held for changing: no other thread sees it until it is put, once, and no copy of it.
+/// A page, held for changing: no other thread sees it until it is put. Put it once, and no copy of it.
 #[repr(C)]
 pub struct millpond_page_mut {
     /// The page's bytes. NULL when it is put.
     pub data: *mut c_void,
     /// How many.
     pub len: usize,
-    /// The library's.
+    /// Private to the library.
     pub held: [MaybeUninit<u64>; 12],
 }
 
@@ -75,10 +75,10 @@ fn hold_mut(page: Option<&mut millpond_page_mut>, mut guard: PageMut<'_>) -> Out
 }
 
 /// Holds page number `number` for reading. It is read from the device if it is not in memory. Put it soon: a thread that
-/// wants to change it waits, and held pages take frames. A call of the thread that got it, which would wait for it, is
-/// MILLPOND_OWN_GUARD, until it is put: a write to it, an append if it is the last.
+/// wants to change it waits, and held pages take frames. A call that would wait for a page its own thread holds is
+/// MILLPOND_OWN_GUARD: a write to it, or an append if it is the last page.
 ///
-/// MILLPOND_RANGE behind the end of the file; MILLPOND_READ, MILLPOND_CHECK, MILLPOND_NO_FRAMES. A hit takes no lock,
+/// MILLPOND_RANGE past the end of the file; MILLPOND_READ, MILLPOND_CHECK, MILLPOND_NO_FRAMES. A hit takes no lock,
 /// allocates nothing and copies nothing.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_page_get(
@@ -96,7 +96,7 @@ pub extern "C-unwind" fn millpond_page_get(
     })
 }
 
-/// The same if it can be had at once; MILLPOND_NOT_NOW, with nothing held, if it is not in memory or another thread has it.
+/// The same without waiting; MILLPOND_NOT_NOW, with nothing held, if it is not in memory or another thread has it.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_page_try_get(
     file: *const millpond_file,
@@ -109,7 +109,7 @@ pub extern "C-unwind" fn millpond_page_try_get(
     })
 }
 
-/// Lets a page go. MILLPOND_HANDLE if it is not held.
+/// Releases a page. MILLPOND_HANDLE if it is not held.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_page_put(page: Option<&mut millpond_page>) -> millpond_code {
     attempt_hit(|| {
@@ -127,8 +127,8 @@ pub extern "C-unwind" fn millpond_page_put(page: Option<&mut millpond_page>) -> 
     })
 }
 
-/// Holds page number `number` for changing: no other thread has it meanwhile. It is dirty from then on, and not written
-/// before it is put; a sync waits for that. May pause while too much is dirty. MILLPOND_OWN_GUARD if the thread
+/// Holds page number `number` for changing: no other thread has it meanwhile. It is dirty from then on, and is not
+/// written before it is put; a sync waits for that. May pause while too much is dirty. MILLPOND_OWN_GUARD if the thread
 /// holds the page already, for reading too.
 ///
 /// Errors as millpond_page_get and millpond_file_write_at. A hit is a lock of the page.
@@ -141,7 +141,7 @@ pub extern "C-unwind" fn millpond_page_mut_get(
     attempt(|| hold_mut(page, value(file)?.page_mut(number)?))
 }
 
-/// The same if it can be had at once and without a pause, else MILLPOND_NOT_NOW.
+/// The same without waiting or pausing, else MILLPOND_NOT_NOW.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_page_mut_try_get(
     file: *mut millpond_file,
@@ -154,7 +154,7 @@ pub extern "C-unwind" fn millpond_page_mut_try_get(
     })
 }
 
-/// The same of a whole page: the file ends no earlier than the page, from then on.
+/// The same for a whole page: from then on the file ends no earlier than the page.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_page_mut_get_or_grow(
     file: *mut millpond_file,
@@ -164,7 +164,7 @@ pub extern "C-unwind" fn millpond_page_mut_get_or_grow(
     attempt(|| hold_mut(page, value(file)?.page_mut_or_grow(number)?))
 }
 
-/// Lets a page go that was changed. MILLPOND_HANDLE if it is not held.
+/// Releases a page held for changing. MILLPOND_HANDLE if it is not held.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_page_mut_put(page: Option<&mut millpond_page_mut>) -> millpond_code {
     attempt(|| {
@@ -180,8 +180,9 @@ pub extern "C-unwind" fn millpond_page_mut_put(page: Option<&mut millpond_page_m
     })
 }
 
-/// The page depends on record `order` of the file's log: it does not go to its file before the log is durable up to it.
-/// Call it after the record has its number and before the page is put. MILLPOND_INVALID if the file has no log.
+/// Makes the page depend on record `order` of the file's log: it is not written to its file before the log is durable
+/// up to it. Call it after the record has its number and before the page is put. MILLPOND_INVALID if the file has no
+/// log.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_page_set_order(
     page: Option<&mut millpond_page_mut>,
@@ -198,7 +199,7 @@ pub extern "C-unwind" fn millpond_page_set_order(
     })
 }
 
-/// How many bytes a page has, in all files of the cache but at their end.
+/// The page size in bytes, for all files of the cache; a file's last page may be shorter.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_file_page_size(
     file: *const millpond_file,

@@ -10,7 +10,7 @@ use std::ffi::c_char;
 /// Records every call from now on into a new file, which `millpond replay` reads (docs/TRACES.md). The caller owns
 /// `*recording` and ends it with millpond_recording_stop. A call costs about 0.2 us more meanwhile.
 ///
-/// MILLPOND_TRACE: there is something at `path` already, it can't be made, or a recording is under way.
+/// MILLPOND_TRACE: `path` already exists or can't be made, or a recording is running.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_recording_start(
     cache: *mut millpond_cache,
@@ -26,8 +26,8 @@ pub extern "C-unwind" fn millpond_recording_start(
     })
 }
 
-/// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets how many are in the trace, `*lost` how many are
-/// not because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
+/// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets the number in the trace, `*lost` the
+/// number left out because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_recording_stop(
     recording: *mut millpond_recording,

@@ -12,23 +12,23 @@ use std::ffi::c_void;
 /// What a handle of a region has.
 pub struct Shared(Mutex<Region>);
 
-/// millpond_region_new: the thread that touches a page serves its fault, in a handler of SIGBUS.
+/// millpond_region_new: the thread that touches a page serves its fault, in a SIGBUS handler.
 pub const MILLPOND_REGION_IN_THREAD: u32 = 1;
 
 /// How a part of a region will be used.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum millpond_region_advice {
-    /// Soon: it is read in the background.
+    /// Needed soon: it is read in the background.
     MILLPOND_REGION_WILL_NEED = 0,
-    /// Its content may be given up until it is touched the next time.
+    /// Its content may be discarded until it is next touched.
     MILLPOND_REGION_FREE = 1,
     /// It reads as zeros from now on, and takes neither memory nor swap.
     MILLPOND_REGION_DONT_NEED = 2,
 }
 
-/// Makes a region of `len` bytes, zeros at first, of a cache with a swap file. `flags` is 0 or MILLPOND_REGION_IN_THREAD. The
-/// caller owns `*region` and drops it with millpond_region_drop.
+/// Makes a region of `len` bytes, initially zero, in a cache with a swap file. `flags` is 0 or
+/// MILLPOND_REGION_IN_THREAD. The caller owns `*region` and drops it with millpond_region_drop.
 ///
 /// MILLPOND_SWAP if the swap file is missing or too small, MILLPOND_MEMORY, MILLPOND_SETUP.
 #[unsafe(no_mangle)]
@@ -53,7 +53,7 @@ pub extern "C-unwind" fn millpond_region_new(
     })
 }
 
-/// Where the region is and how long: memory like any other, until millpond_region_drop. `len` may be NULL.
+/// The region's address and length: memory like any other, until millpond_region_drop. `len` may be NULL.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_region_data(
     region: *const millpond_region,
@@ -71,7 +71,7 @@ pub extern "C-unwind" fn millpond_region_data(
 }
 
 /// Says how `len` bytes from `offset` on will be used: a millpond_region_advice. No other thread may touch them meanwhile.
-/// MILLPOND_RANGE if the region has them not.
+/// MILLPOND_RANGE if they are outside the region.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_region_advise(
     region: *mut millpond_region,
@@ -92,7 +92,7 @@ pub extern "C-unwind" fn millpond_region_advise(
     })
 }
 
-/// Gives the region up. Nothing may point into it any more.
+/// Drops the region. No pointer into it may be used afterwards.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_region_drop(region: *mut millpond_region) -> millpond_code {
     attempt(|| handle::close(region).map(drop))

@@ -6,7 +6,7 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCan
 use millpond::settings::{Kind, SETTINGS};
 use std::ffi::OsStr;
 
-/// Settings as `NAME=VALUE`: first the names, behind the `=` what may stand there.
+/// Settings as `NAME=VALUE`: first the names, and after the `=` the possible values.
 pub(crate) fn settings() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| settings_for(&words(), &current.to_string_lossy()))
 }
@@ -21,7 +21,7 @@ pub(crate) fn setting_names() -> ArgValueCandidates {
     })
 }
 
-/// The caches that run now, by the numbers of their processes and by their names.
+/// The running caches, by process id and by name.
 pub(crate) fn caches() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let mut candidates = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn caches() -> ArgValueCandidates {
     })
 }
 
-/// Where something is mounted.
+/// Mount points.
 pub(crate) fn mounts() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let names = running().into_iter().filter_map(|(_, about)| {
@@ -56,7 +56,7 @@ fn settings_for(words: &[String], current: &str) -> Vec<Candidate> {
             .map(|value| Candidate::new(format!("{name}={value}")))
             .collect();
     }
-    // bash takes words apart at `=`, and asks for what stands behind it.
+    // bash splits words at `=`, and asks for the part after it.
     let before = words.len().checked_sub(2).map(|at| &words[..=at]);
     let name = match before {
         Some([.., name, equals]) if equals == "=" => Some(name),
@@ -73,7 +73,7 @@ fn settings_for(words: &[String], current: &str) -> Vec<Candidate> {
         .collect()
 }
 
-/// What can stand behind `name=`: all of it where that is a few words, else the default.
+/// The possible values after `name=`: all where they are a few words, else the default.
 fn values_of(name: &str) -> Vec<String> {
     let Some(setting) = SETTINGS.iter().find(|s| s.name == name) else {
         return Vec::new();
@@ -116,7 +116,7 @@ mod tests {
             "admission=default",
         ];
         assert_eq!(of("set admission=", "admission="), forms);
-        // As bash cuts it: in the middle of a value, and before one.
+        // As bash splits it: in the middle of a value, and before one.
         assert_eq!(of("set admission = g", "g"), ["goal"]);
         assert_eq!(of("set flusher.write_behind ", ""), ["on", "off", "default"]);
         assert_eq!(of("set dirty.hard=2", "dirty.hard=2"), ["dirty.hard=20%"]);

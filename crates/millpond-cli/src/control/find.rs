@@ -19,15 +19,15 @@ Examples:
   millpond caches
   millpond caches --json
 
-A cache is listed if its program asked for a control socket and runs as the same user. Those whose program has chosen
-another path for it are not listed; give their path with --cache. Of one that does not answer, what its process does instead
-and the way out are in the next line; mounts whose process is gone come last.
-Exit codes: 0, also if there is none.";
+A cache is listed if its program asked for a control socket and runs as the same user. Caches whose program has chosen
+another path for the socket are not listed; give it with --cache. For a cache that does not answer, the next line says what
+its process does and the way out; mounts whose process is gone come last.
+Exit codes: 0, even if there is none.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct CachesArgs {
-    /// One JSON object a line instead of text.
+    /// Print one JSON object a line instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -59,18 +59,18 @@ pub(crate) fn caches(args: &CachesArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long a cache may take to answer `about`. An answer takes well below a millisecond; after this it hangs, and the
-/// others are shown without it.
+/// How long a cache may take to answer `about`. An answer takes well below a millisecond; after this the cache hangs,
+/// and the others are shown without it.
 const ABOUT_WAIT_MAX: Duration = Duration::from_secs(1);
-/// The same while none has answered: on a machine that is very busy all of them may be late.
+/// The same while none has answered: on a very busy machine all of them may be late.
 const FIRST_WAIT_MAX: Duration = Duration::from_secs(4);
 
-/// For so long a path is looked for.
+/// How long to wait for a connection to a given path.
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// The caches of this user that have a socket.
+/// The caches of this user with a socket.
 pub(crate) struct Found {
-    /// With what they say of themselves.
+    /// Their sockets, and their answers to `about`.
     pub(crate) answering: Vec<(PathBuf, Value)>,
     pub(crate) silent: Vec<Silent>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Found {
 pub(crate) struct Silent {
     socket: PathBuf,
     process: u32,
-    /// Where it serves a mount.
+    /// Its mount point, if it serves a mount.
     points: Vec<PathBuf>,
 }
 
@@ -88,7 +88,7 @@ impl Silent {
     fn at(socket: PathBuf) -> Option<Silent> {
         let process = match Client::connect(&socket) {
             Ok(client) => client.process(),
-            // So many wait already: the name has the number.
+            // Its queue of connections is full: the process id is in the name.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let name = socket.file_name()?.to_str()?;
                 name.split_once('-')?.0.parse().ok()
@@ -138,7 +138,7 @@ impl Silent {
         })
     }
 
-    /// Why it can't be asked.
+    /// The reason that it can't be asked.
     fn failure(&self) -> Failure {
         let serves = match self.names() {
             names if names.is_empty() => names,
@@ -148,12 +148,12 @@ impl Silent {
     }
 }
 
-/// All that answer, with what they say of themselves. Takes a second if one hangs, and four if all do.
+/// All caches that answer, with their answers to `about`. Takes a second if one hangs, and four if all do.
 pub(crate) fn running() -> Vec<(PathBuf, Value)> {
     answering(sockets(), ABOUT_WAIT_MAX, FIRST_WAIT_MAX)
 }
 
-/// The process that has served what was mounted there, and goes on although it is not mounted any more.
+/// The process that served a mount here, and goes on although nothing is mounted.
 pub(crate) fn serves_without_name(point: &Path) -> Option<u32> {
     let point = point.display().to_string();
     let mut running = running().into_iter().map(|(_, about)| about);
@@ -161,7 +161,7 @@ pub(crate) fn serves_without_name(point: &Path) -> Option<u32> {
     u32::try_from(count(&about, "pid")).ok()
 }
 
-/// The same, and those that don't.
+/// All caches, including those that don't answer.
 pub(crate) fn look() -> Found {
     let sockets = sockets();
     let answering = answering(sockets.clone(), ABOUT_WAIT_MAX, FIRST_WAIT_MAX);
@@ -173,17 +173,17 @@ pub(crate) fn look() -> Found {
     }
 }
 
-/// Those of the sockets whose caches answer in time, in this order: the first within `first`, and from the beginning on
-/// the others within `at_most`. All are asked at once.
+/// The caches of these sockets that answer in time, in this order: the first one within `first`, and all others within
+/// `at_most` from the start. All are asked at once.
 fn answering(sockets: Vec<PathBuf>, at_most: Duration, first: Duration) -> Vec<(PathBuf, Value)> {
     let began = Instant::now();
     let (told, answers) = mpsc::channel();
     for (n, socket) in sockets.into_iter().enumerate() {
         let told = told.clone();
-        // One that gets no thread is not asked; one that hangs in connecting is not waited for.
+        // A cache that gets no thread is not asked; one that hangs in connecting is not waited for.
         let _ = std::thread::Builder::new().spawn(move || {
             let about = about(&socket, first);
-            // Too late is as good as never.
+            // An answer that comes too late is dropped.
             let _ = told.send((n, about.map(|about| (socket, about))));
         });
     }
@@ -191,7 +191,7 @@ fn answering(sockets: Vec<PathBuf>, at_most: Duration, first: Duration) -> Vec<(
     let mut found = Vec::new();
     loop {
         let span = if found.is_empty() { first } else { at_most };
-        // A little more than each of them has, so that what comes at the last moment is there.
+        // A little more than each of them has, so an answer at the last moment counts.
         let span = span + span / 4;
         match answers.recv_timeout(span.saturating_sub(began.elapsed())) {
             Ok((n, answer)) => found.extend(answer.map(|answer| (n, answer))),
@@ -235,12 +235,12 @@ pub(crate) fn table(found: &[(PathBuf, Value)]) -> String {
 }
 
 impl Which {
-    /// Whether one was named.
+    /// Whether a cache was named.
     pub(crate) fn is_given(&self) -> bool {
         self.cache.is_some()
     }
 
-    /// The cache that is meant.
+    /// The cache that the command means.
     pub(crate) fn find(&self) -> Result<Cache, Failure> {
         let Found {
             answering: mut found,
@@ -279,7 +279,7 @@ impl Which {
     }
 }
 
-/// Connects to one that has answered, and says what is wrong with it.
+/// Connects to a cache that has answered, and reports what is wrong with it.
 fn connect((socket, about): &(PathBuf, Value)) -> Result<Cache, Failure> {
     for trouble in troubles(about) {
         let name = about["name"]
@@ -290,7 +290,7 @@ fn connect((socket, about): &(PathBuf, Value)) -> Result<Cache, Failure> {
     Cache::connect(socket)
 }
 
-/// None is running.
+/// No cache is running.
 fn no_cache() -> Failure {
     let dead: Vec<_> = millpond_fuse::dead_mounts().iter().map(gone).collect();
     if !dead.is_empty() {
@@ -302,7 +302,7 @@ fn no_cache() -> Failure {
     )
 }
 
-/// The cache of this name, as of a mount: the directory where it is; or of this socket. What is a socket is no name.
+/// The cache of this name, such as a mount's directory, or of this socket. The path of a socket is never a name.
 fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result<Cache, Failure> {
     use std::os::unix::fs::FileTypeExt;
     let path = PathBuf::from(given);
@@ -342,7 +342,7 @@ fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Re
             shown_path(&whole)
         )));
     }
-    // A path within a mount that hangs does not come back.
+    // A call on a path within a hanging mount does not return.
     let connected = silence::answer_of(&[], CONNECT_WAIT_MAX, move || Cache::connect(&path));
     connected.unwrap_or_else(|| {
         Err(Failure::failed(format!(
@@ -356,17 +356,17 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// One that hung kept the keys of `top` from being heard for a minute.
+    /// A cache that hung kept `top` from seeing keys for a minute.
     #[test]
     fn a_cache_that_does_not_answer_is_left_out_after_a_moment() {
         let folder = tempfile::tempdir().unwrap();
         let (hangs, lives) = (folder.path().join("hangs"), folder.path().join("lives"));
-        // The system takes connections for it, and no thread answers.
+        // The system accepts connections for it, and no thread answers.
         let _hanging = UnixListener::bind(&hangs).unwrap();
         let builder = millpond::PageCache::builder().memory(2 << 20).calibrate(false);
         let _cache = builder.name("a name").control_at(&lives).build().unwrap();
         let began = Instant::now();
-        // However late the one that lives is, it is found; however long one hangs, the others are not kept for it.
+        // The live one is found however late it answers; however long one hangs, it delays no other.
         let moment = Duration::from_millis(1);
         let found = answering(
             vec![hangs.clone(), lives.clone()],
@@ -375,7 +375,7 @@ mod tests {
         );
         assert_eq!(found.len(), 1);
         assert_eq!((&found[0].0, text(&found[0].1, "name")), (&lives, "a name"));
-        // Of 60 s it would be more, on any machine.
+        // With a wait of 60 s it would be more, on any machine.
         assert!(began.elapsed() < Duration::from_secs(30));
         assert!(answering(vec![hangs], moment, moment).is_empty());
     }

@@ -17,35 +17,35 @@ Examples:
   millpond inspect options --all --cache 4711
   millpond inspect history --json
 
-Every number of a formula is a setting (`inspect options`), another limit, or a constant that docs/CONTROL.md explains;
-what stands behind a comma are the bounds. Divisions are rounded down.
-Exit codes: 0, 1 the cache can't be asked, 2 bad command line.";
+Every number in a formula is a setting (`inspect options`), another limit, or a constant that docs/CONTROL.md explains;
+the bounds follow a comma. Divisions are rounded down.
+Exit codes: 0, 1 the cache does not answer, 2 bad command line.";
 
 #[derive(Clone, Copy, ValueEnum)]
 enum What {
-    /// Every value that is derived from settings and memory: its formula, its inputs, and what was set, when and by whom.
+    /// Every value derived from settings and memory: its formula, its inputs, and what was set, when and by whom.
     Limits,
-    /// Every setting, as `millpond set` takes it, and what it may be.
+    /// Every setting, as `millpond set` takes it, and its range.
     Options,
-    /// The last changes of settings: when, by whom, and what became of the limits.
+    /// The last changes of settings: when, by whom, and the resulting limits.
     History,
 }
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct InspectArgs {
-    /// What to look into.
+    /// What to show.
     what: What,
-    /// Only these limits or settings, by their names or the beginnings of them; limits also by a setting that they depend
+    /// Only these limits or settings, by name or the beginning of it; limits also by a setting that they depend
     /// on. Default: all.
     #[arg(value_name = "NAME", add = super::complete::setting_names())]
     names: Vec<String>,
     #[command(flatten)]
     which: Which,
-    /// Settings of forms that are not chosen, too.
+    /// Include settings of forms that are not chosen.
     #[arg(long)]
     all: bool,
-    /// The answer as JSON instead of text.
+    /// Print the answer as JSON instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -56,20 +56,21 @@ impl InspectArgs {
         self.names.is_empty() || self.names.iter().any(|wanted| name.starts_with(wanted.as_str()))
     }
 
-    /// Names that are no limit's, but perhaps a setting's, as `millpond set` knows it: limits that depend on it are meant.
+    /// Names that are no limit's but perhaps a setting's, as `millpond set` knows it: they stand for the limits that
+    /// depend on it.
     fn settings_of<'a>(&'a self, limits: &[&Value]) -> Vec<&'a str> {
         let is_limit = |wanted: &str| limits.iter().any(|limit| text(limit, "name").starts_with(wanted));
         let names = self.names.iter().map(String::as_str);
         names.filter(|wanted| !is_limit(wanted)).collect()
     }
 
-    /// The goal stands beside the limits, and is not in pages.
+    /// The goal is listed with the limits, and is not in pages.
     fn wants_goal(&self, goal: &Value) -> bool {
         goal.is_object()
             && (self.wants(goal) || self.names.iter().any(|name| name == "admission.read_latency"))
     }
 
-    /// Why nothing has this name, and what does.
+    /// The error for a name that nothing has, with the names that exist.
     fn none(&self, cache: &mut Cache, all: &[&str]) -> Failure {
         let names = self.names.join(", ");
         let (other, list_name, what) = match self.what {
@@ -87,7 +88,7 @@ impl InspectArgs {
                 "{names} is {what}: ask `millpond inspect {other} {}`",
                 self.names.join(" ")
             ),
-            false => format!("there is none of the name {names}; there are: {}", all.join(", ")),
+            false => format!("there is no {names}; the names are: {}", all.join(", ")),
         })
     }
 }
@@ -178,7 +179,7 @@ fn print_limit(limit: &Value, to: &mut dyn Write) -> io::Result<()> {
     }
     let when = ago(limit["set_ago_s"].as_f64().unwrap_or(0.0));
     match limit["set_last"].as_str() {
-        None => writeln!(to, "; none was changed since the cache was made {when} ago"),
+        None => writeln!(to, "; none has changed since the cache was made {when} ago"),
         Some(last) => {
             let by = limit["set_by"].as_str();
             let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
@@ -187,7 +188,7 @@ fn print_limit(limit: &Value, to: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// What is aimed at moves with the device.
+/// The goal moves with the device.
 fn print_goal(goal: &Value, to: &mut dyn Write) -> io::Result<()> {
     writeln!(
         to,
@@ -234,13 +235,13 @@ fn print_history(answer: &Value, changes: &[&Value], age: f64, to: &mut dyn Writ
     if changes.is_empty() {
         return writeln!(
             to,
-            "no setting was changed since the cache was made {} ago",
+            "no setting has changed since the cache was made {} ago",
             ago(age)
         );
     }
     let forgotten = count(answer, "forgotten");
     if forgotten > 0 {
-        writeln!(to, "{forgotten} changes before these are forgotten")?;
+        writeln!(to, "{forgotten} earlier changes are forgotten")?;
     }
     for change in changes {
         let since = age - change["age_s"].as_f64().unwrap_or(0.0);

@@ -1,6 +1,6 @@
 //! `millpond set`, `inspect`, `stat`, `record` and `caches`: running caches, through their control sockets.
 //!
-//! Nothing of the caches is known here but what they answer: a line of words is sent, a line of JSON comes back.
+//! This knows of caches only what they answer: it sends a line of words and gets a line of JSON.
 
 pub(crate) mod complete;
 mod find;
@@ -32,16 +32,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// An answer takes well below a millisecond: after this the process hangs.
+/// How long to wait for an answer. One takes well below a millisecond: after this the process hangs.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// The same for what may take longer.
+/// The same for requests that may take longer.
 const SLOW_ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Which cache is meant.
+/// The choice of a cache.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Which {
-    /// The cache: the number of its process, the directory where it is mounted, or the path of its socket; `millpond caches`
+    /// The cache: its process id, the directory where it is mounted, or the path of its socket; `millpond caches`
     /// lists them. Not needed where only one is running.
     #[arg(long, value_name = "PID|PATH", add = complete::caches())]
     cache: Option<String>,
@@ -72,7 +72,7 @@ impl Cache {
         })
     }
 
-    /// Its answer, as it came; an error of the cache is a failure, of the command line if a setting can't be.
+    /// The answer as it came. An error of the cache is a failure, and one of the command line for a bad setting.
     pub(crate) fn ask(&mut self, line: &str) -> Result<(String, Value), Failure> {
         let socket = self.socket.display();
         // More memory may take the system a while, and a recording waits for its disk.
@@ -92,7 +92,9 @@ impl Cache {
             _ => Failure::failed(format!("{socket}: {error}")),
         })?;
         let answer: Value = serde_json::from_str(&text).map_err(|error| {
-            Failure::failed(format!("{socket} is no cache of this version: {error}: {text}"))
+            Failure::failed(format!(
+                "{socket} is not a cache of this version: {error}: {text}"
+            ))
         })?;
         match answer["error"].as_str() {
             None => Ok((text, answer)),
@@ -119,7 +121,7 @@ pub(crate) fn count(answer: &Value, name: &str) -> u64 {
     answer[name].as_u64().unwrap_or(0)
 }
 
-/// How long ago, as people say it.
+/// How long ago, in words.
 fn ago(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.1} s"),

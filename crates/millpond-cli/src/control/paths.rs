@@ -1,11 +1,11 @@
-//! Paths of a cache's files as users know them: below the mount, and not in the directory that it shows.
+//! Paths of a cache's files as users know them: below the mount, and not in its source directory.
 
 use super::shown;
 use millpond::internal::{MountEntry, mounts};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What a cache says of itself, with the directory that it shows if it is a mount's.
+/// A cache's answer to `about`, with the source directory if it is a mount's.
 pub(crate) fn with_source(mut about: Value) -> Value {
     if let Some(name) = about["name"].as_str() {
         let mounts = mounts().unwrap_or_default();
@@ -17,7 +17,7 @@ pub(crate) fn with_source(mut about: Value) -> Value {
     about
 }
 
-/// The path of a file that a cache tells, to be shown. `about`: what that says of itself.
+/// The path of a file in a cache's answer, for display. `about`: the cache's answer to that.
 pub(crate) fn path_shown(about: &Value, file: &Value) -> String {
     let Some(path) = file["path"].as_str() else {
         return "(anonymous memory)".into();

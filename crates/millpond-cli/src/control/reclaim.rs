@@ -1,10 +1,10 @@
-//! `millpond stat --reclaim`: what reclaim meets at the cold end of memory, and what it does there.
+//! `millpond stat --reclaim`: what reclaim scans at the cold end of memory, and what it does there.
 
 use super::count;
 use super::stat::{Span, short};
 use serde_json::Value;
 
-/// Samples below a table.
+/// The number of samples below a table.
 const SAMPLES: usize = 8;
 const COLUMNS: [(&str, &str); 4] = [
     ("background_file", "file"),
@@ -13,7 +13,7 @@ const COLUMNS: [(&str, &str); 4] = [
     ("direct_region", "region"),
 ];
 
-/// Pages a second by what was done with them, and the last samples.
+/// Pages a second by outcome, and the last samples.
 pub(super) fn table(span: &Span<'_>) -> String {
     let mut lines = format!(
         "{:32} {:^17} {:^17}\n{:32}",
@@ -45,7 +45,7 @@ pub(super) fn table(span: &Span<'_>) -> String {
         lines += "\n";
     }
     if !is_any {
-        return lines + "nothing was met\n\n";
+        return lines + "nothing was scanned\n\n";
     }
     let samples = span.now["samples"].as_array().unwrap_or(&none);
     let recent = samples
@@ -76,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_was_met_between_two_answers_is_by_the_second_and_the_last_samples_are_below() {
+    fn decisions_between_two_answers_are_rates_with_the_last_samples_below() {
         let answer = |age_s: f64, freed: u64, ago_s: f64| {
             json!({
                 "age_s": age_s,
@@ -114,6 +114,6 @@ mod tests {
             before: &now,
             now: &now,
         });
-        assert!(nothing.contains("nothing was met"));
+        assert!(nothing.contains("nothing was scanned"));
     }
 }

@@ -1,7 +1,7 @@
-//! `millpond record`: what a running cache is asked for, into a trace.
+//! `millpond record`: records the calls of a running cache into a trace.
 //!
-//! The cache writes the file; this only asks it to begin and to end, and shows how it goes. If it is killed the recording goes
-//! on until the trace has its size; `--stop` ends it.
+//! The cache writes the file; this only asks it to begin and to end, and shows progress. If this is killed, the
+//! recording goes on until the trace reaches its size; `--stop` ends it.
 
 use super::{Cache, Which, count, text};
 use crate::failure::Failure;
@@ -19,15 +19,15 @@ use std::time::{Duration, Instant};
 
 const HELP: &str = "\
 Examples:
-  millpond record load.trace                          the only cache that runs, until Ctrl-C
+  millpond record load.trace                          the only running cache, until Ctrl-C
   millpond record load.trace --for 60s --cache 4711
-  millpond replay load.trace --memory 128M,256M,512M  what other sizes of memory would have made of it
-  millpond record --stop                              ends a recording that was left running
+  millpond replay load.trace --memory 128M,256M,512M  the same load with other sizes of memory
+  millpond record --stop                              ends a recording left running
 
-Every call is recorded, whether its pages were in memory or not: file, pages, time, thread. A call costs about 0.2 us more
+Every call is recorded, hit or miss: file, pages, time, thread. A call costs about 0.2 us more
 meanwhile. Calls that come faster than they can be written are left out and counted. The cache's process writes the trace,
 with its own rights; the trace names the files that are open in the cache.
-Exit codes: 0 recorded, 1 the cache can't be asked or the trace not be written (what was written can be used), 2 bad
+Exit codes: 0 recorded, 1 the cache does not answer or the trace can't be written (what was written can be used), 2 bad
 command line.";
 
 #[derive(clap::Args)]
@@ -36,23 +36,23 @@ pub(crate) struct RecordArgs {
     /// The trace: a new file.
     #[arg(value_name = "TRACE", required_unless_present = "stop", value_hint = clap::ValueHint::FilePath)]
     out: Option<PathBuf>,
-    /// For so long, such as 10s or 5min. Default: until Ctrl-C.
+    /// How long to record, such as 10s or 5min. Default: until Ctrl-C.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     span: Option<Nanos>,
-    /// The trace's size at most, 64K or more: it ends then.
+    /// The trace's maximum size, 64K or more: the recording ends there.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = trace_size)]
     max_size: Bytes,
-    /// End the recording that is under way, also one that another program began.
+    /// End the current recording, including one that another program began.
     #[arg(long, conflicts_with_all = ["out", "span"])]
     stop: bool,
     #[command(flatten)]
     which: Which,
-    /// What was recorded as JSON instead of text.
+    /// Print what was recorded as JSON instead of text.
     #[arg(long)]
     json: bool,
 }
 
-/// How often the cache is asked how it goes.
+/// How often to ask the cache for progress.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn record(args: &RecordArgs) -> Result<ExitCode, Failure> {
@@ -91,26 +91,24 @@ fn trace_size(text: &str) -> Result<Bytes, String> {
     match bytes.0 >= TRACE_BYTES_MIN {
         true => Ok(bytes),
         false => Err(format!(
-            "a trace takes {} at least",
+            "a trace needs at least {}",
             size_typed(Bytes(TRACE_BYTES_MIN))
         )),
     }
 }
 
-/// Whether there is something to stop. A recording that has ended by itself is an error: the user who stops it
-/// thinks that it goes on.
+/// Whether there is something to stop. A recording that has ended on its own is an error: the user who stops it thinks
+/// that it is still running.
 fn is_under_way(cache: &mut Cache) -> Result<(), Failure> {
     let Ok((_, state)) = cache.ask("record state") else {
         return Err(Failure::failed(
-            "nothing is being recorded, and nothing was recorded of this cache",
+            "nothing is being recorded, and no recording was made of this cache",
         ));
     };
     let why = match text(&state, "ended") {
         "-" => return Ok(()),
-        "size" => "had the size that it may have (--max-size)",
-        "failed" => state["failed"]
-            .as_str()
-            .unwrap_or("could not be written any more"),
+        "size" => "reached its largest size (--max-size)",
+        "failed" => state["failed"].as_str().unwrap_or("could no longer be written"),
         _ => "was stopped",
     };
     Err(Failure::failed(format!(
@@ -120,7 +118,7 @@ fn is_under_way(cache: &mut Cache) -> Result<(), Failure> {
     )))
 }
 
-/// A mount that writes a trace of itself into itself records that, and stays busy as long as the trace is open.
+/// A mount that writes its own trace into itself records that, and stays busy as long as the trace is open.
 fn not_within_itself(about: &Value, path: &Path) -> Result<(), Failure> {
     let Some(point) = about["name"]
         .as_str()
@@ -129,20 +127,20 @@ fn not_within_itself(about: &Value, path: &Path) -> Result<(), Failure> {
     else {
         return Ok(());
     };
-    // As the mount's own process will find it.
+    // As the mount's own process will resolve it.
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     match folder.is_some_and(|folder| folder.starts_with(point)) {
         false => Ok(()),
         true => Err(Failure::bad_usage(format!(
-            "{}: it lies within {}, the mount that is to be recorded, which would record its own trace and stay \
-             busy: give a place outside",
+            "{}: it is inside {}, the mount to be recorded, which would record its own trace and stay \
+             busy: give a path outside",
             path.display(),
             point.display()
         ))),
     }
 }
 
-/// What is asked of the cache.
+/// The request to the cache.
 fn request(bytes_max: Bytes, path: &Path) -> Result<String, Failure> {
     let name = path.to_str().filter(|name| !name.contains(['\n', '\r']));
     let name = name.ok_or_else(|| {
@@ -175,7 +173,7 @@ fn how_far(state: &Value) -> String {
     )
 }
 
-/// Ends the recording and says what it came to.
+/// Ends the recording and prints its result.
 fn end(args: &RecordArgs, cache: &mut Cache) -> Result<ExitCode, Failure> {
     let (line, recorded) = cache.ask("record stop")?;
     let mut stdout = io::stdout().lock();
@@ -192,7 +190,7 @@ fn end(args: &RecordArgs, cache: &mut Cache) -> Result<ExitCode, Failure> {
     }
     if text(&recorded, "ended") == "size" {
         say!(
-            "millpond record: it has ended because the trace may have {} (--max-size)",
+            "millpond record: the recording has ended: the trace has reached {} (--max-size)",
             size_typed(args.max_size)
         );
     }

@@ -1,7 +1,7 @@
-//! Whether memory is large enough, and for which file: what `top` and `stat --files` say of it.
+//! Whether memory is large enough, and for which file, for `top` and `stat --files`.
 //!
-//! What came back within the interval is held against what was asked for in it, so that the answer is of the present. How
-//! much more memory would have kept it, and how old pages were, is of the last some hundred pages, as the cache tells it.
+//! Refaults in the interval are compared with requests in it, so the answer describes the present. How much more memory
+//! would have kept the pages, and how old they were, comes from the last few hundred pages, as the cache reports them.
 
 use super::{Span, count, list};
 use millpond::internal::quantity::{micros, number, size};
@@ -9,36 +9,37 @@ use millpond_core::units::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Requests of a file are counted one by one up to here, and then by one in 256 of them.
+/// A file's requests are counted one by one up to this number, and then by sampling one in 256.
 const EXACT_MAX: u64 = 8192;
 
-/// So many of them within an interval are good to 10 %; of fewer the ratio is the one since the file was opened.
+/// This many requests within an interval give a ratio good to 10 %; with fewer, the ratio is the one since the file was
+/// opened.
 const SAMPLED_MIN: u64 = 2560;
 
-/// Below so much of what was asked for memory counts as large enough: such a file would be faster by hardly more.
+/// Memory counts as large enough while fewer requests than this share come back: such a file would hardly be faster.
 const SHARE_MIN: f64 = 0.01;
 
 /// How pages of a file leave and come back.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Reuse {
-    /// The share of what was asked for in the interval that memory served; `None` if nothing was asked for, or of a region.
+    /// The share of requests in the interval served from memory; `None` without requests, or for a region.
     pub(crate) hit_ratio: Option<f64>,
-    /// Pages that came back in the interval, those that are not remembered included.
+    /// Pages that came back in the interval, including forgotten ones.
     pub(crate) came_back: u64,
-    /// Of what was asked for, pages that came back.
+    /// The share of requests that were for such pages.
     pub(crate) came_back_share: Option<f64>,
-    /// Pages that were evicted in it.
+    /// Pages evicted in the interval.
     pub(crate) evicted: u64,
-    /// Most of them came back later than shadows reach.
+    /// Whether most of them came back later than shadows reach.
     pub(crate) is_far: bool,
     pub(crate) eviction_age_ns: Option<u64>,
     pub(crate) refault_age_ns: Option<u64>,
-    /// Nine in ten of the last that came back would have been there with so many bytes more, at most.
+    /// The additional bytes that would have kept nine in ten of the last that came back, at most.
     pub(crate) more_bytes: Option<u64>,
 }
 
 impl Reuse {
-    /// Of a file as it is told now, and in an answer to `files` before, in pages of `page` bytes.
+    /// For a file in this answer to `files`, and in an earlier one, in pages of `page` bytes.
     pub(crate) fn of(before: &Value, now: &Value, page: u64) -> Reuse {
         let nothing = Value::Null;
         let before = list(before, "files").iter().find(|b| b["path"] == now["path"]);
@@ -61,7 +62,7 @@ impl Reuse {
         }
     }
 
-    /// How much more memory it asks for, in a few characters; `-` if it asks for none.
+    /// How much more memory it needs, in a few characters; `-` if none.
     pub(crate) fn more(&self) -> String {
         match (self.is_far, self.more_bytes) {
             (true, _) => "> 2x".into(),
@@ -76,7 +77,7 @@ fn hit_ratio(requests: u64, misses: u64) -> Option<f64> {
     (requests > 0).then(|| requests.saturating_sub(misses) as f64 / requests as f64)
 }
 
-/// The same of an interval, or of all the time if the interval has too few samples to say.
+/// The same for an interval, or since the beginning if the interval has too few samples.
 pub(super) fn hit_ratio_lately(lately: (u64, u64), ever: (u64, u64)) -> Option<f64> {
     let (requests, misses) = match lately.0 {
         1..SAMPLED_MIN if ever.0 > EXACT_MAX => ever,
@@ -85,7 +86,7 @@ pub(super) fn hit_ratio_lately(lately: (u64, u64), ever: (u64, u64)) -> Option<f
     hit_ratio(requests, misses)
 }
 
-/// A share in per cent, `-` if there is none. Never 100 where something is missing.
+/// A share in percent, `-` if there is none. Never 100 where something was missed.
 pub(crate) fn percent(share: Option<f64>) -> String {
     match share {
         None => "-".into(),
@@ -97,21 +98,21 @@ pub(crate) fn percent(share: Option<f64>) -> String {
 /// Whether memory is large enough.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Fit {
-    /// Of the interval, and since the cache was made.
+    /// In the interval, and since the cache was made.
     pub(crate) hit_ratio: Option<f64>,
     pub(crate) hit_ratio_ever: Option<f64>,
-    /// For which file it is not, if for one: that of which most came back in the interval.
+    /// The file for which memory is too small, if it is one: that with the most pages that came back in the interval.
     pub(crate) file: Option<String>,
-    /// In words, but for the name of the file.
+    /// In words, without the file's name.
     pub(crate) verdict: String,
 }
 
 impl Fit {
-    /// Of the files of an interval, with their paths.
+    /// For the files of an interval, with their paths.
     pub(crate) fn of<'a>(span: &Span<'_>, files: impl Iterator<Item = (&'a str, &'a Reuse)>) -> Fit {
         let most = files.max_by_key(|(_, file)| file.came_back);
         let most = most.filter(|(_, file)| file.came_back > 0);
-        // Of all files, also those that are not told, or not open any more, and of regions.
+        // Of all files, including those not listed or no longer open, and of regions.
         let refaults = ["workingset_refault_file", "workingset_refault_anon"];
         let of = |stat: &Value, name: &str| count(&stat["counters"], name);
         let grown = |name: &str| of(span.now, name).saturating_sub(of(span.before, name));
@@ -149,10 +150,10 @@ impl Fit {
     }
 }
 
-/// What `stat --files` asks beside `stat`, where it is kept as `files`.
+/// What `stat --files` asks in addition to `stat`; kept as `files`.
 pub(super) const QUESTION: &str = "files 20 by refaults";
 
-/// What `stat --files` says of an interval: a table, or an object in one line.
+/// The output of `stat --files` for an interval: a table, or an object in one line.
 pub(super) fn shown(span: &Span<'_>, is_json: bool) -> String {
     let files = &span.now["files"];
     let page = count(files, "page_bytes");
@@ -205,7 +206,7 @@ mod tests {
             "eviction_age_ns": 2_000_000_000_u64, "away_ns": 500_000_000_u64 })
     }
 
-    /// What is told of files that are known before and now.
+    /// The verdict for files known before and now.
     fn fit(before: &[Value], now: &[Value]) -> (Fit, Vec<Reuse>) {
         let stat = |age_s: f64, files: &[Value]| {
             let sum = |name: &str| files.iter().map(|file| count(file, name)).sum::<u64>();
@@ -255,7 +256,7 @@ mod tests {
         assert_eq!(few, "memory is about enough");
     }
 
-    /// Of files that are not among those told, of one that was closed since, or of a region.
+    /// For files that are not listed, for one closed since, or for a region.
     #[test]
     fn memory_is_never_enough_beside_many_refaults() {
         let stat = |refaults: u64, kind: &str| {
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_later_than_shadows_reach_is_not_taken_for_new() {
+    fn refaults_later_than_shadows_reach_are_not_taken_for_new_pages() {
         let (fit, files) = fit(&[], &[file("/large", 9000, 9000, 10, 5000)]);
         assert_eq!(fit.verdict, "more than twice is wanted");
         assert_eq!(files[0].more(), "> 2x");

@@ -13,14 +13,14 @@ Examples:
   millpond set memory=1G
   millpond set dirty.background=64M dirty.hard=20%
   millpond set admission.read_latency=10ms --cache 4711
-  millpond set admission.read_latency=measure         by what reads of the idle disk take, after it was set
-  millpond set admission=bytes admission.high=2M      another form, and what belongs to it
+  millpond set admission.read_latency=measure         back to what reads of the idle disk take
+  millpond set admission=bytes admission.high=2M      another form, and a setting of it
   millpond set dirty.hard=default
 
-`millpond inspect options` lists all settings with what they are and may be. Sizes take K, M, G, T (powers of 1024) or
-KB, MB, GB, TB (powers of 1000), times us, ms, s, min, shares are 20%, 0.8% or 1/256. Several settings are taken from left
-to right, all of them or none. What is set holds at once and until the cache ends.
-Exit codes: 0 set, or set already, 1 the cache can't be asked, 2 a setting can't be so: nothing is changed.";
+`millpond inspect options` lists all settings with their values and ranges. Sizes take K, M, G, T (powers of 1024) or
+KB, MB, GB, TB (powers of 1000), times us, ms, s, min; shares are 20%, 0.8% or 1/256. Several settings apply from left
+to right, all of them or none. A change takes effect at once and lasts until the cache ends.
+Exit codes: 0 set, or already set, 1 the cache does not answer, 2 a bad setting: nothing is changed.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -30,7 +30,7 @@ pub(crate) struct SetArgs {
     settings: Vec<String>,
     #[command(flatten)]
     which: Which,
-    /// What has changed as JSON instead of text.
+    /// Print what has changed as JSON instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) fn set(args: &SetArgs) -> Result<ExitCode, Failure> {
 fn print(change: &Value, to: &mut dyn Write) -> io::Result<()> {
     let notes: Vec<_> = list(change, "notes").iter().filter_map(Value::as_str).collect();
     if list(change, "settings").is_empty() && notes.is_empty() {
-        return writeln!(to, "all of this is set already: nothing has changed");
+        return writeln!(to, "all of this is already set: nothing has changed");
     }
     settings(change, "", to)?;
     if !list(change, "limits").is_empty() {
@@ -87,7 +87,7 @@ pub(super) fn settings(change: &Value, indent: &str, to: &mut dyn Write) -> io::
     Ok(())
 }
 
-/// What became of limits by a change, a line each.
+/// The changes of limits, a line each.
 pub(super) fn limits(change: &Value, indent: &str, to: &mut dyn Write) -> io::Result<()> {
     for limit in list(change, "limits") {
         writeln!(

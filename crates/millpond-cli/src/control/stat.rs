@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 
 const HELP: &str = "\
 Examples:
-  millpond stat                 one line: what there is now, and the average since the cache was made
+  millpond stat                 one line: the present state, and averages since the cache was made
   millpond stat 1               a line a second, until Ctrl-C or the cache ends
   millpond stat 500ms 20 --json
-  millpond stat --reasons 5     the transfers by why they are made, and what waited for admission
-  millpond stat --reclaim 5     what reclaim met at the cold end of memory, and what it did with it
+  millpond stat --reasons 5     the transfers by reason, and what waited for admission
+  millpond stat --reclaim 5     what reclaim scanned at the cold end of memory, and what it did with it
   millpond stat --stores 5      what each store behind the cache does: requests, latency, commits, garbage
-  millpond stat --files 5       whether memory is large enough, and for which file it is not
+  millpond stat --files 5       whether memory is large enough, and for which files it is too small
 
 Columns:
   MiB of pages now   free, active, inact(ive), dirty, wback (being written)
-  reads a second     fault: a caller waits for the page; ahead: read ahead; hits: the share of the pages asked for that
-                     memory served, in per cent (`-`: none was asked for)
+  reads a second     fault: a caller waits for the page; ahead: read ahead; hits: the percentage of requested pages
+                     served from memory (`-`: none was requested)
   writes a second    backg: in the background; dirtr: a dirtier waits; recl: for reclaim; sync
   MiB a second       read, written
-  pages a second     scan: looked at by reclaim; freed by it
-  adm                ms a second for which the next write was held back by admission; --reasons says of which writes
+  pages a second     scan: scanned by reclaim; freed: freed by it
+  adm                ms a second for which admission held back the next write; --reasons shows which writes
   dirtiers           pause: pauses a second; now: how many wait
-  reads              p50 and p99 of the last 1 to 2 s of those that a caller waited for, and the goal for p99 that is
-                     aimed at: admission.read_latency, or what the device can do if that is longer
+  reads              p50 and p99 over the last 1 to 2 s of reads that a caller waited for, and the p99 that is
+                     the goal: admission.read_latency, or what the device can do if that is longer
   transit            writes on their way to the device, and the limit in force (`-`: none in bytes)
-Exit codes: 0, 1 the cache can't be asked any more, 2 bad command line.";
+Exit codes: 0, 1 the cache no longer answers, 2 bad command line.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -43,21 +43,21 @@ pub(crate) struct StatArgs {
     /// How many lines. Default: until the cache ends.
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// A table by reason instead of a line.
+    /// Print a table by reason instead of a line.
     #[arg(long)]
     reasons: bool,
-    /// A table of what reclaim met at the cold end of memory and what it did there, with the last samples.
+    /// Print a table of what reclaim scanned at the cold end of memory and did there, with the last samples.
     #[arg(long, conflicts_with = "reasons")]
     reclaim: bool,
-    /// A table of the files of which most pages come back after they were evicted: for which memory is too small.
+    /// Print a table of the files with the most evicted pages that came back: those for which memory is too small.
     #[arg(long, conflicts_with_all = ["reasons", "reclaim"])]
     files: bool,
-    /// What each store says of itself, if the cache has files of stores.
+    /// Print what each store reports, if the cache has files in stores.
     #[arg(long, conflicts_with_all = ["reasons", "reclaim", "files"])]
     stores: bool,
     #[command(flatten)]
     which: Which,
-    /// One JSON object a line: what there is now, and of every counter by how much it grew a second.
+    /// Print one JSON object a line: the present state, and each counter's growth a second.
     #[arg(long)]
     json: bool,
 }
@@ -83,7 +83,7 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
         Ok(seconds) => seconds,
         Err(_) => parse_time(text)?.0 as f64 / 1e9,
     };
-    // Shorter shows nothing that could be read, longer is a mistake: most often the number of a process.
+    // Shorter shows nothing readable, longer is a mistake: most often a process id.
     match (0.01..=3600.0).contains(&seconds) {
         true => Ok(Duration::from_secs_f64(seconds)),
         false if text.parse::<u32>().is_ok_and(|pid| pid > 3600) => Err(format!(
@@ -110,7 +110,7 @@ pub(crate) fn stat(args: &StatArgs) -> Result<ExitCode, Failure> {
     let mut stdout = io::stdout().lock();
     for line in 0..lines {
         if let Some(interval) = args.interval {
-            // By the clock, so that what the lines take themselves does not add up.
+            // By the clock, so the time that the lines themselves take does not add up.
             let due = interval.saturating_mul(u32::try_from(line + 1).unwrap_or(u32::MAX));
             std::thread::sleep(due.saturating_sub(began.elapsed()));
         }
@@ -157,7 +157,7 @@ const HEADING: &str = concat!(
     "   p50    p99   goal     now   limit\n"
 );
 
-/// Two answers to `stat`, one after the other.
+/// Two successive answers to `stat`.
 pub(crate) struct Span<'a> {
     pub(crate) before: &'a Value,
     pub(crate) now: &'a Value,
@@ -169,7 +169,7 @@ impl Span<'_> {
         (age(self.now) - age(self.before)).max(1e-6)
     }
 
-    /// By how much a counter has grown.
+    /// How much a counter has grown.
     fn grown(&self, name: &str) -> f64 {
         let of = |stat: &Value| count(&stat["counters"], name);
         of(self.now).saturating_sub(of(self.before)) as f64
@@ -179,7 +179,7 @@ impl Span<'_> {
         self.grown(name) / self.seconds()
     }
 
-    /// Of a counter by reason, of all reasons that `wants` says.
+    /// The rate of a counter by reason, summed over the reasons that `wants` accepts.
     pub(crate) fn rates(&self, name: &str, wants: impl Fn(Reason) -> bool) -> f64 {
         let reasons = Reason::ALL.into_iter().filter(|&reason| wants(reason));
         reasons.map(|r| self.rate(&format!("{name}_{}", r.name()))).sum()
@@ -239,7 +239,7 @@ impl Span<'_> {
         )
     }
 
-    /// A line for each reason for which something was done, under its heading.
+    /// A line for each reason with activity, below a heading.
     fn reasons(&self) -> String {
         let mut lines = format!(
             "{:16} {:>10} {:>9} {:>10} {:>12} {:>12}\n",
@@ -269,7 +269,7 @@ impl Span<'_> {
 
     fn json(&self) -> Value {
         let counters = self.now["counters"].as_object();
-        // The longest of something does not grow by the second.
+        // A maximum does not grow by the second.
         let growing = counters
             .into_iter()
             .flatten()

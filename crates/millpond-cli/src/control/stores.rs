@@ -1,4 +1,4 @@
-//! The stores that a cache's device stands on, for `stat --stores` and `top`: what each says of itself, by name and unit.
+//! The stores behind a cache's device, for `stat --stores` and `top`: what each reports, by name and unit.
 
 use super::stat::Span;
 use super::{ago, count, list, shown, text};
@@ -22,7 +22,7 @@ pub(crate) struct Figure {
     value: Shown,
 }
 
-/// What there is now, or what was done a second.
+/// The present value, or the rate a second.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(untagged)]
 enum Shown {
@@ -32,7 +32,7 @@ enum Shown {
     BytesRate {
         bytes_per_s: f64,
     },
-    /// With what one took on average, if there was one.
+    /// With the average time of one, if there was one.
     Timed {
         per_s: f64,
         mean_ns: Option<f64>,
@@ -49,7 +49,7 @@ enum Shown {
 }
 
 impl Store {
-    /// All stores of an answer to `stat`, and what they have done since the one before.
+    /// All stores in an answer to `stat`, and their activity since the answer before.
     pub(crate) fn all(span: &Span<'_>) -> Vec<Store> {
         let stores = list(span.now, "stores").iter();
         let store = |now: &Value| {
@@ -70,7 +70,7 @@ impl Store {
         stores.map(store).collect()
     }
 
-    /// Its figures in lines of this width. What is 0 and need not be said is left out.
+    /// Its figures in lines of this width, without unimportant zeros.
     pub(crate) fn lines(&self, width: usize) -> Vec<String> {
         let mut lines = Vec::<String>::new();
         for told in self.figures.iter().filter_map(Figure::told) {
@@ -87,7 +87,7 @@ impl Store {
 }
 
 impl Figure {
-    /// `None`: its unit is one of a newer version.
+    /// `None`: its unit is from a newer version.
     fn of(before: &Value, now: &Value, seconds: f64) -> Option<Figure> {
         let value = count(now, "value");
         let grown = |name: &str| count(now, name).saturating_sub(count(before, name)) as f64;
@@ -127,7 +127,7 @@ impl Figure {
     }
 }
 
-/// What `stat --stores` says of an interval.
+/// The output of `stat --stores` for an interval.
 pub(super) fn table(span: &Span<'_>) -> String {
     let stores = Store::all(span);
     if stores.is_empty() {

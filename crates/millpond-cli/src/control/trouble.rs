@@ -1,5 +1,5 @@
-//! What is wrong with a running cache, in sentences: a device that does not answer, writes that it refuses, a mount without a
-//! name. Every command that asks a cache says it, whatever it was asked.
+//! What is wrong with a running cache, in sentences: a device that does not answer, writes that it refuses, a detached
+//! mount. Every command that asks a cache reports it, whatever it asks.
 
 use super::{count, shown, text};
 use millpond::internal::quantity::size;
@@ -7,7 +7,7 @@ use millpond_core::units::Bytes;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// What `about` has of it.
+/// The troubles in an answer to `about`.
 pub(super) fn troubles(about: &Value) -> Vec<String> {
     let mut troubles = Vec::new();
     let overdue = &about["overdue"];
@@ -30,15 +30,13 @@ pub(super) fn troubles(about: &Value) -> Vec<String> {
         )),
     }
     if is_without_name(about) {
-        troubles.push(
-            "it is not mounted any more: it serves the files that are still open, or writes what it has"
-                .into(),
-        );
+        troubles
+            .push("it is no longer mounted: it still serves open files, or writes its remaining data".into());
     }
     troubles
 }
 
-/// Whether it is a mount's, of which nothing is to be seen. In another name space of mounts that can't be told.
+/// Whether it is a mount's cache and nothing is mounted. From another mount namespace this can't be seen.
 pub(super) fn is_without_name(about: &Value) -> bool {
     let Some(name) = about["name"].as_str().filter(|name| name.starts_with('/')) else {
         return false;
@@ -59,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_wrong_is_said_and_of_a_healthy_cache_nothing() {
+    fn troubles_are_reported_and_a_healthy_cache_has_none() {
         assert_eq!(
             troubles(&json!({ "name": "a", "overdue": null, "failed_bytes": 0 })),
             Vec::<String>::new()

@@ -1,4 +1,4 @@
-//! The directory: the file system and disk that it is on, and what the engine makes of them.
+//! The directory: its file system and disk, and how the engine uses them.
 
 use super::{Check, fuse, trial};
 use millpond::device::{Access, DeviceFile};
@@ -27,7 +27,7 @@ pub(super) fn checks(dir: &Path) -> Vec<Check> {
             checks.push(Check::missing(
                 "directory",
                 found,
-                "give --dir in which files may be made",
+                "give a --dir in which files can be made",
             ));
             return checks;
         }
@@ -46,7 +46,7 @@ pub(super) fn checks(dir: &Path) -> Vec<Check> {
     checks
 }
 
-/// What only the laboratory needs.
+/// Checks that only the laboratory needs.
 #[cfg(feature = "lab")]
 mod for_lab {
     use super::Check;
@@ -56,7 +56,7 @@ mod for_lab {
     use millpond_lab::{machine, scratch};
     use std::path::Path;
 
-    /// As much as the laboratory writes to learn how fast the disk is; its least sizes need less.
+    /// What the laboratory writes to measure the disk; its smallest sizes need less.
     const NEEDED: Bytes = Bytes::from_mib(256);
 
     pub(super) fn disk(dir: &Path) -> Check {
@@ -73,8 +73,8 @@ mod for_lab {
             true => Check::without(
                 "disk",
                 format!("{found}: this directory is in memory"),
-                "the laboratory shows nothing of a disk there",
-                "give --dir on one",
+                "the laboratory measures no disk there",
+                "give a --dir on a disk",
             ),
         }
     }
@@ -103,21 +103,21 @@ fn direct(dir: &Path, file: &DeviceFile) -> Check {
         true => Check::ok(
             NAME,
             format!(
-                "{} takes it, in blocks of {} bytes",
+                "{} supports it, in blocks of {} bytes",
                 dir.display(),
                 file.block_bytes()
             ),
         ),
-        // The engine can do without; the laboratory's row of the kernel reads with it.
+        // The engine can do without; the laboratory's kernel row needs it to read.
         false => Check::missing(
             NAME,
             format!("{}: {}", dir.display(), file.path_taken()),
-            "give --dir on ext4, xfs or btrfs",
+            "give a --dir on ext4, xfs or btrfs",
         ),
     }
 }
 
-/// Asked of a page that is there, or the kernel would look no further.
+/// Tried on a page that exists, or the kernel would not check the flag.
 fn dont_cache(dir: &Path, path: &Path, is_direct: bool) -> Check {
     const NAME: &str = "RWF_DONTCACHE";
     let mut byte = [0];
@@ -131,17 +131,17 @@ fn dont_cache(dir: &Path, path: &Path, is_direct: bool) -> Check {
         )?)
     });
     match asked {
-        Ok(_) => Check::ok(NAME, format!("{} takes it", dir.display())),
+        Ok(_) => Check::ok(NAME, format!("{} supports it", dir.display())),
         Err(error) => Check::without(
             NAME,
             error.to_string(),
             match is_direct {
-                true => "it is not used, as O_DIRECT is",
+                true => "it is not used, because O_DIRECT is",
                 false => {
                     "what the kernel has cached is dropped by advice, written pages only when they are synced"
                 }
             },
-            "take Linux 6.14 with ext4, xfs or btrfs",
+            "use Linux 6.14 with ext4, xfs or btrfs",
         ),
     }
 }

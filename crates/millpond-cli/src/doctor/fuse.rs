@@ -9,7 +9,7 @@ use std::path::Path;
 
 const NAME: &str = "FUSE";
 
-/// Tries it below `dir`.
+/// Tries a mount below `dir`.
 pub(super) fn check(dir: &Path) -> Check {
     const WITHOUT: &str = if cfg!(feature = "lab") {
         "no `millpond mount`, and no modelled disk for the kernel in the laboratory"
@@ -46,7 +46,7 @@ pub(super) fn check(dir: &Path) -> Check {
                 NAME,
                 "a mount was made and read",
                 lacks.join("; "),
-                "take a newer Linux (6.6 has all of it)",
+                "use a newer Linux (6.6 has all of it)",
             ),
             Err(MountError::Unavailable { source, hint, .. }) => {
                 Check::without(NAME, format!("mounting is refused ({source})"), WITHOUT, hint)
@@ -55,7 +55,7 @@ pub(super) fn check(dir: &Path) -> Check {
                 NAME,
                 error.to_string(),
                 WITHOUT,
-                "mend what it names, or give another --dir",
+                "fix what it names, or give another --dir",
             ),
         },
     }
@@ -87,7 +87,7 @@ fn trial(dir: &Path) -> Result<Vec<String>, MountError> {
         fs::create_dir(folder).map_err(failed("making a folder"))?;
     }
     let mount = Mount::new(&Options {
-        // What the cache can do here is another check's.
+        // What the cache can do here belongs to another check.
         cached: false,
         control: false,
         threads: 2,

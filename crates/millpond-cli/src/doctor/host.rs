@@ -11,9 +11,9 @@ use procfs::process::Process;
 
 /// Linux before this lacks io_uring features that are relied on.
 const LINUX_LEAST: (u32, u32) = (5, 19);
-/// A bit among the capabilities.
+/// Its bit in the capability set.
 const CAP_IPC_LOCK: u32 = 14;
-/// A ring takes less (Linux 6.18: one is made with so much, none with half of it).
+/// A ring takes less (Linux 6.18: one can be made with this much, none with half of it).
 const RING_BYTES: Bytes = Bytes::from_kib(64);
 
 pub(super) fn linux() -> Check {
@@ -23,13 +23,13 @@ pub(super) fn linux() -> Check {
         _ => Check::without(
             "Linux",
             release,
-            "what is newer is done without, io_uring among it",
-            "take Linux 5.19 or newer",
+            "newer features are not used, io_uring among them",
+            "use Linux 5.19 or newer",
         ),
     }
 }
 
-/// Whether a budget of `asked` would be taken.
+/// Whether a budget of `asked` would be accepted.
 pub(super) fn memory(asked: Bytes) -> Check {
     const NAME: &str = "memory";
     let limit = match host::memory_limit() {
@@ -66,7 +66,7 @@ pub(super) fn memory(asked: Bytes) -> Check {
     }
 }
 
-/// What may be locked, of which rings are.
+/// How much memory may be locked; rings need locked memory.
 pub(super) fn locked_memory() -> Check {
     const NAME: &str = "locked memory";
     if has_capability(CAP_IPC_LOCK) {
@@ -75,10 +75,7 @@ pub(super) fn locked_memory() -> Check {
     let limits = match resource_limits(Resource::Locked) {
         Ok(limits) => limits,
         Err(error) => {
-            return Check::ok(
-                NAME,
-                format!("the system does not say what the limit is ({error})"),
-            );
+            return Check::ok(NAME, format!("the system does not report the limit ({error})"));
         }
     };
     match limits.current {
@@ -135,9 +132,7 @@ pub(super) fn userfaultfd() -> Check {
         }
         Err(error) => {
             let text = error.to_string();
-            let (cause, mend) = text
-                .split_once("; ")
-                .unwrap_or((&text, "take Linux 6.8 or newer"));
+            let (cause, mend) = text.split_once("; ").unwrap_or((&text, "use Linux 6.8 or newer"));
             Check::without(
                 NAME,
                 cause,

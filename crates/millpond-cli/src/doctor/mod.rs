@@ -1,12 +1,12 @@
-//! `millpond doctor`: what this host allows, found out by trying, what was chosen because of it, and whether the main job
-//! (`millpond lab run axboe2016`) can run. In a build without the laboratory there is no such job: what only that needs is
-//! not looked at.
+//! `millpond doctor`: what this host allows, found by trying, what was chosen because of it, and whether the main job
+//! (`millpond lab run axboe2016`) can run. A build without the laboratory has no such job, and skips the checks that
+//! only it needs.
 //!
 //! ```text
 //!   host.rs       kernel, memory, groups, userfaultfd: what can be asked for
 //!   fuse.rs       a mount, made and read
 //!   directory.rs  the directory: file system, disk, O_DIRECT, RWF_DONTCACHE, free space
-//!   trial.rs      the engine does a small job there, and says what it had to do without
+//!   trial.rs      the engine does a small job there, and reports what it did without
 //!   kernel/       with --kernel, instead of all that: the kernel's own limits on dirty pages
 //! ```
 
@@ -32,11 +32,11 @@ const HELP: &str = "\
 Examples:
   millpond doctor
   millpond doctor --dir /srv/data --memory 4G --json
-  millpond doctor --kernel                            what the kernel's limits on dirty pages come to
-  millpond doctor --kernel --zoneinfo saved.txt       the same of another machine
+  millpond doctor --kernel                            the kernel's limits on dirty pages, and what is wrong with them
+  millpond doctor --kernel --zoneinfo saved.txt       the same for another machine
 
-Exit codes: 0 `millpond lab run axboe2016` can run there, 2 bad command line, 3 it can't: what is MISSING says why.
-With --kernel: 0; what is to be mended has `no` before it.";
+Exit codes: 0 `millpond lab run axboe2016` can run there, 2 bad command line, 3 it can't: the lines marked MISSING say why.
+With --kernel: 0; lines marked `no` need attention.";
 
 #[cfg(not(feature = "lab"))]
 const HELP: &str = "\
@@ -44,49 +44,49 @@ Examples:
   millpond doctor
   millpond doctor --dir /srv/data --memory 4G --json
 
-Exit codes: 0 the engine works there, 2 bad command line, 3 it does not: what is MISSING says why.";
+Exit codes: 0 the engine works there, 2 bad command line, 3 it does not: the lines marked MISSING say why.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Where files would be. Default: as `lab run` has it, /var/tmp.
+    /// The directory for files. Default: that of `lab run`, /var/tmp.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The budget that is asked of the host: that of `lab run` by default.
+    /// The budget to check: by default that of `lab run`.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = parse_size)]
     memory: Bytes,
-    /// What the kernel's settings for dirty pages come to, and what is wrong with them; nothing else is looked at.
+    /// Check only the kernel's settings for dirty pages: the limits they give, and what is wrong with them.
     #[cfg_attr(feature = "lab", arg(long))]
     #[cfg_attr(not(feature = "lab"), arg(long, hide = true))]
     kernel: bool,
     #[cfg(feature = "lab")]
     #[command(flatten)]
     files: kernel::Files,
-    /// One JSON object a line instead of text.
+    /// Print one JSON object a line instead of text.
     #[arg(long)]
     json: bool,
 }
 
-/// What must be able to run.
+/// The main job.
 const MAIN_JOB: &str = if cfg!(feature = "lab") {
     "`millpond lab run axboe2016`"
 } else {
     "the engine"
 };
 
-/// One thing that was tried.
+/// One check.
 #[derive(Serialize)]
 struct Check {
     name: &'static str,
-    /// Whether it is there.
+    /// Whether it succeeded.
     ok: bool,
     /// Whether the main job can't run without it.
     needed: bool,
     /// What was found, and what was chosen because of it.
     found: String,
-    /// Where it is not there: what happens instead.
+    /// If it failed: what happens instead.
     effect: Option<String>,
-    /// Where it is not there: what would give it.
+    /// If it failed: the remedy.
     mend: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl Check {
         }
     }
 
-    /// Not there, and can be done without.
+    /// A failed check that the main job can do without.
     fn without(
         name: &'static str,
         found: impl Into<String>,
@@ -117,7 +117,7 @@ impl Check {
         }
     }
 
-    /// Not there, and the main job can't run.
+    /// A failed check without which the main job can't run.
     fn missing(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
         Check {
             needed: true,
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let dir = args.dir.clone().unwrap_or_else(default_directory);
     if !dir.is_dir() {
         return Err(Failure::bad_usage(format!(
-            "--dir {}: not a directory; give one in which files may be made",
+            "--dir {}: not a directory; give one in which files can be made",
             dir.display()
         )));
     }

@@ -12,11 +12,11 @@ const MEMORY: u64 = 2 << 20;
 const BLOCK: usize = 64 << 10;
 const BLOCKS: usize = 128;
 
-/// What the engine said and did.
+/// The result of the engine's job.
 struct Done {
     notices: Vec<Notice>,
     device: String,
-    /// What it found the device to be like.
+    /// The device's measured properties.
     calibration: Option<Calibration>,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn checks(dir: &Path) -> Vec<Check> {
             return vec![Check::missing(
                 "engine",
                 error.to_string(),
-                "mend what it names, or give another --dir",
+                "fix what it names, or give another --dir",
             )];
         }
     };
@@ -65,8 +65,8 @@ pub(super) fn checks(dir: &Path) -> Vec<Check> {
 
 const NOT_MEASURED: &str = "not measured";
 
-/// No disk that rotates reads at random faster than this: half a revolution at 15,000 a minute is 2 ms. Virtual disks say
-/// that they rotate all the same.
+/// No rotating disk has random reads faster than this: half a revolution at 15,000 a minute is 2 ms. Virtual disks
+/// report that they rotate all the same.
 const ROTATING_READ_MIN: Duration = Duration::from_millis(1);
 
 fn facts(calibration: Calibration) -> String {
@@ -76,7 +76,7 @@ fn facts(calibration: Calibration) -> String {
         depth => format!("takes {depth} commands at a time"),
     };
     let rotates = match (facts.rotational, calibration.read_latency < ROTATING_READ_MIN) {
-        (true, true) => "says that it rotates, for which its reads are too quick",
+        (true, true) => "reports that it rotates, but its reads are too quick for that",
         (true, false) => "rotates",
         (false, _) => "does not rotate",
     };
@@ -118,7 +118,7 @@ fn work(path: &Path) -> Result<Done, Box<dyn std::error::Error>> {
     file.close()?;
     let (notices, device) = (first.notices(), first.stats().device);
     drop(first);
-    // The first file with content that is opened is measured.
+    // The first opened file with content is measured.
     let second = cache()?;
     let file = second.open(path, OpenOptions::new())?;
     let calibration = second.calibration();

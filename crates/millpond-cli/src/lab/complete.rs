@@ -27,12 +27,12 @@ pub(crate) fn targets() -> ArgValueCandidates {
     })
 }
 
-/// The variants of the experiment that is named before, of all of them if none is.
+/// The variants of the experiment named before, or of all experiments.
 pub(crate) fn variants() -> ArgValueCandidates {
     ArgValueCandidates::new(|| of_experiments(&words(), |e| e.variants))
 }
 
-/// And the workloads.
+/// The workloads, likewise.
 pub(crate) fn workloads() -> ArgValueCandidates {
     ArgValueCandidates::new(|| of_experiments(&words(), |e| e.workloads))
 }
@@ -42,7 +42,7 @@ pub(crate) fn disks() -> ArgValueCandidates {
     from_list(disk_model::NAMES)
 }
 
-/// The same, or the real one.
+/// The same, and the real one.
 pub(crate) fn devices() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let names = disk_model::NAMES.split(", ");
@@ -68,7 +68,7 @@ fn of_experiments(words: &[String], of: impl Fn(&Experiment) -> &'static [&'stat
         .iter()
         .filter(|e| !is_any_named || named(e))
         .flat_map(&of)
-        // A pattern is no name.
+        // A pattern is not a name.
         .filter(|name| !name.contains("-MB-"))
         .collect();
     names.sort_unstable();

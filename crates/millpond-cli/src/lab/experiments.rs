@@ -38,7 +38,7 @@ enum Command {
     /// List the experiments and the targets that they run on.
     #[command(after_help = "Example:\n  millpond lab list")]
     List {
-        /// One JSON object a line instead of text.
+        /// Print one JSON object a line instead of text.
         #[arg(long)]
         json: bool,
     },
@@ -64,12 +64,12 @@ Examples:
   millpond lab run axboe2016                               the post's sizes, as far as this disk is fast enough
   millpond lab run axboe2016 --scale 0.2 --runs 1          a first look, in a quarter of a minute
   millpond lab run axboe2016 --dir /mnt/disk --json out.jsonl
-  millpond lab run axboe2016 --on sim --table post         beside the post's own tables
+  millpond lab run axboe2016 --on sim --table post         next to the post's own tables
   millpond lab run axboe2016 --no-reader                   only the writers
   millpond lab run axboe2016 --on engine --device hdd,wcache=64M
   millpond lab run axboe2016 --on kernel,engine --device hdd --kernel-variant all    as root
   millpond lab run axboe2016 --on kernel,engine --kernel-variant tuned    the kernel tuned, as root
-  millpond lab run axboe2016 --workload log-writer,scan    others beside the same writers
+  millpond lab run axboe2016 --workload log-writer,scan    other loads beside the same writers
   millpond lab run hills2015 --on sim                      limits on dirty pages, low and touched; seconds
   millpond lab run hills2015 --on engine --device hdd --runs 1
   millpond lab run dillon2000                              a news server of 2000: four rules for dirty pages
@@ -94,14 +94,14 @@ struct RunArgs {
     /// Where to run it, separated by commas: sim, engine, kernel. Default: all that this build has.
     #[arg(long, value_delimiter = ',', value_name = "BACKENDS", add = complete::targets())]
     on: Option<Vec<String>>,
-    /// Variants of simulator and engine, separated by commas; goal also with its settings, as in goal/60ms/55% (the
-    /// read latency that it aims at, the writers' share). Default: their own choice.
+    /// Variants of simulator and engine, separated by commas; goal can have settings, as in goal/60ms/55% (the
+    /// target read latency, the writers' share). Default: their own choice.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS", add = complete::variants())]
     variant: Vec<String>,
     /// How the kernel is set up (root), separated by commas: SCHEDULER[/WBT][/FILE-SYSTEM][/dirty=SIZE][/dontcache or
     /// /flush=SIZE] such as mq-deadline, none/0, bfq//ext4, as-is/2000/dirty=32M; or all, or tuned. On a real device these are
-    /// settings of the whole machine for the seconds of each run, put back even if it is killed, and beside them is the kernel
-    /// as it is. Default on a modelled disk: mq-deadline.
+    /// settings of the whole machine during each run, restored even if it is killed, and the kernel as it is runs
+    /// for comparison. Default on a modelled disk: mq-deadline.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS")]
     kernel_variant: Vec<String>,
     /// The device under the files: real, or the service times of a modelled one: hdd, sata-ssd, nvme or ram, with its
@@ -117,16 +117,16 @@ struct RunArgs {
     /// How many files are written.
     #[arg(long, default_value_t = 50, value_name = "N")]
     files: u32,
-    /// The size of each.
+    /// The size of each file.
     #[arg(long, default_value = "100M", value_name = "SIZE", value_parser = parse_size)]
     file_size: Bytes,
     /// The size of the file that is read.
     #[arg(long, default_value = "4G", value_name = "SIZE", value_parser = parse_size)]
     read_file_size: Bytes,
-    /// Threads that write, each one file after the other. The post's program is one.
+    /// Writing threads; each writes one file after the other. The post's program has one.
     #[arg(long, default_value_t = 1, value_name = "N")]
     writers: u32,
-    /// Runs of each row; the table has their median, least and greatest.
+    /// Runs of each row; the table has their median, minimum and maximum.
     #[arg(long, default_value_t = 3, value_name = "N")]
     runs: u32,
     /// Multiply all sizes, memory too. Default: 1, or less if this disk would take more than two minutes.
@@ -138,7 +138,7 @@ struct RunArgs {
     /// The read latency that variants with a goal aim at, such as 40ms. Default: their own.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     read_latency_goal: Option<Nanos>,
-    /// Who takes part, separated by commas; `millpond lab list` shows them. Default: the post's writers and reader,
+    /// The workloads, separated by commas; `millpond lab list` shows them. Default: the post's writers and reader,
     /// together and each alone.
     #[arg(long, value_delimiter = ',', value_name = "WORKLOADS", add = complete::workloads())]
     workload: Vec<String>,
@@ -148,14 +148,16 @@ struct RunArgs {
     /// How the file system answers reclaim, in gorman2011: xfs, ext3, ext4, btrfs. Default: xfs.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "FS")]
     filesystem: String,
-    /// Of policies: traces, or folders of traces, separated by commas; docs/TRACES.md has the formats. Default: synthetic loads.
+    /// For policies: traces, or folders of traces, separated by commas; docs/TRACES.md has the formats. Default:
+    /// synthetic loads.
     #[arg(long, value_delimiter = ',', value_name = "PATHS", value_hint = clap::ValueHint::AnyPath)]
     traces: Vec<PathBuf>,
-    /// Of policies: sizes of memory in percent of a trace's pages, separated by commas. Default: 1,10,25.
+    /// For policies: sizes of memory in percent of a trace's pages, separated by commas. Default: 1,10,25.
     #[arg(long, value_delimiter = ',', value_name = "PERCENT")]
     sizes: Vec<f64>,
-    /// Print more, separated by commas: post (the post's own numbers beside ours, or where they are), reasons (axboe2016: why
-    /// the device was asked), trace (gorman2011: what reclaim met and did), lists (kim2020: every page of the post's examples).
+    /// Print more, separated by commas: post (the post's own numbers next to ours, or where they are), reasons
+    /// (axboe2016: why each transfer was made), trace (gorman2011: what reclaim scanned and did), lists (kim2020: every
+    /// page of the post's examples).
     #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = ["post", "reasons", "trace", "lists"])]
     table: Vec<String>,
     /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
@@ -245,10 +247,10 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
         }
     };
     let report = report.map_err(|error| match (error, signals.caught()) {
-        // whatever failed while it was being stopped failed because of that
+        // whatever failed during the stop failed because of it
         (_, Some(signal)) => Failure {
             code: 128 + signal,
-            message: Some("stopped; what was made on disk is removed".into()),
+            message: Some("stopped; the files it made are removed".into()),
         },
         (error, None) => error.into(),
     })?;
@@ -291,7 +293,7 @@ fn write_results(
     Ok(())
 }
 
-/// Where the report goes: where the user says, else here, else, where here is not writable, among temporary files.
+/// Where the report goes: where the user says, else here, else, if this is not writable, among temporary files.
 fn report_path(args: &RunArgs, name: &str) -> Result<PathBuf, Failure> {
     if let Some(path) = &args.report {
         output::check("--report", path)?;
@@ -322,7 +324,7 @@ impl RunArgs {
         })
     }
 
-    /// Whether the experiment has the tables that are to be printed.
+    /// Whether the experiment has the requested tables.
     fn check_tables(&self, experiment: &Experiment) -> Result<(), Failure> {
         let has = || std::iter::once("post").chain(experiment.tables.iter().copied());
         match self.table.iter().find(|table| !has().any(|name| name == *table)) {
@@ -441,7 +443,7 @@ impl RunArgs {
     }
 }
 
-/// The command as a shell takes it again.
+/// The command line, quoted for a shell.
 pub(crate) fn command_line(args: impl Iterator<Item = String>) -> String {
     let mut line = String::from("millpond");
     for arg in args {

@@ -1,4 +1,5 @@
-//! What needs the laboratory: the feature `lab`, on by default. `without_lab.rs` has the same names for a build without it.
+//! Commands that need the laboratory: the feature `lab`, on by default. `without_lab.rs` has the same names for a build
+//! without it.
 
 mod complete;
 mod demo;

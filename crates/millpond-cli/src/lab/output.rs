@@ -1,4 +1,5 @@
-//! Files that a command writes at its end: found unwritable at its start, and never half written. And how wide its text is.
+//! Files that a command writes at its end: found unwritable at its start, and never half written. And the width of its
+//! text.
 
 use crate::failure::Failure;
 use millpond_lab::report::table;
@@ -6,7 +7,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// Fails now if `path` could not be written later. What is there stays as it is.
+/// Fails now if `path` could not be written later. An existing file stays as it is.
 pub(crate) fn check(option: &str, path: &Path) -> Result<(), Failure> {
     let is_new = !path.exists();
     match OpenOptions::new().append(true).create(true).open(path) {
@@ -19,7 +20,7 @@ pub(crate) fn check(option: &str, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file: beside its place first, then into it.
+/// Writes a file: into a temporary one next to it, then renames.
 pub(crate) fn write(path: &Path, fill: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         // a device or a pipe takes the bytes as they come
@@ -38,7 +39,7 @@ pub(crate) fn write(path: &Path, fill: &dyn Fn(&mut dyn Write) -> io::Result<()>
     filled
 }
 
-/// How wide text on stdout is: as its terminal, from 80 columns on, and no wider than a report.
+/// The width of text on stdout: that of its terminal, at least 80 columns, and no more than a report's.
 pub(crate) fn width() -> u16 {
     let size = io::stdout()
         .is_terminal()

@@ -14,13 +14,13 @@ use std::time::Duration;
 
 const HELP: &str = "\
 Examples:
-  millpond playground                      the five posts as scenes; open what it prints; until Ctrl-C
+  millpond playground                      the five posts as scenes; open the printed address; until Ctrl-C
   millpond playground 'scene=hills2015'    one of them; a whole link has settings, seed and moment as well
   millpond playground 'scene=own&frames=3&pages=1.2.3.4.1.2.3.4'    a trace of your own: which policy misses least
-  millpond playground --at 0               at a port that is free
+  millpond playground --at 0               on a free port
   millpond playground --save page.html     writes the page: one file, which a browser opens from disk
 
-It needs no network: the page is in this program. docs/PLAYGROUND.md says what there is to see.
+It needs no network: the page is in this program. docs/PLAYGROUND.md explains the scenes.
 Exit codes: 0, 1 the page can't be written, 2 bad command line, 130 after Ctrl-C.";
 
 /// How long a signal may wait to be seen.
@@ -29,10 +29,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct PlaygroundArgs {
-    /// What is to be shown: what stands behind the # of the page's address, as `lab run` prints it.
+    /// What to show: the part after the # of the page's address, as `lab run` prints it.
     #[arg(value_parser = link)]
     link: Option<String>,
-    /// Where to serve. A port alone is one of 127.0.0.1; 0 takes one that is free.
+    /// Where to serve. A port alone is on 127.0.0.1; 0 picks a free one.
     #[arg(long, value_name = "[ADDRESS:]PORT", default_value = "9466", value_parser = local_address)]
     at: SocketAddr,
     /// Write the page to a file instead of serving it.
@@ -70,10 +70,7 @@ pub(crate) fn playground(args: &PlaygroundArgs) -> Result<ExitCode, Failure> {
         _ => Answer::refused(404, "there is one page here, at /"),
     });
     let server = server.map_err(|error| {
-        Failure::bad_usage(format!(
-            "--at {}: {error}; another port may be free: --at 0 takes one that is",
-            args.at
-        ))
+        Failure::bad_usage(format!("--at {}: {error}; --at 0 picks a free port", args.at))
     })?;
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "http://{}/{behind}", server.address())?;

@@ -1,4 +1,4 @@
-//! The progress bar, and the way in which a signal reaches the experiment.
+//! The progress bar, through which a signal reaches the experiment.
 
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,7 +8,7 @@ use millpond_lab::watch::Watch;
 /// Steps of the bar: tenths of a percent.
 const STEPS: u64 = 1000;
 
-/// A bar on stderr; nothing where stderr is no terminal.
+/// A bar on stderr; nothing where stderr is not a terminal.
 pub(crate) struct Bar<'a> {
     bar: ProgressBar,
     signals: &'a Signals,
@@ -17,7 +17,7 @@ pub(crate) struct Bar<'a> {
 impl<'a> Bar<'a> {
     pub(crate) fn new(signals: &'a Signals) -> Bar<'a> {
         let bar = ProgressBar::new(STEPS);
-        // which step it is, and below it how it goes: both fit 80 columns
+        // the step, and below it its progress: both fit 80 columns
         let style =
             ProgressStyle::with_template("{elapsed:>4} {bar:12} {percent:>3} %  {prefix}\n{wide_msg}");
         if let Ok(style) = style {

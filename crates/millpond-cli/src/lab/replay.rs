@@ -1,4 +1,4 @@
-//! `millpond replay`: a recorded load on other sizes of memory and with other policies, in virtual time.
+//! `millpond replay`: a recorded load with other sizes of memory and other policies, in virtual time.
 
 use super::output;
 use super::progress::Bar;
@@ -24,9 +24,9 @@ Examples:
   millpond replay w01.oracleGeneral.zst --policy opt,lru,arc,lirs,s3-fifo,clock2q+,millpond-rule
   millpond replay usr_0.csv --page-size 16K                      MSR Cambridge; block requests are split into pages
 
-A trace is what `millpond record` has written, or one of those that the field has: libCacheSim's oracleGeneral, csv and vscsi,
-MSR Cambridge's, what blkparse prints, fio's iolog, page numbers as text or of 32 bits (.u32); packed by zstd or not. Time is virtual: the same trace gives the same numbers on every machine. docs/TRACES.md says what is
-in a trace and what that means here.
+A trace is what `millpond record` has written, or one of the field's formats: libCacheSim's oracleGeneral, csv and vscsi,
+MSR Cambridge's, blkparse's output, fio's iolog, page numbers as text or in 32 bits (.u32); with or without zstd compression.
+Time is virtual: the same trace gives the same numbers on every machine. docs/TRACES.md explains the formats.
 Exit codes: 0 done, 1 the trace can't be read, 2 bad command line, 130 interrupted.";
 
 #[derive(clap::Args)]
@@ -36,11 +36,12 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "TRACE", value_hint = clap::ValueHint::FilePath)]
     trace: PathBuf,
     /// Sizes of memory, separated by commas: a budget, as 256M or 1G, or pages, as 4000pages. Default: seven, from a
-    /// thirty-second of the pages that are used to one and a half times all of them, and the one that was recorded.
+    /// thirty-second of the used pages to one and a half times all of them, and the recorded size.
     #[arg(long, value_delimiter = ',', value_name = "SIZES")]
     memory: Vec<Memory>,
-    /// Policies, separated by commas: millpond, linux-6, linux-5, dillon-2000; counts of misses by models: opt (the optimum
-    /// that knows the future), lru, clock, two-lists, arc, lirs, s3-fifo, sieve, clock2q+, w-tinylfu, millpond-rule.
+    /// Policies, separated by commas: millpond, linux-6, linux-5, dillon-2000; models that only count misses: opt (the
+    /// optimum that knows the future), lru, clock, two-lists, arc, lirs, s3-fifo, sieve, clock2q+, w-tinylfu,
+    /// millpond-rule.
     #[arg(
         long,
         value_delimiter = ',',
@@ -49,23 +50,24 @@ pub(crate) struct ReplayArgs {
         add = super::complete::policies()
     )]
     policy: Vec<String>,
-    /// What the trace is, where its name and content don't say: u32, pages, oracle-general, csv, vscsi, msr, blkparse, iolog.
+    /// The trace's format, if its name and content don't show it: u32, pages, oracle-general, csv, vscsi, msr,
+    /// blkparse, iolog.
     #[arg(long, value_name = "FORMAT", add = super::complete::formats())]
     format: Option<String>,
     /// The size of the pages that block requests are split into: 4K to 64K, a power of two.
     #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_size)]
     page_size: Bytes,
-    /// What the ids of oracle-general and csv are: object (a page each), sector (of 512 bytes) or byte. Default: object, or
-    /// what the head of a csv says.
+    /// The meaning of ids in oracle-general and csv: object (a page each), sector (of 512 bytes) or byte. Default:
+    /// object, or as the header of a csv says.
     #[arg(long, value_name = "KIND", value_parser = ["object", "sector", "byte"])]
     ids: Option<String>,
-    /// The columns of a csv without a head, counted from 1: id=5,size=4,op=3.
+    /// The columns of a csv without a header, counted from 1: id=5,size=4,op=3.
     #[arg(long, value_name = "COLUMNS")]
     columns: Option<Columns>,
     /// The modelled disk: hdd, sata-ssd, nvme or ram, with its settings, such as hdd,wcache=64M.
     #[arg(long, default_value = "sata-ssd", value_name = "DEVICE", add = super::complete::disks())]
     device: String,
-    /// The time between a thread's calls: as it was recorded, or none at all.
+    /// The time between a thread's calls: as recorded, or none.
     #[arg(long, default_value = "recorded", value_name = "PACE", value_parser = ["recorded", "none"])]
     pace: String,
     /// Write every metric as a line of JSON; `-` is stdout, in place of the table.

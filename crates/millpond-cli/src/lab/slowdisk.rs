@@ -1,4 +1,4 @@
-//! `millpond slowdisk`: a file that is as slow as a disk, for the kernel to put a loop device and a file system on.
+//! `millpond slowdisk`: a file as slow as a disk, for a loop device and a file system of the kernel's.
 
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -21,23 +21,23 @@ Examples (root, for the loop device):
   millpond slowdisk /run/slow --model sata-ssd,burst=0,depth=8
 
 Beside disk.img there are:
-  stats      what the disk did since it was made or reset, as JSON: cat /run/slow/stats
+  stats      what the disk has done since it was made or reset, as JSON: cat /run/slow/stats
   control    echo untimed > /run/slow/control    no service time, to set up a file system; `timed` ends that
              echo reset > /run/slow/control      count anew, with an empty burst buffer
 
-It prints the path of disk.img when it is there, and ends when it is unmounted, or unmounts itself at Ctrl-C.
+It prints the path of disk.img once that exists, and ends when it is unmounted, or unmounts itself at Ctrl-C.
 Exit codes: 0 unmounted, 1 failed, 2 bad command line, 3 no FUSE or not allowed to mount.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct SlowdiskArgs {
-    /// Where disk.img is to be: an empty directory.
+    /// The directory for disk.img: an empty one.
     #[arg(value_name = "DIR")]
     mount_point: PathBuf,
-    /// The disk: hdd, sata-ssd, nvme or ram, and its settings, such as hdd,rpm=5400,wcache=64M.
+    /// The disk: hdd, sata-ssd, nvme or ram, with its settings, such as hdd,rpm=5400,wcache=64M.
     #[arg(long, default_value = "hdd", value_name = "MODEL")]
     model: String,
-    /// Its size, in memory that is taken as it is written to.
+    /// Its size, in memory that is allocated as it is written to.
     #[arg(long, default_value = "8G", value_name = "SIZE", value_parser = parse_size)]
     size: Bytes,
     /// The hard disk's volatile write cache. Default: off.
@@ -72,7 +72,7 @@ pub(crate) fn slowdisk(args: &SlowdiskArgs) -> Result<ExitCode, Failure> {
     }
     if !disk.is_ended() && disk.unmount()? == Unmounted::Detached {
         say!(
-            "millpond slowdisk: {} is in use: it has no name any more, and ends when the last user has closed it; \
+            "millpond slowdisk: {} is in use: it is detached, and ends when its last user has closed it; \
              another Ctrl-C ends it at once, with errors for them",
             disk.image().display()
         );

@@ -1,12 +1,12 @@
-//! What `millpond top` shows of a cache at one moment: answers of its control socket, and by how much they have grown.
+//! What `millpond top` shows of a cache at one moment: answers of its control socket, and their growth.
 //!
 //! ```text
 //!   about, stat, files, devices ──► Sample ──┐
 //!   the same, an interval later ──► Sample ──┴──► Figures ──► the screen, the web page, JSON
 //! ```
 //!
-//! Sizes are bytes, times nanoseconds, rates are for a second. What a cache of an older
-//! version does not answer is 0 or missing here.
+//! Sizes are bytes, times nanoseconds, rates are per second. What a cache of an older version does not answer is 0 or
+//! missing here.
 
 use crate::control::{Cache, Fit, Reuse, Span, Store, count, list, path_shown, shown, text, with_source};
 use crate::failure::Failure;
@@ -14,10 +14,10 @@ use millpond_core::io::Reason;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Files that are asked for: more than a screen has lines.
+/// The number of files requested: more than a screen has lines.
 const FILES: usize = 200;
 
-/// What a cache has answered.
+/// A cache's answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(super) socket: String,
@@ -27,7 +27,7 @@ pub(crate) struct Sample {
     pub(super) devices: Value,
 }
 
-/// By what files are put in order, as the cache knows them and as they are called here.
+/// The orders of files: the cache's names and those used here.
 pub(super) const ORDERS: [(&str, &str); 4] = [
     ("resident", "in memory"),
     ("dirty", "dirty"),
@@ -64,7 +64,7 @@ impl Sample {
     }
 }
 
-/// All of a screen.
+/// The content of a screen.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(super) program: String,
@@ -87,7 +87,7 @@ pub(crate) struct Figures {
     pub(super) files: Vec<File>,
 }
 
-/// Bytes by state. The first ones are all there are; the last ones are among them.
+/// Bytes by state. The first ones add up to all memory; the last ones overlap with them.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Memory {
     pub(super) frames: u64,
@@ -100,11 +100,11 @@ pub(super) struct Memory {
     pub(super) anonymous: u64,
     pub(super) failed: u64,
     pub(super) second_chance: u64,
-    /// To the kernel's page cache, beside the pool.
+    /// Lent to the kernel's page cache, beside the pool.
     pub(super) lent: u64,
     pub(super) dirty_background: u64,
     pub(super) dirty_hard: u64,
-    /// A part of the frames was looked at, and stands for all.
+    /// Only a part of the frames was scanned, and was extrapolated.
     pub(super) is_estimate: bool,
 }
 
@@ -120,13 +120,13 @@ pub(super) struct Rates {
     pub(super) write_bytes: f64,
 }
 
-/// Of reads that callers wait for, and what writes may do beside them.
+/// Reads that callers wait for, and the limits of writes beside them.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Reads {
     pub(super) p50_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
     pub(super) goal_ns: Option<u64>,
-    /// Where that comes from.
+    /// The goal's origin.
     pub(super) goal_source: Option<String>,
     pub(super) in_transit_bytes: u64,
     pub(super) in_transit_limit_bytes: Option<u64>,
@@ -147,7 +147,7 @@ pub(super) struct Device {
     pub(super) writes_in_transit: u64,
     pub(super) write_bytes_in_transit: u64,
     pub(super) write_bytes_in_transit_limit: Option<u64>,
-    /// For what 99 of 100 reads of it take.
+    /// The goal for 99 of 100 reads of it.
     pub(super) goal_ns: Option<u64>,
     /// Since the beginning.
     pub(super) errors: u64,
@@ -158,10 +158,10 @@ pub(super) struct Device {
 pub(super) struct Wait {
     pub(super) who: &'static str,
     pub(super) why: String,
-    /// At this moment.
+    /// The present wait.
     pub(super) now: Option<String>,
     pub(super) times: f64,
-    /// Milliseconds of a second; `None` where only times are counted.
+    /// Milliseconds in each second; `None` where only occurrences are counted.
     pub(super) ms: Option<f64>,
 }
 
@@ -181,7 +181,7 @@ pub(super) struct File {
 }
 
 impl Figures {
-    /// What there is in `now`, and what was done since `before`.
+    /// The state in `now`, and the activity since `before`.
     pub(super) fn of(before: &Sample, now: &Sample) -> Figures {
         let span = Span {
             before: &before.stat,
@@ -238,7 +238,7 @@ fn memory(now: &Sample) -> Memory {
         free: there("free"),
         clean_active: of_files("clean_active"),
         clean_inactive: of_files("clean_inactive"),
-        // What has changed since its write began counts as being written here.
+        // Pages changed since their write began count as being written here.
         dirty: unclean("dirty"),
         writing: of_files("writing"),
         loading: of_files("loading"),
@@ -280,17 +280,17 @@ fn device(before: &Value, now: &Value, seconds: f64) -> Device {
     }
 }
 
-/// Who waits, those that wait for longest first. What has neither waited in the interval nor waits now is left out.
+/// The waits, longest first, without those that neither occurred in the interval nor are present now.
 fn waits(span: &Span<'_>, waiting: &Value) -> Vec<Wait> {
     let ms = |name: &str| Some(span.rate(name) / 1e6);
     let for_ms = |name: &str| waiting[name].as_f64().map(|ns| format!("{:.1} ms", ns / 1e6));
-    // Of one that waits now, for as long as it does: all of each second.
+    // A present wait counts for its duration: all of each second.
     let for_s = |name: &str| {
         let ns = span.now["now"][name].as_f64().filter(|ns| *ns > 0.0)?;
         Some(format!("{:.1} s", ns / 1e9))
     };
     let blocked = count(waiting, "dirtiers_blocked");
-    // What its disk does not answer is no wait for anything else.
+    // A request that its disk does not answer is not a wait for anything else.
     let overdue = &span.now["overdue"];
     let is_held = |reason: Reason| waiting["held_back"] == reason.name();
     let mut waits = vec![
@@ -417,7 +417,7 @@ mod tests {
         let figures = Figures::of(&before(), &after());
         let m = &figures.memory;
         let all = m.free + m.clean_active + m.clean_inactive + m.dirty + m.writing + m.loading + m.anonymous;
-        // The answers came one after the other, and pages moved meanwhile.
+        // The answers came one after the other, and pages moved in between.
         assert!(all.abs_diff(m.frames) < m.frames / 20, "{all} of {}", m.frames);
         let span = Span {
             before: &before().stat,
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_longest_is_first_and_who_does_not_wait_is_left_out() {
+    fn waits_are_sorted_longest_first_without_absent_ones() {
         let stat = |times: u64| {
             json!({ "age_s": times as f64, "counters": {
                 "frame_waits": times, "frame_wait_ns": 5_000_000 * times,

@@ -15,7 +15,7 @@ pub(super) fn line(figures: &Figures, width: usize) -> Line<'static> {
     };
     let (before, after) = ("too small for ", format!(": {}", fit.verdict));
     let room = |ratios: &str| width.saturating_sub(ratios.len() + before.len() + after.len());
-    // The file is what matters: for its sake the rest is said in fewer words.
+    // The file matters most: to make space for it the rest is shortened.
     let short = format!("{lately}; ");
     let has_room = |ratios: &str, file: &str| Span::raw(file).width() <= room(ratios);
     let name = file

@@ -1,15 +1,15 @@
-//! What the words of the screen mean, in place of it: the key `?`.
+//! The explanation of the screen's words, shown in its place: the key `?`.
 
 use super::figures::Figures;
 use super::screen::{BOLD, heading};
 use millpond::internal::quantity::micros;
 use ratatui::text::{Line, Span};
 
-/// A word of the screen and what it says. A line each; the screen has 24, and 80 columns.
+/// A word of the screen and its meaning. A line each; the screen has 24, and 80 columns.
 const WORDS: [(&str, &str); 20] = [
     (
         "# act",
-        "clean pages that were used again; = inact: used once, next to go",
+        "clean pages that were used again; = inact: used once, evicted first",
     ),
     ("D dirty", "changed, not written yet; w wback: being written"),
     (
@@ -18,11 +18,11 @@ const WORDS: [(&str, &str); 20] = [
     ),
     (
         "unwritten",
-        "dirty and being written: above `background` they are written,",
+        "dirty or being written: above `background` writing starts,",
     ),
     (
         "",
-        "above `limit` writers pause. second chance: reclaim met them dirty",
+        "above `limit` writers pause. second chance: dirty when scanned",
     ),
     (
         "per s",
@@ -34,15 +34,15 @@ const WORDS: [(&str, &str); 20] = [
     ),
     (
         "hits",
-        "of what was asked for, what was in memory; and would more help?",
+        "the share of requests that memory served; and would more help?",
     ),
     (
         "1 min",
-        "p99 of reads, bytes read, written: each bar against the largest",
+        "p99 of reads, bytes read, written: each bar relative to the largest",
     ),
     (
         "p50 p99",
-        "half, and 99 of 100, reads that a caller waited for took no longer;",
+        "half, and 99 of 100, reads that callers waited for took no longer;",
     ),
     (
         "",
@@ -54,7 +54,7 @@ const WORDS: [(&str, &str); 20] = [
     ),
     (
         "",
-        "held back for reads: not a fault, that is how reads keep their goal",
+        "held back for reads: not an error, this keeps reads within their goal",
     ),
     (
         "refaults",
@@ -62,15 +62,15 @@ const WORDS: [(&str, &str); 20] = [
     ),
     (
         "wants",
-        "so much more memory would have kept nine in ten that came back",
+        "memory that would have kept nine in ten of those that came back",
     ),
     (
         "evicted",
-        "how old a page was when it was evicted, and `back` when it came back",
+        "a page's age when it was evicted, and `back`: when it came back",
     ),
     (
         "keys",
-        "q quit  s other order of files  space pause  n next cache",
+        "q quit  s sort files otherwise  space pause  n next cache",
     ),
     ("", "c list of caches  + - interval  ? this"),
     ("more", "millpond inspect limits: why each limit is what it is;"),
@@ -89,7 +89,7 @@ pub(super) fn lines(figures: &Figures, width: usize, height: usize) -> Vec<Line<
     lines.extend(WORDS.iter().map(|(word, what)| row(word, what)));
     if let Some((goal, source)) = figures.reads.goal_ns.zip(figures.reads.goal_source.as_ref()) {
         let text = format!("for reads {}: {source}", micros(goal as f64 / 1e3));
-        // As far as there are lines; a larger screen has all of it.
+        // As much as fits; a larger screen has all of it.
         let room = height.saturating_sub(lines.len());
         let folded = folded(&text, width - 11);
         let named = folded.iter().enumerate().take(room);
@@ -105,7 +105,7 @@ fn row(word: &str, what: &str) -> Line<'static> {
     ])
 }
 
-/// In lines of so many characters at most.
+/// Wraps a text into lines of at most `width` characters.
 fn folded(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

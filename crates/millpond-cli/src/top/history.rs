@@ -1,19 +1,19 @@
 //! The last minute of a cache, drawn in one line: how long reads took, what was read and written.
 //!
-//! Each bar is against the largest of its kind in the minute, and the present is at the right. What was before the first
-//! look, or while the screen was paused, is blank.
+//! Each bar is relative to the largest of its kind in the minute; the present is at the right. The time before the
+//! first sample, or while the screen was paused, is blank.
 
 use super::figures::Figures;
 use std::collections::VecDeque;
 
-/// What is kept and drawn.
+/// The time span kept and drawn.
 const SPAN_S: f64 = 60.0;
-/// More is finer than a screen has columns for: ten a second.
+/// The number of samples kept: ten a second is finer than a screen's columns.
 const LOOKS_MAX: usize = 600;
-/// From an eighth of the largest to all of it; nothing is a dot.
+/// From an eighth of the largest to all of it; zero is a dot.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// An interval that has been looked at.
+/// One sampled interval.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     from_s: f64,
@@ -21,7 +21,7 @@ struct Look {
     values: [f64; 3],
 }
 
-/// The looks of the last minute.
+/// The samples of the last minute.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     socket: String,
@@ -29,7 +29,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// One more look. Of another cache it begins anew.
+    /// Adds a sample. Another cache starts it anew.
     pub(super) fn add(&mut self, figures: &Figures) {
         let is_other = self.socket != figures.socket;
         let is_younger = self.looks.back().is_some_and(|last| last.to_s > figures.age_s);
@@ -53,7 +53,7 @@ impl History {
         }
     }
 
-    /// The line, of a screen so wide; `None` before there is something to compare.
+    /// The line for a screen of this width; `None` before there is something to compare.
     pub(super) fn line(&self, width: usize) -> Option<String> {
         const NAMES: [&str; 3] = ["1 min: p99 ", "  read ", "  written "];
         let names: usize = NAMES.iter().map(|name| name.len()).sum();
@@ -114,7 +114,7 @@ mod tests {
         let bars = read(&history(&steady));
         assert!(bars.starts_with('▁') && bars.ends_with('█'), "{bars}");
         assert!(!bars.contains(' '), "{bars}");
-        // A minute later nothing of it is left; half a minute of silence is blank.
+        // A minute later it is empty; half a minute of silence is blank.
         let later = read(&history(&[(100.0, 9.0), (170.0, 1.0), (200.0, 0.0)]));
         assert!(later.starts_with(' ') || later.starts_with('█'), "{later}");
         assert!(later.trim_end().ends_with('·') && later.contains("  "), "{later}");

@@ -1,4 +1,4 @@
-//! The list of caches: fetched by a thread of its own, since one of them may hang, and shown instead of a cache.
+//! The list of caches: fetched on a thread of its own, since one of them may hang, and shown instead of a cache.
 
 use super::screen::last_of;
 use crate::control::{count, running, shown, text};
@@ -10,19 +10,19 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
 
-/// What caches say of themselves, by their sockets.
+/// Caches' answers to `about`, by socket.
 pub(super) type Found = Vec<(PathBuf, Value)>;
 
-/// What the list is fetched for.
+/// Why the list is fetched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    /// To be shown.
+    /// To show it.
     Show,
-    /// To go on to the cache after this.
+    /// To go on to the cache after this one.
     Next,
 }
 
-/// A list on its way.
+/// A list being fetched.
 pub(super) struct Fetching {
     pub(super) purpose: Purpose,
     found: Receiver<Found>,
@@ -32,12 +32,12 @@ impl Fetching {
     /// Asks all caches.
     pub(super) fn start(purpose: Purpose) -> Fetching {
         let (tell, found) = mpsc::channel();
-        // Without a thread the list is empty, which is told.
+        // Without a thread the list is empty, which the screen says.
         let _ = std::thread::Builder::new().spawn(move || tell.send(running()));
         Fetching { purpose, found }
     }
 
-    /// The list, if it is there.
+    /// The list, once it is there.
     pub(super) fn found(&self) -> Option<Found> {
         match self.found.try_recv() {
             Ok(found) => Some(found),
@@ -47,14 +47,14 @@ impl Fetching {
     }
 }
 
-/// The list as it is shown: a line each, and the one that is chosen.
+/// The list as shown: a line each, and the selected one.
 pub(super) struct List {
     pub(super) found: Found,
     pub(super) at: usize,
 }
 
 impl List {
-    /// Lines of a screen; `note` is what a key came to.
+    /// The lines of a screen; `note` is the effect of the last key.
     pub(super) fn text(&self, goes_back: bool, note: Option<&str>, width: u16) -> Text<'static> {
         let row = |number: &str, pid: &str, memory: &str, age: &str, what: &str| {
             let head = format!("{number:2} {pid:>8} {memory:>10} {age:>9}  ");

@@ -1,15 +1,15 @@
-//! `millpond top`: what a running cache does, on a screen that is drawn anew each interval, or on a web page.
+//! `millpond top`: what a running cache does, on a screen redrawn each interval, or on a web page.
 //!
 //! | file | what |
 //! |---|---|
-//! | `figures` | answers of the cache's socket, made into what is shown |
+//! | `figures` | answers of the cache's socket, converted for display |
 //! | `screen` | figures laid out in lines |
 //! | `fit` | whether memory is large enough |
 //! | `history` | the last minute in a line |
 //! | `help` | what the words mean |
 //! | `list` | which caches there are |
 //! | `terminal` | the screen of a terminal, and its keys |
-//! | `watcher` | the thread that asks, so that a cache which hangs does not keep a key from being heard |
+//! | `watcher` | the thread that asks, so a hanging cache does not delay keys |
 //! | `web` | the same figures for a browser |
 
 mod figures;
@@ -36,16 +36,16 @@ const HELP: &str = "\
 Examples:
   millpond top                        the screen, until q
   millpond top 500ms --sort dirty     twice a second, files with most dirty pages first
-  millpond top --once                 one screen as text, of the second that follows
+  millpond top --once                 one screen as text, for the next second
   millpond top --web                  a page for a browser on this machine, with plots; until Ctrl-C
   millpond top --count 60 --json      60 lines of JSON
 
-The screen: memory by state; devices with the latency of the reads that a caller waits for, beside the goal; what waits,
-why and for how many ms of a second; the files that have most in memory. docs/WATCH.md explains each word.
-Keys: ? what the words mean, q quit, s other order of files, space pause, n next cache, c list of caches, + and - interval;
+The screen: memory by state; devices, with the latency of reads that a caller waits for and its goal; what waits,
+why, and for how many ms of each second; the files with most in memory. docs/WATCH.md explains each word.
+Keys: ? what the words mean, q quit, s sort files otherwise, space pause, n next cache, c list of caches, + and - interval;
 in the list up, down, enter or a number, esc back.
-Where there is no terminal that can be drawn on (a pipe, TERM=dumb) it writes lines as `millpond stat` does.
-Exit codes: 0, 1 the cache can't be asked any more, 2 bad command line.";
+Without a terminal that can show the screen (a pipe, TERM=dumb) it writes lines as `millpond stat` does.
+Exit codes: 0, 1 the cache no longer answers, 2 bad command line.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -53,19 +53,19 @@ pub(crate) struct TopArgs {
     /// Seconds between two screens, or a time such as 500ms.
     #[arg(default_value = "1", value_parser = interval)]
     interval: Duration,
-    /// One screen as text, without keys, then the end.
+    /// Print one screen as text and end.
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// So many of them.
+    /// How many to print.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// By what files are put in order: resident, dirty, tagged (on their second chance) or refaults.
+    /// The order of files: by resident, dirty, tagged (on their second chance) or refaults.
     #[arg(long, value_name = "ORDER", default_value = "resident", value_parser = ORDERS.map(|order| order.0))]
     sort: String,
-    /// As one JSON object each instead of a screen: with --once or --count, else until the cache ends.
+    /// Print JSON objects instead of screens, one for each: with --once or --count, else until the cache ends.
     #[arg(long)]
     json: bool,
-    /// Serve a page for a browser instead, with plots, at this address; its URL has a password in it. A port alone is one of
+    /// Serve a page for a browser instead, with plots, at this address; its URL contains a key. A port alone is on
     /// 127.0.0.1.
     #[arg(long, value_name = "[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = "9465")]
     #[arg(value_parser = local_address, conflicts_with_all = ["once", "count", "json"])]
@@ -85,13 +85,13 @@ pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.is_empty());
     let is_screen = io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb;
     if !is_screen {
-        say!("millpond top: no terminal that can be drawn on: lines as of `millpond stat`");
+        say!("millpond top: this terminal can't show the screen: printing lines as `millpond stat` does");
         return stat(&StatArgs::endless(args.interval, args.which.clone()));
     }
     terminal::run(args)
 }
 
-/// Screens as text, or JSON.
+/// Prints screens as text, or JSON.
 fn print(args: &TopArgs, count: u64) -> Result<ExitCode, Failure> {
     let mut cache = args.which.find()?;
     let mut before = Sample::ask(&mut cache, &args.sort)?;
@@ -127,20 +127,20 @@ fn print(args: &TopArgs, count: u64) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// As wide as the shell says that the terminal is, or 80.
+/// The terminal's width according to the shell, or 80.
 fn columns() -> u16 {
     let told = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     told.unwrap_or(screen::WIDTH_MIN).clamp(screen::WIDTH_MIN, 500)
 }
 
-/// The sockets of all caches that can be watched, the one that was asked for first.
+/// The sockets of all caches that can be watched, the requested one first.
 fn sockets(which: &Which) -> Result<Vec<std::path::PathBuf>, Failure> {
     if which.is_given() {
         return Ok(vec![which.find()?.socket]);
     }
     let found: Vec<_> = running().into_iter().map(|(socket, _)| socket).collect();
     if found.is_empty() {
-        // It says what can be done, unless one has just come.
+        // It reports what can be done, unless one has just appeared.
         return Ok(vec![which.find()?.socket]);
     }
     Ok(found)

@@ -4,14 +4,14 @@
 //!   title            which cache
 //!   memory           a bar of its states, the limits for dirty pages, rates, whether it is large enough
 //!   devices          latency against the goal, in transit against its limit
-//!   stores           of a cache that has some: what each says of itself
+//!   stores           of a cache that has some: what each reports
 //!   waits            who, why, for how long
 //!   files            as many as fit
 //!   keys
 //! ```
 //!
-//! It is a pure function of figures and size: what a terminal shows and what `--once` prints are the same lines. 80 columns
-//! are filled; wider ones give their room to paths. Sizes without a unit are MiB, and with a `G` GiB.
+//! It is a pure function of figures and size: a terminal shows the same lines that `--once` prints. 80 columns are
+//! filled; wider screens give the space to paths. Sizes without a unit are MiB, and with a `G` GiB.
 
 use super::figures::{Device, Figures, File, Memory, ORDERS, Wait};
 use super::fit;
@@ -27,20 +27,20 @@ pub(crate) const WIDTH_MIN: u16 = 80;
 /// And its height.
 pub(crate) const HEIGHT_MIN: u16 = 24;
 
-/// How the program stands, beside the figures.
+/// The program's state, beside the figures.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     pub(super) is_paused: bool,
-    /// Which of how many caches: from 1.
+    /// The number of this cache in the list, from 1.
     pub(super) number: usize,
     pub(super) caches: usize,
-    /// Between two screens, as it was asked for.
+    /// The requested time between two screens.
     pub(super) interval_s: f64,
-    /// Whether there are keys to press.
+    /// Whether keys can be pressed.
     pub(super) has_keys: bool,
-    /// What is to be said in place of the keys.
+    /// A message in place of the keys.
     pub(super) note: Option<String>,
-    /// What was before.
+    /// The last minute.
     pub(super) history: History,
 }
 
@@ -61,7 +61,8 @@ pub(super) fn lines(figures: &Figures, standing: &Standing, width: u16, height: 
     lines.push(rates(figures));
     lines.push(fit::line(figures, width));
     lines.extend(standing.history.line(width).map(Line::from));
-    // At 24 lines: title 1, memory 5, devices 4, waits 6, files 7, keys 1. Each of the middle ones gets a part of more.
+    // At 24 lines: title 1, memory 5, devices 4, waits 6, files 7, keys 1. Additional lines are divided among the
+    // middle parts.
     let more = height - usize::from(HEIGHT_MIN);
     lines.extend(devices(figures, 2 + more / 8, width));
     lines.extend(stores(figures, more, width));
@@ -79,7 +80,7 @@ pub(super) fn lines(figures: &Figures, standing: &Standing, width: u16, height: 
     lines.into_iter().map(|line| cut(line, width)).collect()
 }
 
-/// What fits of a line. Only unusual figures need it: everything on at once, in the largest sizes.
+/// The part of a line that fits. Only unusual figures need it: everything on at once, in the largest sizes.
 pub(crate) fn cut(line: Line<'static>, width: usize) -> Line<'static> {
     if line.width() <= width {
         return line;
@@ -101,7 +102,7 @@ fn bytes(bytes: u64) -> String {
 
 const GIB: u64 = 1 << 30;
 
-/// In MiB, without the unit; what is a GiB and more in those, with a `G`.
+/// In MiB, without the unit; from a GiB on in GiB, with a `G`.
 fn mib(bytes: f64) -> String {
     match bytes {
         0.0 => "0".into(),
@@ -141,7 +142,7 @@ pub(super) fn age(seconds: f64) -> String {
     }
 }
 
-/// Between two texts as much room as there is.
+/// Two texts with the remaining space between them.
 pub(crate) fn ends(left: Vec<Span<'static>>, right: String, width: usize) -> Line<'static> {
     let mut line = Line::from(left);
     let used = line.width() + right.chars().count();
@@ -182,7 +183,7 @@ fn title(figures: &Figures, standing: &Standing, width: usize) -> Line<'static> 
     ends(left, right, width)
 }
 
-/// What a part of the bar is: its name, its mark, its colour.
+/// The parts of the bar: name, mark, colour, size.
 fn parts(m: &Memory) -> [(&'static str, char, Color, u64); 7] {
     [
         ("act", '#', Color::Green, m.clean_active),
@@ -203,7 +204,7 @@ fn memory(m: &Memory, width: usize) -> Vec<Line<'static>> {
     let (mut sum, mut drawn) = (0, 0);
     for (_, mark, color, value) in parts {
         sum += value;
-        // By the sum, so that rounding adds up to the whole; what is there at all is seen.
+        // By cumulative sum, so rounding adds up to the whole, and every part that exists is visible.
         let mut end = (u128::from(sum) * u128::from(room) / u128::from(all)) as u64;
         if value > 0 && end == drawn {
             end = (drawn + 1).min(room);
@@ -218,7 +219,7 @@ fn memory(m: &Memory, width: usize) -> Vec<Line<'static>> {
     bar.push(Span::raw("]"));
     let mut legend = Vec::new();
     for (name, mark, color, value) in parts {
-        // Rare ones only if there is something to be seen.
+        // Rare parts only if they exist.
         if value < 50_000 && matches!(name, "anon" | "load") {
             continue;
         }
@@ -305,7 +306,7 @@ fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
     }
     if let Some(source) = &figures.reads.goal_source {
         let source = format!("; the goal is {source}");
-        // Not a part of it: `?` has all.
+        // Not a part of it: `?` shows all.
         if last.len() + source.len() <= width {
             last += &source;
         }
@@ -314,7 +315,7 @@ fn devices(figures: &Figures, most: usize, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// The room of files: three lines for a store, and as many stores as a large screen has room for.
+/// Takes lines of the files: three for each store, and as many stores as a large screen has space for.
 fn stores(figures: &Figures, more: usize, width: usize) -> Vec<Line<'static>> {
     let most = 1 + more / 12;
     let mut lines = Vec::new();
@@ -387,7 +388,7 @@ fn waits(waits: &[Wait], most: usize, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// From so many columns on a line of a file has all there is; on others the path has the room.
+/// The width from which a file's line shows everything; narrower ones leave the space to the path.
 const WIDTH_ALL: usize = 104;
 
 fn files(figures: &Figures, room: usize, width: usize) -> Vec<Line<'static>> {
@@ -443,7 +444,7 @@ impl File {
     }
 }
 
-/// A narrow screen has no room for what is being written and for ages, and has pages on their second chance only in their order.
+/// A narrow screen omits bytes being written and ages, and shows second-chance pages only when sorted by them.
 fn file_line(cells: [String; 9], figures: &Figures, width: usize) -> String {
     let [
         resident,
@@ -477,7 +478,7 @@ fn keys_line(figures: &Figures, width: usize) -> Line<'static> {
     heading(keys, width)
 }
 
-/// What fits of a text, its beginning.
+/// The beginning of a text, as much as fits.
 fn first_of(text: &str, width: usize) -> String {
     match Span::raw(text).width() > width {
         false => text.into(),
@@ -486,7 +487,7 @@ fn first_of(text: &str, width: usize) -> String {
     }
 }
 
-/// What fits of a text, its end: of a path that says most.
+/// The end of a text, as much as fits: the most significant part of a path.
 pub(super) fn last_of(text: &str, width: usize) -> String {
     if Span::raw(text).width() <= width {
         return text.into();

@@ -1,12 +1,12 @@
-//! The screen of a terminal: drawn when there are new figures or another size, and given back whatever happens.
+//! The screen of a terminal: drawn for new figures or another size, and restored whatever happens.
 //!
 //! ```text
 //!   key, size, signal, figures ──► App ──► draw
 //! ```
 //!
-//! Drawing goes to the alternate screen in raw mode, so Ctrl-C is a key here. The terminal is as it was before when this
-//! returns, when it panics (a hook of ratatui's), and after SIGINT, SIGTERM and SIGHUP from elsewhere. When the terminal
-//! itself is gone the program ends, wherever it is.
+//! Drawing goes to the alternate screen in raw mode, so Ctrl-C is a key here. The terminal is restored when this
+//! returns, when it panics (a hook of ratatui's), and after SIGINT, SIGTERM and SIGHUP from elsewhere. When the
+//! terminal itself is gone the program ends, whatever it is doing.
 
 use super::figures::{Figures, ORDERS};
 use super::history::History;
@@ -29,13 +29,13 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// How long a signal or new figures may wait to be seen: shorter than a person notices.
+/// How long a signal or new figures may stay unnoticed: shorter than a person perceives.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A cache that has not answered for so long, beyond the interval, is said not to.
+/// How long a cache may owe an answer, beyond the interval, before the screen says so.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Shorter shows nothing that could be read; longer, and one thinks that it hangs.
+/// Shorter shows nothing readable; longer looks like a hang.
 const INTERVALS: [Duration; 7] = [
     Duration::from_millis(100),
     Duration::from_millis(200),
@@ -46,8 +46,8 @@ const INTERVALS: [Duration; 7] = [
     Duration::from_secs(10),
 ];
 
-/// Puts the terminal back. Never dropped by itself: ratatui's own drop panics where there is no terminal any more to show the
-/// cursor on, and its panic hook panics once more, which is SIGABRT.
+/// Restores the terminal. Never dropped implicitly: ratatui's own drop panics where there is no longer a terminal to
+/// show the cursor on, and its panic hook panics once more, which is SIGABRT.
 pub(crate) struct Screen(pub(crate) ManuallyDrop<ratatui::DefaultTerminal>);
 
 impl Screen {
@@ -58,26 +58,26 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // There may be no terminal any more, and nothing that could be told so.
+        // The terminal may be gone, and then nothing can be reported.
         let _ = self.0.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
 
-/// How long a terminal may be gone before that is seen.
+/// How long a terminal may be gone before that is noticed.
 const GONE_MAX: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,
 };
 
-/// Ends the program when its terminal is gone, after `before`. A thread that waits for a key would not come back: crossterm
-/// 0.29 reads on until there is one, as fast as it can, and a terminal that hangs up gives "end of file" at each try. There is no signal either
-/// if it was not the controlling terminal, or if the signal is ignored (nohup).
+/// Ends the program when its terminal is gone, after `before`. A thread that waits for a key would not return:
+/// crossterm 0.29 keeps reading until there is one, in a busy loop, and a hung-up terminal gives "end of file" at each
+/// try. There is no signal either if it was not the controlling terminal, or if the signal is ignored (nohup).
 pub(crate) fn end_with_terminal(before: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let look = move || {
         loop {
             let stdin = io::stdin();
-            // That it is gone is told without being asked for.
+            // POLLHUP is reported without being requested.
             let mut terminal = [PollFd::new(&stdin, PollFlags::empty())];
             let looked = rustix::event::poll(&mut terminal, Some(&GONE_MAX));
             let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
@@ -98,7 +98,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     end_with_terminal(|| {})?;
     let (orders, to_watch) = mpsc::channel();
     let (tell, updates) = mpsc::channel();
-    // It ends when there are no more orders, and is not joined, as it may wait for a cache that hangs.
+    // It ends when there are no more orders, and is not joined, because it may wait for a hanging cache.
     std::thread::Builder::new()
         .name("watcher".into())
         .spawn(move || watcher::run(&to_watch, &tell))?;
@@ -112,7 +112,7 @@ pub(super) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     ended
 }
 
-/// What keys change, and what is shown.
+/// The state that keys change, and what is shown.
 pub(super) struct App {
     sockets: Vec<PathBuf>,
     at: usize,
@@ -120,20 +120,20 @@ pub(super) struct App {
     order: Orders,
     pub(super) figures: Option<Figures>,
     history: History,
-    /// What the words mean, instead of a cache.
+    /// Whether the help is shown instead of a cache.
     is_help: bool,
     /// The list of caches instead of a cache.
     pub(super) list: Option<List>,
     fetching: Option<Fetching>,
-    /// Whether a cache is watched, to which one can go back from the list.
+    /// Whether a cache is watched, to which one can return from the list.
     is_watching: bool,
-    /// What the last key came to, until the next.
+    /// The effect of the last key, until the next.
     note: Option<String>,
-    /// When it was asked for something else last, or has answered.
+    /// The time of the last new order, or of the last answer.
     pub(super) heard: Instant,
 }
 
-/// What follows a key.
+/// The consequence of a key.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Next {
     Stay,
@@ -180,7 +180,7 @@ impl App {
         let mut is_due = true;
         let mut silence = None;
         loop {
-            // The seconds of a silence are counted on the screen.
+            // The screen counts the seconds of a silence.
             is_due |= silence != self.silence();
             silence = self.silence();
             if is_due {
@@ -211,7 +211,7 @@ impl App {
             loop {
                 match updates.try_recv() {
                     Ok(Update::Figures(figures)) => {
-                        // What was on its way when another cache was chosen is not shown.
+                        // Figures still on their way when another cache was chosen are not shown.
                         if figures.socket == self.order.socket.display().to_string() {
                             self.heard = Instant::now();
                             self.take(*figures);
@@ -232,36 +232,36 @@ impl App {
         }
     }
 
-    /// New figures.
+    /// Takes new figures.
     pub(super) fn take(&mut self, figures: Figures) {
         self.history.add(&figures);
         self.figures = Some(figures);
     }
 
     fn send(&self) {
-        // That the thread has ended is seen where the answers are missing.
+        // An ended thread is noticed where the answers are missing.
         let _ = self.orders.send(self.order.clone());
     }
 
-    /// For how many seconds the cache has owed an answer, if that is long.
+    /// The seconds for which the cache has owed an answer, if that is long.
     fn silence(&self) -> Option<u64> {
         let silence = self.heard.elapsed();
         let is_long = silence > self.order.interval + SILENCE;
         (self.is_watching && !self.order.is_paused && is_long).then_some(silence.as_secs())
     }
 
-    /// The list has come.
+    /// Takes the list.
     pub(super) fn fetched(&mut self, found: Found, purpose: Purpose) {
         let here = found.iter().position(|(socket, _)| *socket == self.order.socket);
         if found.is_empty() || (purpose == Purpose::Next && found.len() == 1 && here.is_some()) {
-            self.note = Some("there is no other cache that answers".into());
+            self.note = Some("no other cache answers".into());
             if found.is_empty() && !self.is_watching {
                 self.choose(self.at);
             }
             return;
         }
         self.sockets = found.iter().map(|(socket, _)| socket.clone()).collect();
-        // One with a socket elsewhere is in no list, and before the first.
+        // A cache with a socket elsewhere is in no list, and comes before the first.
         let next = here.map_or(0, |here| (here + 1) % found.len());
         match purpose {
             Purpose::Next => self.choose(next),
@@ -351,7 +351,7 @@ impl App {
                 return Next::Draw;
             }
             KeyCode::Char('n') => {
-                // The one that was asked for, or the only one that there was.
+                // The requested one, or the only one.
                 self.fetching = Some(Fetching::start(Purpose::Next));
                 return Next::Stay;
             }

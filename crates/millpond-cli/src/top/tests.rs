@@ -1,4 +1,4 @@
-//! The screen as a terminal shows it, of answers that a cache has given: the example `retune`, a second apart.
+//! The screen as a terminal shows it, with recorded answers of a cache: the example `retune`, a second apart.
 
 use super::figures::{Figures, Sample};
 use super::list::{Found, Purpose};
@@ -165,7 +165,7 @@ fn a_larger_terminal_shows_more_and_no_line_is_wider_than_it() {
 }
 
 #[test]
-fn what_is_a_gib_and_more_is_shown_in_those() {
+fn sizes_from_a_gib_on_are_shown_in_gib() {
     let mut figures = Figures::of(&before(), &after());
     figures.memory.clean_active = 45 << 30;
     figures.memory.free = 3 << 29;
@@ -197,7 +197,7 @@ fn a_terminal_that_is_too_small_says_what_to_do() {
 fn keys_change_what_is_asked_for() {
     let (orders, asked) = mpsc::channel();
     let mut app = App::new(&args("2s --sort dirty"), vec!["a".into(), "b".into()], orders);
-    // Of several, none is asked before one is chosen.
+    // With several, none is asked before one is chosen.
     app.choose(0);
     assert_eq!(asked.try_iter().count(), 1);
     let mut press = |code| {
@@ -237,7 +237,7 @@ fn keys_change_what_is_asked_for() {
 }
 
 #[test]
-fn what_was_asked_for_is_the_one_that_is_watched() {
+fn the_requested_cache_is_watched() {
     let missing = sockets(&args("--cache /not/there.sock").which);
     assert!(
         missing
@@ -268,7 +268,7 @@ fn in_the_list_escape_goes_back_and_a_number_that_is_none_is_told() {
     app.fetched(caches.clone(), Purpose::Show);
     let list = shown(&app, 80, 24);
     assert!(list.contains("/mnt/a") && list.contains("esc back"), "{list}");
-    // The one that is watched is marked, and stays when nothing is chosen.
+    // The watched one is marked, and stays when nothing is chosen.
     assert_eq!(app.list.as_ref().map(|list| list.at), Some(1));
     assert_eq!(key(&mut app, KeyCode::Char('7')), Draw);
     let said = shown(&app, 80, 24);
@@ -280,7 +280,7 @@ fn in_the_list_escape_goes_back_and_a_number_that_is_none_is_told() {
         shown(&app, 80, 24)
     );
     assert_eq!(key(&mut app, KeyCode::Esc), Quit);
-    // Where none was watched yet there is nothing to go back to.
+    // If none has been watched yet there is nothing to go back to.
     let (orders, _asked) = mpsc::channel();
     let mut first = App::new(&args(""), vec!["a".into(), "b".into()], orders);
     first.fetched(caches, Purpose::Show);
@@ -305,7 +305,7 @@ fn the_next_cache_is_found_also_where_one_was_asked_for() {
     app.fetched(found(&["/mnt/a"]), Purpose::Next);
     assert_eq!(last(), None);
     let said = shown(&app, 80, 24);
-    assert!(said.contains("there is no other cache that answers"), "{said}");
+    assert!(said.contains("no other cache answers"), "{said}");
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn a_name_that_is_too_long_for_the_list_keeps_its_end() {
 fn a_cache_that_owes_an_answer_is_said_to() {
     let mut app = app();
     let Some(before) = std::time::Instant::now().checked_sub(std::time::Duration::from_secs(9)) else {
-        return; // the machine has not been up for so long
+        return; // the machine has not been up long enough
     };
     assert!(!shown(&app, 80, 24).contains("no answer"));
     app.heard = before;
@@ -330,7 +330,7 @@ fn a_cache_that_owes_an_answer_is_said_to() {
     assert!(said.contains("no answer for 9 s; q quit"), "{said}");
 }
 
-/// It said that nothing waits, or that writes are held back for reads.
+/// The screen said that nothing waits, or that writes are held back for reads.
 #[test]
 fn a_disk_that_does_not_answer_is_the_first_that_is_waited_for() {
     let mut now = after();

@@ -1,12 +1,12 @@
-//! The threads that ask the cache, an interval after the other, and hand on what it answers.
+//! The threads that ask the cache at each interval, and pass on its answers.
 //!
 //! ```text
 //!   keys ── Orders: which cache, which order, how often, pause ──► this thread ── Update: figures, or an end ──► screen
 //! ```
 //!
-//! It waits for orders, no longer than until the next question is due. What it has answered is the latest: a screen that is
-//! not drawn in time is never drawn. Each cache that is chosen has a thread of its own, so that one which hangs does
-//! not keep another from being watched; the thread of one that is chosen no more ends when it has its answer.
+//! It waits for orders, at most until the next question is due. Only the latest answer counts: a screen that is not
+//! drawn in time is never drawn. Each chosen cache has a thread of its own, so a hanging one does not delay another;
+//! the thread of a cache that is no longer chosen ends when it has its answer.
 
 use super::figures::{Figures, Sample};
 use crate::control::Cache;
@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is to be watched.
+/// What to watch.
 #[derive(Clone, Debug)]
 pub(super) struct Orders {
     pub(super) socket: PathBuf,
@@ -27,13 +27,13 @@ pub(super) struct Orders {
 
 /// What the screen gets.
 pub(super) enum Update {
-    /// Of this cache.
+    /// Figures of this cache.
     Figures(Box<Figures>),
-    /// The cache can't be asked any more.
+    /// The cache can no longer be asked.
     Ended(PathBuf, Failure),
 }
 
-/// Hands on orders to the thread that watches the cache, until there are no more.
+/// Passes orders to the thread that watches the cache, until there are no more.
 pub(super) fn run(orders: &Receiver<Orders>, updates: &Sender<Update>) {
     let mut watching: Option<(PathBuf, Sender<Orders>)> = None;
     for order in orders {
@@ -41,7 +41,7 @@ pub(super) fn run(orders: &Receiver<Orders>, updates: &Sender<Update>) {
         let order = match &watching {
             Some((same, to)) if *same == socket => match to.send(order) {
                 Ok(()) => continue,
-                // It has ended, and said why.
+                // It has ended, and reported why.
                 Err(mpsc::SendError(order)) => order,
             },
             _ => order,
@@ -63,7 +63,7 @@ fn watch(mut order: Orders, orders: &Receiver<Orders>, updates: &Sender<Update>)
         Ok(cache) => cache,
         Err(failure) => return updates.send(Update::Ended(order.socket, failure)).ok(),
     };
-    // At once, with averages since the beginning; then an interval after the other.
+    // Immediately, with averages since the beginning; then at each interval.
     let mut before: Option<Sample> = None;
     loop {
         let due = Instant::now() + order.interval;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// After another cache was chosen, the screen waited for the answer of the one before.
+    /// After another cache was chosen, the screen waited for the answer of the previous one.
     #[test]
     fn a_cache_that_hangs_keeps_nobody_from_watching_another() {
         let folder = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ mod tests {
         };
         give.send(order(&hangs)).unwrap();
         give.send(order(&lives)).unwrap();
-        // The one that hangs is given up after a minute only.
+        // The hanging one is given up only after a minute.
         match updates.recv_timeout(Duration::from_secs(30)) {
             Ok(Update::Figures(figures)) => assert_eq!(figures.socket, lives.display().to_string()),
             Ok(Update::Ended(socket, _)) => panic!("{} has ended", socket.display()),

@@ -6,9 +6,9 @@
 //!   GET /KEY/figures   ?cache=SOCKET&sort=ORDER&since=SECONDS: figures now, and points of plots that are newer
 //! ```
 //!
-//! The key in the path is drawn anew each time: other users of this machine can reach the port, and paths of files are none
-//! of their business. A cache is asked when a page asks, and not more often than the interval: without a page it costs
-//! nothing. What plots need of the past is kept here, so that a page which is loaded again has it: 600 points a cache.
+//! The key in the path is drawn anew each time: other users of this machine can reach the port, and must not see paths
+//! of files. A cache is asked when a page asks, at most once an interval: without a page it costs nothing. The history
+//! for plots is kept here, so a reloaded page has it: 600 points a cache.
 
 use super::figures::{Figures, ORDERS, Sample};
 use super::{TopArgs, sockets};
@@ -27,14 +27,14 @@ use std::time::{Duration, Instant};
 
 const PAGE: &str = include_str!("page.html");
 
-/// Ten minutes of a point a second.
+/// Ten minutes with a point each second.
 const POINTS: usize = 600;
 
-/// How long a signal may wait to be seen.
+/// How long a signal may stay unnoticed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) fn serve(args: &TopArgs, address: SocketAddr) -> Result<ExitCode, Failure> {
-    // That there is none, or not the one that was asked for, is better said now.
+    // A missing cache is better reported now.
     let first = sockets(&args.which)?.remove(0);
     let signals = Signals::catch()?;
     let key = key()?;
@@ -47,14 +47,12 @@ pub(super) fn serve(args: &TopArgs, address: SocketAddr) -> Result<ExitCode, Fai
     };
     let server = Server::start(address, "millpond-web", move |asked| pages.answer(asked));
     let server = server.map_err(|error| {
-        Failure::bad_usage(format!(
-            "--web {address}: {error}; another port may be free: --web 0 takes one that is"
-        ))
+        Failure::bad_usage(format!("--web {address}: {error}; --web 0 picks a free port"))
     })?;
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "http://{}/{key}/", server.address())?;
     stdout.flush()?;
-    say!("millpond top: open this in a browser; the address is all that it takes to read it; Ctrl-C ends it");
+    say!("millpond top: open this in a browser; whoever has the address can read it; Ctrl-C ends it");
     loop {
         if let Some(signal) = signals.caught() {
             return Ok(ExitCode::from(128 + signal));
@@ -75,13 +73,13 @@ fn key() -> io::Result<String> {
     Ok(key)
 }
 
-/// What is known of a cache that a page shows.
+/// The state of a cache that a page shows.
 struct Watched {
     cache: Cache,
     before: Sample,
     now: Sample,
     asked: Instant,
-    /// Files in the orders that other pages have asked for, and when they were.
+    /// Files in the orders that other pages have requested, and the time of the request.
     files: HashMap<String, (Instant, Value)>,
     points: VecDeque<Value>,
 }
@@ -90,7 +88,7 @@ struct Pages {
     base: String,
     interval: Duration,
     sort: String,
-    /// The one cache that was asked for.
+    /// The one requested cache.
     only: Option<PathBuf>,
     watched: HashMap<PathBuf, Watched>,
 }
@@ -100,7 +98,7 @@ impl Pages {
         let Some(rest) = asked.path.strip_prefix(&self.base) else {
             return Answer::refused(
                 404,
-                "the address has a key in it: it is what `millpond top --web` has printed",
+                "the address contains a key: use the address that `millpond top --web` has printed",
             );
         };
         let json = |value: Value| Answer::ok("application/json", value.to_string());
@@ -144,7 +142,7 @@ impl Pages {
         let value = |name: &str| query.get(name).map(|text| decoded(text)).unwrap_or_default();
         let sort = ORDERS.iter().find(|(name, _)| *name == value("sort"));
         let sort = sort.map_or(ORDERS[0].0, |order| order.0);
-        // Only sockets that are a cache's: a page must not make us connect anywhere.
+        // Only sockets of caches: a page must not make us connect anywhere else.
         let socket = PathBuf::from(value("cache"));
         let is_known = self.watched.contains_key(&socket) || self.only.as_ref() == Some(&socket);
         if !is_known && (self.only.is_some() || !running().iter().any(|(found, _)| *found == socket)) {
@@ -178,10 +176,10 @@ impl Pages {
         let Some(watched) = self.watched.get_mut(socket) else {
             return Err(Failure::bad_usage("there is no such cache"));
         };
-        // A little less, so that a page which asks each interval gets something new each time. Pages share what was asked.
+        // A little less, so a page that asks each interval gets something new each time. Pages share the answers.
         let fresh = self.interval.mul_f64(0.9);
         if watched.asked.elapsed() >= fresh {
-            // In the order of the first page that asks; the others ask for files only.
+            // In the order of the first page that asks; the others request files only.
             let now = Sample::ask(&mut watched.cache, sort)?;
             watched.asked = Instant::now();
             watched.before = std::mem::replace(&mut watched.now, now);
@@ -215,7 +213,7 @@ impl Pages {
     }
 }
 
-/// What plots need of one moment.
+/// The values that plots need of one moment.
 fn point(figures: &Figures) -> Value {
     let (m, r, rates) = (&figures.memory, &figures.reads, &figures.rates);
     json!({
@@ -232,7 +230,7 @@ fn point(figures: &Figures) -> Value {
     })
 }
 
-/// A word of a query as it was meant: `%2F` is `/`.
+/// Decodes a word of a query: `%2F` is `/`.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -290,7 +288,7 @@ mod tests {
         assert_eq!(answer["caches"], json!([]));
     }
 
-    /// One file, nothing from elsewhere: what a page asks for is below its own address.
+    /// One file, nothing from elsewhere: the page only requests paths below its own address.
     #[test]
     fn the_page_needs_no_network() {
         let without_namespace = PAGE.replace("http://www.w3.org/2000/svg", "");

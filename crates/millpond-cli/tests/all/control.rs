@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// Of a mount whose process is gone.
-const GONE: &str = "is gone, killed perhaps";
+const GONE: &str = "is gone, perhaps killed";
 
 /// Not a test: what the other tests start in a process of its own.
 #[test]
@@ -87,12 +87,12 @@ fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
     }
     assert_eq!(
         says(folder, "set dirty.hard=2M"),
-        "all of this is set already: nothing has changed\n"
+        "all of this is already set: nothing has changed\n"
     );
     // It was cut in silence.
     let cut = says(folder, "set dirty.background=4M");
     assert!(
-        cut.contains("note: dirty.background is 511 pages now, not the 1024 that this asks for: it is 1 to 511 (dirty.hard - 1)"),
+        cut.contains("note: dirty.background is now 511 pages, not the 1024 that this asks for: it is 1 to 511 (dirty.hard - 1)"),
         "{cut}"
     );
     let fits = says(folder, "set dirty.background=1M");
@@ -171,7 +171,7 @@ fn the_documents_limits_are_a_caches() {
 }
 
 #[test]
-fn what_can_not_be_changes_nothing_and_says_what_can() {
+fn a_bad_setting_changes_nothing_and_names_the_range() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, caches) = (folder.path(), start(folder.path(), 1));
     for (line, why) in [
@@ -201,7 +201,7 @@ fn what_can_not_be_changes_nothing_and_says_what_can() {
     }
     let history = says(folder, "inspect history");
     assert!(
-        history.starts_with("no setting was changed since the cache was made "),
+        history.starts_with("no setting has changed since the cache was made "),
         "{history}"
     );
     caches.end();
@@ -255,7 +255,7 @@ fn of_several_caches_one_is_named_by_its_process_or_its_socket() {
 }
 
 #[test]
-fn what_a_killed_process_leaves_is_not_listed_and_goes_with_the_next_cache() {
+fn remains_of_a_killed_process_are_not_listed_and_go_with_the_next_cache() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let killed = start(folder, 1);

@@ -34,7 +34,7 @@ fn is_empty(dir: &Path) -> bool {
 }
 
 #[test]
-fn what_can_not_be_is_refused_before_anything_is_written() {
+fn impossible_options_are_refused_before_anything_is_written() {
     let folder = scratch();
     let at = folder.path().display();
     for (line, parts) in [
@@ -84,7 +84,7 @@ fn an_interrupted_one_leaves_nothing() {
     let told: Vec<_> = lines.map(Result::unwrap).collect();
     assert_eq!(process.wait().unwrap().code(), Some(130), "{told:?}");
     assert!(
-        told.last().unwrap().contains("what was made on disk is removed"),
+        told.last().unwrap().contains("the files it made are removed"),
         "{told:?}"
     );
     assert!(is_empty(folder.path()));
@@ -141,7 +141,7 @@ fn on_a_terminal_a_key_ends_it_and_gives_the_terminal_back() {
     assert_eq!(code, Some(130), "{}", plain(&seen));
     let left = seen.rfind("\u{1b}[?1049l").unwrap();
     assert!(
-        seen[left..].contains("what was made on disk is removed"),
+        seen[left..].contains("the files it made are removed"),
         "{}",
         &seen[left..]
     );

@@ -72,7 +72,7 @@ fn the_kernel_serves_them_in_a_memory_group_and_on_the_modelled_disk() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_can() {
+fn impossible_options_are_refused_with_the_possible_ones() {
     assert_refused(&[
         (
             "lab run dillon2000 --on paced",

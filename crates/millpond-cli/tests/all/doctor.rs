@@ -135,7 +135,7 @@ fn without_direct_io_the_main_job_cannot_run_and_neither_does_it() {
         "{said}"
     );
     assert!(
-        said.ends_with("`millpond lab run axboe2016` can't run; give --dir on ext4, xfs or btrfs"),
+        said.ends_with("`millpond lab run axboe2016` can't run; give a --dir on ext4, xfs or btrfs"),
         "{said}"
     );
     assert_eq!(
@@ -244,7 +244,7 @@ fn a_directory_in_which_nothing_can_be_made_is_missing() {
         "{said}"
     );
     assert!(
-        said.ends_with("; give --dir in which files may be made"),
+        said.ends_with("; give a --dir in which files can be made"),
         "{said}"
     );
 }

@@ -24,7 +24,7 @@ fn watched(folder: &Path) -> (PageCache, String) {
 }
 
 #[test]
-fn what_looks_into_a_cache_ends_with_its_terminal_whether_that_tells_it_or_not() {
+fn commands_that_watch_a_cache_end_with_their_terminal_with_or_without_a_signal() {
     let folder = scratch();
     let (_cache, socket) = watched(folder.path());
     for controlling in [Controlling::Yes, Controlling::No] {

@@ -136,7 +136,7 @@ fn a_directory_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn what_does_not_fit_the_disk_is_refused_before_anything_is_written() {
+fn a_load_too_large_for_the_disk_is_refused_before_anything_is_written() {
     let dir = scratch();
     let job = words("lab run axboe2016 --on kernel --scale 100 --file-size 100G --dir");
     let output = output(&[job, vec![dir.path().to_str().unwrap()]].concat());
@@ -390,7 +390,7 @@ fn ctrl_c_removes_everything_and_exits_with_130() {
 }
 
 #[test]
-fn what_a_killed_program_left_the_next_one_removes() {
+fn remains_of_a_killed_program_are_removed_by_the_next_one() {
     let dir = scratch();
     let mut program = endless(dir.path());
     wait_for("a written file", || written_file_exists(dir.path()));

@@ -105,7 +105,7 @@ fn the_kernels_mapping_is_measured_in_a_memory_group_with_and_without_read_ahead
 }
 
 #[test]
-fn what_has_no_addresses_is_refused() {
+fn targets_without_addresses_are_refused() {
     assert_refused(&[
         (
             "lab run mapped --on sim",
@@ -118,7 +118,7 @@ fn what_has_no_addresses_is_refused() {
         ),
         (
             "lab run mapped --on kernel --variant page",
-            "no row is both among --on and among --variant",
+            "no row is in both --on and --variant",
         ),
     ]);
 }

@@ -164,7 +164,7 @@ fn ctrl_c_ends_a_recording_well() {
 }
 
 #[test]
-fn what_somebody_has_left_is_ended_and_what_can_not_be_says_why() {
+fn a_left_recording_is_ended_and_impossible_ones_say_why() {
     let caches = CacheProcess::new();
     std::fs::write(caches.path("there"), "mine").unwrap();
     let there = caches.record(&["there"]).output().unwrap();
@@ -177,7 +177,7 @@ fn what_somebody_has_left_is_ended_and_what_can_not_be_says_why() {
     let nothing = caches.record(&["--stop"]).output().unwrap();
     assert_eq!(nothing.status.code(), Some(1));
     assert!(
-        text(&nothing.stderr).contains("nothing was recorded"),
+        text(&nothing.stderr).contains("no recording was made"),
         "{}",
         text(&nothing.stderr)
     );
@@ -295,5 +295,5 @@ fn stopping_what_does_not_go_on_and_a_trace_that_can_not_be_say_what_to_do() {
         1,
         "give another name, or remove this one",
     );
-    fails(&["none/t", "--for", "10ms"], 1, "there is no such directory");
+    fails(&["none/t", "--for", "10ms"], 1, "sees no such directory");
 }

@@ -331,7 +331,7 @@ fn disk_in_use_ends_when_its_user_has_closed_it() {
     while !said.contains("is in use") {
         assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
     }
-    assert!(!disk.is_mounted(), "it has no name any more");
+    assert!(!disk.is_mounted(), "it is detached");
     image.write_all_at(b"still here", 0).unwrap();
     let mut read = [0; 10];
     image.read_exact_at(&mut read, 0).unwrap();

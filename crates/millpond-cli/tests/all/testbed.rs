@@ -166,7 +166,7 @@ fn killed_run_is_undone_by_its_disk() {
 }
 
 #[test]
-fn what_is_left_when_the_disk_is_killed_too_is_undone_by_the_next_run() {
+fn remains_of_a_killed_disk_are_undone_by_the_next_run() {
     let _turn = turn();
     let dir = scratch();
     if run(dir.path()).is_none() {

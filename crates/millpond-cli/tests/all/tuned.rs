@@ -197,7 +197,7 @@ fn a_run_that_is_killed_or_interrupted_leaves_every_setting_as_it_was() {
 }
 
 #[test]
-fn what_can_not_be_set_is_said_before_anything_is_done() {
+fn impossible_settings_are_reported_before_anything_is_done() {
     let folder = scratch();
     for (variant, part) in [
         ("none/xfs", "no file system xfs is made on a real device"),

@@ -297,7 +297,7 @@ fn without_a_terminal_it_writes_lines_and_for_scripts_screens_or_json() {
     drop(seen);
     let output = lines.wait_with_output().unwrap();
     assert!(
-        text(&output.stderr).contains("lines as of `millpond stat`"),
+        text(&output.stderr).contains("printing lines as `millpond stat` does"),
         "{}",
         text(&output.stderr)
     );

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_says_more_than_what_the_device_says() {
+    fn a_measurement_outweighs_the_device_s_report() {
         for (rotational, read_us, class) in [
             (None, None, DeviceClass::Channels),
             (Some(true), None, DeviceClass::Arm),

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_written_leaves_room_for_reads_whatever_becomes_dirty() {
+    fn failed_pages_leave_room_for_reads_whatever_becomes_dirty() {
         let t = limits(&memory(100_000, 0), &shares(10, 20));
         let left = |failed, others, sound| t.left(PageCount(failed), PageCount(others), sound).0;
         assert_eq!((left(1, 0, false), left(50_000, 10_000, false)), (93_749, 33_750));

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_alone_or_dirties_little_does_not_queue() {
+    fn lone_and_light_dirtiers_do_not_queue() {
         let mut queue = Queue::default();
         assert_eq!(ask(&mut queue, A, Throttle::Run), Throttle::Run);
         assert_eq!(ask(&mut queue, A, WAIT), WAIT);
@@ -295,7 +295,7 @@ mod tests {
 
     /// It went on, and was behind all others when it was nearly the first: one of four writers got half.
     #[test]
-    fn who_waits_does_not_leave_its_place_for_having_dirtied_little() {
+    fn a_waiter_does_not_leave_the_queue_for_having_dirtied_little() {
         let mut queue = Queue::default();
         let _ = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, WAIT));
         let little = Ratio::percent(1);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn where_little_is_dirty_all_go() {
+    fn all_dirtiers_go_while_little_is_dirty() {
         let mut queue = Queue::default();
         let _ = [A, B, C].map(|dirtier| ask(&mut queue, dirtier, WAIT));
         assert!(wake(&mut queue, 50));
@@ -338,7 +338,7 @@ mod tests {
 
     /// Each of them was below its own limit, and nothing was being written that could have let the first go.
     #[test]
-    fn where_nothing_is_being_written_nobody_waits_for_others_who_wait() {
+    fn without_writes_in_transit_no_dirtier_waits_for_waiting_ones() {
         let mut queue = Queue::default();
         let _ = [A, B].map(|dirtier| ask(&mut queue, dirtier, WAIT));
         assert!(!wake(&mut queue, 91));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_is_before_nobody() {
+    fn a_dirtier_that_left_is_ahead_of_no_other() {
         let mut queue = Queue::default();
         let _ = [A, B].map(|dirtier| ask(&mut queue, dirtier, WAIT));
         let later = Instant(0) + GONE_AFTER;

@@ -103,7 +103,7 @@ mod tests {
     };
 
     #[test]
-    fn nobody_waits_below_the_free_run_limit() {
+    fn no_dirtier_waits_below_the_free_run_limit() {
         assert_eq!(decide(PageCount(1500), &T, Ratio::percent(100)), Throttle::Run);
     }
 

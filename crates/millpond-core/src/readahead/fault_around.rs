@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_touches_here_and_there_is_brought_one_page_at_a_time() {
+    fn random_touches_bring_one_page_at_a_time() {
         let mut around = FaultAround::default();
         for n in 0..1000 {
             assert_eq!(around.touched(PageIndex(n * 7919 % 100_000 * 100)), 1);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_was_brought_no_more_than_he_had_used() {
+    fn a_stream_that_stops_was_brought_no_more_than_it_had_used() {
         for length in 1..300 {
             let (_, end) = walk(&mut FaultAround::default(), 0..length);
             assert!(end - length < length.min(WINDOW_MAX), "{length}: {end}");

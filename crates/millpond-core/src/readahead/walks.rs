@@ -229,7 +229,7 @@ mod tests {
     /// The rest of it was in memory, or is still on its way out: of the next record, which no reader has asked for, half was
     /// read as well.
     #[test]
-    fn who_comes_into_the_middle_of_a_record_is_read_its_rest() {
+    fn entering_the_middle_of_a_record_reads_its_rest() {
         for length in [32, 64, 128] {
             let mut ahead = ReadAhead::that_learns(24);
             for n in 1..20 {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn where_records_begin_is_learnt_though_most_readers_come_into_their_middles() {
+    fn starts_of_records_are_learnt_though_most_readers_enter_in_the_middle() {
         let mut ahead = ReadAhead::that_learns(24);
         for n in 1..40 {
             let into = if n % 2 == 0 { 0 } else { n * 3 % 120 };
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_less_far_than_others_did_is_read_less_ahead_of_until_it_is_nothing() {
+    fn readers_of_shorter_walks_get_less_read_ahead_until_none() {
         let mut ahead = ReadAhead::that_learns(24);
         for n in 1..20 {
             walk(&mut ahead, n * 1000, 128);
@@ -338,7 +338,7 @@ mod tests {
 
     /// The second reader is taken for the first, who has overtaken his window, and began behind him.
     #[test]
-    fn who_begins_before_a_stream_and_is_taken_for_it_has_gone_so_far_as_he_has() {
+    fn a_reader_taken_for_a_stream_has_walked_only_its_own_way() {
         for mut ahead in [ReadAhead::default(), ReadAhead::that_learns(24)] {
             walk(&mut ahead, 0, 4);
             for n in 1..20 {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_memory_says_nothing() {
+    fn pages_found_in_memory_teach_nothing() {
         let mut ahead = ReadAhead::that_learns(24);
         for n in 1..20 {
             walk(&mut ahead, n * 1000, 128);

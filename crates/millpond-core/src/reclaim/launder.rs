@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_met_is_written() {
+    fn no_scanned_page_is_written() {
         for phase in [
             Phase::Clean,
             Phase::Dirty,

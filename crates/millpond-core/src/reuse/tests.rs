@@ -143,7 +143,7 @@ fn so_much_more_memory_would_have_kept_nine_in_ten() {
 }
 
 #[test]
-fn what_was_long_ago_counts_no_more_and_another_size_of_memory_begins_anew() {
+fn old_figures_expire_and_another_memory_size_starts_anew() {
     let far = core::iter::repeat_n(60, 100_000);
     let near = core::iter::repeat_n(3, 20_000);
     let mut reuse = refaults(far.chain(near));

@@ -117,7 +117,7 @@ fn normal_operation_keeps_the_disk_70_to_90_percent_busy() {
 }
 
 #[test]
-fn what_came_of_it_writes_least() {
+fn the_later_rule_writes_least() {
     let modern = of(System::FreeBsd13);
     assert!(load(System::FreeBsd13) <= load(System::FreeBsdPatches));
     assert!(modern.counters.pageouts < of(System::FreeBsdPatches).counters.pageouts);

@@ -20,7 +20,7 @@ pub(super) fn rows(request: &RowRequest) -> Result<Rows> {
     }
     let mut rows = Rows::default();
     let group = if machine::is_in_memory(request.dir) {
-        Err("where files are in memory they would fill it".to_owned())
+        Err("files in memory would fill it".to_owned())
     } else {
         group(request)
     };
@@ -59,7 +59,7 @@ pub(super) fn rows(request: &RowRequest) -> Result<Rows> {
     }
     if !request.variants.is_empty() {
         rows.notes.push(format!(
-            "--variant {} says nothing to the kernel; --kernel-variant does.",
+            "--variant {} does not apply to the kernel; --kernel-variant does.",
             request.variants.join(",")
         ));
     }

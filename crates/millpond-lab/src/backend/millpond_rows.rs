@@ -30,7 +30,7 @@ pub(super) fn rows(request: &RowRequest, target: &str, default: &[&str], has_lin
         let goal = variant.parse::<GoalVariant>().ok();
         if LINUX.contains(&variant) && !has_linux {
             rows.notes.push(format!(
-                "{target} has no {variant}: Linux' throttle is there in virtual time only, with --on sim."
+                "{target} has no {variant}: Linux's throttle exists in virtual time only, with --on sim."
             ));
             continue;
         }

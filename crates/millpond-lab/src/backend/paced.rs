@@ -28,7 +28,7 @@ use std::time::Duration;
 /// This kind of target.
 pub const KIND: Backend = Backend {
     name: "paced",
-    about: "writes in doses between single reads, past any cache, on a modelled disk in virtual time: what it allows",
+    about: "writes in doses between single reads, past any cache, on a modelled disk in virtual time: what the disk allows",
     rows,
     driver: Driver::InProcess(run),
 };

@@ -54,7 +54,7 @@ pub(super) fn runs(runs: u32) -> Result<()> {
         "--runs",
         runs,
         "allowed are 1 to 100 runs",
-        "three show whether a difference is one",
+        "three show whether a difference is real",
     )
 }
 
@@ -129,7 +129,7 @@ pub(super) fn kernel_configurations(device: Device, variants: &[String]) -> Resu
             return bad(
                 "--kernel-variant",
                 configuration,
-                "a modelled disk is new: nothing is as it is there",
+                "a modelled disk is new and has no setup to keep",
                 "give none, mq-deadline, kyber or bfq",
             );
         }

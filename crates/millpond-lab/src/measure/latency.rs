@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_has_no_percentiles() {
+    fn an_empty_record_has_no_percentiles() {
         let latencies = Latencies::new();
         assert_eq!(latencies.percentile_us(0.5), None);
         assert_eq!(latencies.max_us(), None);

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_neither_idle_nor_waiting_is_used() {
+    fn time_neither_idle_nor_waiting_is_used() {
         let ticks = ticks("cpu  10 1 5 100 20 2 3 4 9 9\ncpu0 1 2\ncpu1 1 2\nintr 5\n").unwrap();
         assert_eq!((ticks.all, ticks.idle, ticks.processors), (145, 120, 2));
     }

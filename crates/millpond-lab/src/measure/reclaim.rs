@@ -214,7 +214,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_scanned_for_a_groups_limit_is_counted_as_that_of_whoever_needed_a_page() {
+    fn scans_for_a_group_s_limit_count_for_the_caller_that_needed_a_page() {
         let seen = measures(&table(&MACHINE), &HashMap::new());
         assert_eq!(of(&seen, "pgscan_kswapd"), Some(100.0));
         assert_eq!(of(&seen, "pgscan_direct"), Some(919.0));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grew_is_what_the_run_did() {
+    fn growth_of_the_counters_is_the_run_s() {
         let (before, mut after) = (table(&MACHINE), table(&MACHINE));
         after.insert("pgscan_file".into(), 1500);
         let none = HashMap::new();

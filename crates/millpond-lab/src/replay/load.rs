@@ -124,7 +124,7 @@ impl Load {
         file.take(most).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > most {
             return Err(bad(format!(
-                "it is longer than {}, for which there is memory here",
+                "it is longer than {}, the most that memory here holds",
                 size(Bytes(most))
             )));
         }
@@ -341,7 +341,7 @@ impl Load {
         if trace.lost > 0 {
             let kept = trace.accesses.len();
             self.notes.push(format!(
-                "{} calls were lost while it was recorded, beside {kept} that are there: misses are of these only",
+                "{} calls were lost while it was recorded, and {kept} are there: misses are counted for these only",
                 trace.lost
             ));
         }

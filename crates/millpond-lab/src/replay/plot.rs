@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_missed_is_no_plot() {
+    fn no_plot_without_misses() {
         assert_eq!(
             plot("t", &["1".into()], &[("a".into(), vec![0.0])], |v| v.to_string()),
             ""

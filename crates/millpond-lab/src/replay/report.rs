@@ -28,7 +28,7 @@ pub(super) fn report(load: &Load, options: &ReplayOptions, points: &[Point]) -> 
     }
     report.answers.extend(optimum(load, options, points));
     if points.len() < 2 {
-        let nothing = "One size of memory has none to stand beside: several, as --memory 256M,512M,1G, say which is enough.";
+        let nothing = "One size of memory can't be compared: several, such as --memory 256M,512M,1G, show which is enough.";
         report.answers.push(nothing.into());
     }
     if let Some((memory, missed)) = load.recorded {
@@ -71,11 +71,11 @@ fn needs(load: &Load, policy: Policy, points: &[Point], n: usize) -> Option<Stri
     let read = load.bytes(enough.runs[n].read());
     Some(if fewest as f64 <= near(load.first) {
         format!(
-            "{name}: {memory} is enough: {missed} % of uses miss, about as many as are the first of their pages; {read} are read."
+            "{name}: {memory} is enough: {missed} % of uses miss, about as many as are the first use of their page; {read} are read."
         )
     } else if enough.bytes == last.bytes {
         format!(
-            "{name}: {memory} is the most that was tried and reads least ({read}, and {missed} % of uses miss); more may help still."
+            "{name}: {memory} is the largest that was tried and reads least ({read}, and {missed} % of uses miss); more may help still."
         )
     } else {
         format!(
@@ -201,7 +201,7 @@ fn charts(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Chart> 
         Chart {
             title: "Pages read against memory".into(),
             caption: format!(
-                "Pages that were read from the disk, of each 100 uses of one: what missed and what was read ahead. No memory helps \
+                "Pages read from the disk for each 100 uses: what missed and what was read ahead. No memory helps \
                  against the first use of a page ({} % of them). Where a line turns flat, more memory is of no use to this load.",
                 number(100.0 * load.first as f64 / load.uses as f64)
             ),
@@ -270,26 +270,26 @@ fn metrics(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Metric
 const DEFINITIONS: [(&str, &str); 8] = [
     (
         "missed",
-        "Bytes of the pages that a call needed the content of and that were not in memory. A page that is overwritten whole needs \
+        "Bytes of pages whose content a call needed and that were not in memory. A page that is overwritten whole needs \
              nothing read, and one that was read ahead is there, or on its way: neither is a miss.",
     ),
     (
         "of uses",
-        "Pages that missed for each use of one; a call that reads four pages uses four.",
+        "Missed pages for each use of a page; a call that reads four pages uses four.",
     ),
     (
         "read",
-        "Bytes that were read from the disk: what missed, and what was read ahead, whether a call came for it or not. By it memory \
+        "Bytes read from the disk: what missed, and what was read ahead, whether a call used it or not. By it memory \
              is enough or not.",
     ),
     (
         "stalled",
-        "What calls took beyond the processor time of calls that find everything in memory, all threads together.",
+        "The time calls took beyond the processor time of calls that find everything in memory, all threads together.",
     ),
     ("longest", "The longest of these waits."),
     (
         "written",
-        "What had gone to the disk when the last call ended. What is dirty then is not in it.",
+        "Bytes written to the disk when the last call ended, without those still dirty then.",
     ),
     ("took", "Virtual time from the first call to the end of the last."),
     (

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_from_outside_stays_text() {
+    fn outside_input_stays_text() {
         let page = page(&report(EVIL));
         let document = parse(&page);
         assert!(!document.descendants().any(|n| n.has_tag_name("script")));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_backticks_is_code_and_an_arrow_is_an_arrow() {
+    fn text_in_backticks_is_code_and_an_arrow_is_an_arrow() {
         let page = page(&report("`off` -> `goal/60ms` (a -> b)"));
         parse(&page);
         assert!(

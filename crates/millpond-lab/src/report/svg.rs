@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_no_chart() {
+    fn no_chart_without_data() {
         assert!(draw(&chart(Scale::Linear, vec![])).is_none());
         assert!(draw(&chart(Scale::Linear, vec![(0.0, None)])).is_none());
         assert!(draw(&chart(Scale::Log, vec![(0.0, Some(0.0))])).is_none());

@@ -18,7 +18,7 @@ fn measured(compared: &[Compared]) -> (Grade, String) {
 const SLOWEST: ([f64; 3], [f64; 3]) = ([47e3, 40e3, 60e3], [5.1e3, 4e3, 9e3]);
 
 #[test]
-fn what_is_better_is_said_with_its_price() {
+fn a_better_result_is_stated_with_its_price() {
     let (grade, line) = measured(&[
         compared("slowest read", &SLOWEST.0, &SLOWEST.1),
         compared("one in 1000", &[21e3, 20e3, 22e3], &[1.8e3, 1.7e3, 1.9e3]),
@@ -112,7 +112,7 @@ fn runs_that_overlap_show_a_difference_that_is_there_in_each_of_six_rounds() {
 }
 
 #[test]
-fn what_is_worse_is_called_worse() {
+fn a_worse_result_is_called_worse() {
     let (grade, _) = measured(&[compared("slowest read", &SLOWEST.1, &SLOWEST.0)]);
     assert_eq!(grade, Grade::Worse);
     let (grade, line) = measured(&[
@@ -191,7 +191,7 @@ fn a_doubt_takes_the_verdict_and_leaves_the_figures() {
 }
 
 #[test]
-fn what_a_side_has_not_measured_is_left_out() {
+fn figures_that_a_side_has_not_measured_are_left_out() {
     let none = compared("one in 1000", &[], &[1.0]);
     assert_eq!(
         judge(std::slice::from_ref(&none), &Circumstances::default()),

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_becomes_a_label() {
+    fn typed_configurations_become_labels() {
         for (typed, label) in [
             ("mq-deadline", "mq-deadline wbt=default"),
             ("none/0", "none wbt=off"),

@@ -46,7 +46,7 @@ fn steps_are_undone_from_the_last_to_the_first_and_once() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_undone_by_the_next() {
+fn remains_of_a_killed_run_are_undone_by_the_next() {
     let run_dir = temporary();
     let mut killed = begin(run_dir.path());
     change(&mut killed, run_dir.path());
@@ -86,7 +86,7 @@ fn there_is_one_testbed_at_a_time() {
 }
 
 #[test]
-fn what_cannot_be_undone_is_named_and_tried_again_and_the_rest_is_undone() {
+fn entries_that_cannot_be_undone_are_named_and_retried_and_the_rest_is_undone() {
     let run_dir = temporary();
     let mut undo_log = begin(run_dir.path());
     change(&mut undo_log, run_dir.path());

@@ -27,7 +27,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Requests> {
         option: "the trace",
         value: path.display().to_string(),
         allowed: why,
-        instead: "docs/TRACES.md has the formats, and what --format and --columns say of a file".into(),
+        instead: "docs/TRACES.md describes the formats, --format and --columns".into(),
     };
     let mut file = File::open(path).map_err(failed)?;
     // First what it is: there are files without an end.
@@ -52,7 +52,7 @@ fn unpacked(bytes: Vec<u8>, most: u64) -> Result<Vec<u8>, String> {
     };
     if bytes.len() as u64 > most {
         return Err(format!(
-            "it is longer than {}, for which there is memory here",
+            "it is longer than {}, the most that memory here holds",
             size(Bytes(most))
         ));
     }
@@ -81,13 +81,13 @@ mod tests {
         assert_eq!(unpacked(skippable, MOST), Ok([&raw[..], &raw[..]].concat()));
         let torn = unpacked(frame[..frame.len() - 3].to_vec(), MOST).unwrap_err();
         assert!(
-            torn.starts_with("it is packed by zstd, and can't be unpacked: "),
+            torn.starts_with("it is compressed with zstd, and can't be decompressed: "),
             "{torn}"
         );
         let error = unpacked(frame, 11).unwrap_err();
         assert_eq!(
             error,
-            "unpacked it is longer than 11 B, for which there is memory here"
+            "decompressed it is longer than 11 B, the most that memory here holds"
         );
     }
 

@@ -26,11 +26,14 @@ pub(super) fn unpack(mut packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while !packed.is_empty() {
         if let Some(len) = skippable(packed) {
-            packed = packed.get(len..).ok_or("it is packed by zstd, and cut off")?;
+            packed = packed
+                .get(len..)
+                .ok_or("it is compressed with zstd, and cut off")?;
             continue;
         }
-        let torn =
-            |why: &dyn std::fmt::Display| format!("it is packed by zstd, and can't be unpacked: {why}");
+        let torn = |why: &dyn std::fmt::Display| {
+            format!("it is compressed with zstd, and can't be decompressed: {why}")
+        };
         let mut decoder = StreamingDecoder::new(packed).map_err(|e| torn(&e))?;
         let left = most.saturating_sub(bytes.len() as u64) + 1;
         (&mut decoder)
@@ -39,7 +42,7 @@ pub(super) fn unpack(mut packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
             .map_err(|e| torn(&e))?;
         if bytes.len() as u64 > most {
             return Err(format!(
-                "unpacked it is longer than {}, for which there is memory here",
+                "decompressed it is longer than {}, the most that memory here holds",
                 size(Bytes(most))
             ));
         }

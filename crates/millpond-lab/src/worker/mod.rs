@@ -191,7 +191,7 @@ fn stuck(last: &Progress) -> String {
 fn died(status: Option<ExitStatus>, said: &str, request: &Request) -> String {
     let how = match status {
         Some(status) if status.signal() == Some(9) && request.enter.is_some() => format!(
-            "its process was killed, probably for want of memory: {} is too little for it (--memory)",
+            "its process was killed, probably for lack of memory: {} is too little for it (--memory)",
             request.setup.memory
         ),
         Some(status) => format!("its process ended without a result ({status})"),

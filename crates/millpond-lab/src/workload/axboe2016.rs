@@ -50,7 +50,7 @@ pub struct Axboe2016 {
     pub phase: Phase,
     /// How many files are written. The post: 50.
     pub files: u32,
-    /// The size of each. The post: 100 MB.
+    /// The size of each file. The post: 100 MB.
     pub file_bytes: u64,
     /// How many threads write them, each one file after the other.
     pub writers: u32,

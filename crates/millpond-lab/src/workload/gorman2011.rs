@@ -49,7 +49,7 @@ pub enum Load {
         rounds: u32,
         /// Files of a round. The post: 150 (`-n`).
         files: u32,
-        /// The size of each. The post: 10 MiB (`-s`).
+        /// The size of each file. The post: 10 MiB (`-s`).
         file_bytes: u64,
         /// Threads that write them. The post: 1 (`-t`).
         threads: u32,

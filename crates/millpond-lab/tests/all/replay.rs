@@ -264,7 +264,7 @@ fn a_report_says_how_much_memory_is_enough_and_draws_it() {
 
 /// A scan whose pages come in by read-ahead misses next to nothing, whatever the memory, and reads all of it each time.
 #[test]
-fn how_much_is_enough_follows_from_what_is_read() {
+fn the_sufficient_size_follows_from_pages_read() {
     let pages: Vec<u32> = (0..8_000).map(|n| n % 1000).collect();
     let load = Load::of_pages("scan.u32", &pages);
     let memory = [250, 500, 1500].map(Memory::Pages).to_vec();
@@ -302,7 +302,7 @@ fn the_recorded_size_is_among_those_that_are_tried() {
 }
 
 #[test]
-fn what_can_not_be_replayed_says_why() {
+fn traces_that_can_not_be_replayed_say_why() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| -> PathBuf {
         let path = folder.path().join(name);

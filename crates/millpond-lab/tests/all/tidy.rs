@@ -205,7 +205,7 @@ fn only_sources_are_under_version_control() {
 
 /// It panics where standard error can't be written to: on a terminal that was closed.
 #[test]
-fn nothing_ends_because_its_terminal_is_gone() {
+fn no_print_panics_when_the_terminal_is_gone() {
     let words = [concat!("eprint", "ln!("), concat!("eprint", "!(")];
     let mut found = lines_with(&words, |path| path.contains("/src/"));
     // An example in the documentation is another program's.
@@ -248,7 +248,7 @@ fn unsafe_code_is_where_the_system_and_c_are() {
 }
 
 #[test]
-fn nothing_is_left_to_do() {
+fn no_notes_of_work_left_to_do() {
     let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
     assert_none("do it, or write an issue", &lines_with(&words, |_| true));
 }

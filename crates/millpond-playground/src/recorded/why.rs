@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_less_what_is_missed_is_the_difference_of_the_misses() {
+    fn gained_minus_lost_hits_is_the_difference_of_the_misses() {
         // a loop of 120 pages with 100 frames, and pages that are used once
         let pages = (0..6000u32).map(|n| if n % 9 == 8 { 1000 + n } else { n % 120 });
         let uses = uses(pages);

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_queue_depth_waits_outside_in_order() {
+    fn requests_beyond_the_queue_depth_wait_outside_in_order() {
         let mut disk = Model::ssd(SsdParameters {
             queue_depth: 2,
             ..SsdParameters::default()

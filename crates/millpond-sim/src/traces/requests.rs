@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_is_refused() {
+    fn impossible_requests_are_refused() {
         let mut to = Builder::new(PageSize::KIB_4);
         for (result, expected) in [
             (to.bytes(0, u64::MAX, 2, false), "beyond 2^64"),

@@ -56,7 +56,7 @@ extern "C" fn open(
             return Err(cant(why.into()));
         }
         if flags & (MAIN_DB | MAIN_JOURNAL | WAL) == 0 {
-            return Err(cant(format!("{} is no file of a database", path.display())));
+            return Err(cant(format!("{} is not a database file", path.display())));
         }
         let path_text = path
             .to_str()

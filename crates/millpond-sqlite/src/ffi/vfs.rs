@@ -177,7 +177,7 @@ extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_dir: c_int) -> c_i
     // SAFETY: SQLite gives a text.
     let path = path_of(unsafe { CStr::from_ptr(name) });
     if whole(|| process::may_be_in_use(path)).unwrap_or(false) {
-        let said = format!("{} is the parent's, and stays", path.display());
+        let said = format!("{} belongs to the parent, and stays", path.display());
         api_of(vfs).log().tell(code::IOERR_DELETE, &said);
         return code::IOERR_DELETE;
     }

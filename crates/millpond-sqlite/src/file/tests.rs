@@ -39,7 +39,7 @@ fn a_page_is_lent_where_it_is_in_memory_and_its_borrower_does_not_wait_for_itsel
 }
 
 #[test]
-fn what_is_kept_from_writers_only_is_not_written_before_its_readers_are_done() {
+fn a_page_locked_against_writers_only_is_not_written_before_its_readers_are_done() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.db");
     let (mut reads, mut writes) = (open(&path), open(&path));

@@ -30,7 +30,7 @@ while True:
 """
 
 
-def what_was_committed_is_there_after_a_kill(folder):
+def committed_transactions_survive_a_kill(folder):
     load()
     for mode in ["delete", "wal"]:
         path = f"{folder}/{mode}.db"

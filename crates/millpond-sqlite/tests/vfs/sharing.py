@@ -8,7 +8,7 @@ import time
 from common import MODES, answer, ask, check, fails, is_root, load, other, ours, plain, read_only, reader_of
 
 
-def what_one_vfs_has_written_the_other_reads(folder):
+def each_vfs_reads_what_the_other_wrote(folder):
     load()
     for mode in MODES:
         for size in [1024, 4096, 16384]:

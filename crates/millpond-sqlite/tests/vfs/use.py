@@ -199,7 +199,7 @@ def a_parameter_that_is_off_is_off_in_each_form_that_sqlite_knows(folder):
     fails("locked", lambda: ours(f"{folder}/locked.db", "&immutable=NO&nolock=off", timeout=0).execute("select * from t"))
 
 
-def what_is_refused_has_the_number_of_sqlites_own_vfs(folder):
+def refusals_have_the_numbers_of_sqlite_s_own_vfs(folder):
     load()
     os.symlink(f"{folder}/round", f"{folder}/round")
     open(f"{folder}/text.db", "w").write("no database" * 1000)

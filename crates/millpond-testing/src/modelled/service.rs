@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_answers_at_once_is_answered_on_the_thread_that_asked() {
+    fn immediate_answers_of_the_model_come_on_the_asking_thread() {
         // A minute of work for the platter.
         let mib = 1 << 20;
         let (service, answers) = service(HddParameters {

@@ -37,7 +37,7 @@ in_python! {
     fn the_usual_things_work_in_every_journal_mode();
     fn threads_see_whole_transactions();
     fn one_process_has_a_store_and_one_that_lost_it_is_told();
-    fn what_was_committed_is_there_after_a_kill();
+    fn committed_transactions_survive_a_kill();
     fn what_is_not_possible_is_an_error();
     fn all_of_it_on_a_server();
 }

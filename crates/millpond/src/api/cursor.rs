@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_by_pages_is_what_was_written_in_pieces() {
+    fn pages_read_are_the_pieces_written() {
         let (_folder, file) = file();
         let bytes: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
         let mut cursor = FileCursor::new(file.clone());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_of_errors_is_what_the_file_says() {
+    fn errors_of_the_cursor_are_those_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         std::fs::write(&path, "text").unwrap();

@@ -146,7 +146,7 @@ impl File {
 
     fn let_write(&self, regions: &Regions, mapped: &MappedFile) -> Result<()> {
         if !regions.exchange.can_write_protect() {
-            let why = "this kernel can't write-protect single pages, so that changes are not seen";
+            let why = "this kernel can't write-protect single pages, so changes would go unseen";
             return Err(setup(io::Error::new(io::ErrorKind::Unsupported, why)));
         }
         mapped.space.memory.let_write().map_err(setup)
@@ -160,7 +160,7 @@ impl File {
     ) -> Result<Arc<MappedFile>> {
         let memory = &mapped.space.memory;
         if memory.signals() != (options.touch() == Touch::Signals) {
-            let why = "it is mapped already, and its faults are served otherwise";
+            let why = "it is already mapped with the other Touch";
             return Err(setup(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
         let room = memory.addresses().len() as u64;

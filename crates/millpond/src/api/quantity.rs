@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_to_be_typed_is_read_back(bytes in 0_u64..1 << 50) {
+        fn quantities_printed_for_typing_are_read_back(bytes in 0_u64..1 << 50) {
             prop_assert_eq!(parse_size(&size_typed(Bytes(bytes))), Ok(Bytes(bytes)));
         }
 

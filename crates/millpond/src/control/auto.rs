@@ -188,7 +188,7 @@ pub(crate) fn next(range: MemoryRange, pool: Pool, places: &[MemoryGroup], last:
         };
     }
     let Some(least) = places.iter().min_by_key(|place| place.room(leaving)) else {
-        return as_it_is("nothing says how much the host has".into());
+        return as_it_is("the host's memory is unknown".into());
     };
     let room = least.room(leaving);
     // Before anything was short it is unknown how much is too much, and a new cache is to get to its size in

@@ -221,7 +221,7 @@ impl Cache {
             };
             match self.apply(By::Host, &mut budget, Some(memory), None) {
                 Ok(done) => change = Some(done),
-                Err(error) => why = format!("it could not be made {}: {error}", next.budget),
+                Err(error) => why = format!("it could not be set to {}: {error}", next.budget),
             }
         }
         *self.follower.why.lock() = Some(why);
@@ -261,7 +261,7 @@ impl Cache {
             return size.to_string();
         };
         let why = self.follower.why.lock().clone();
-        let why = why.unwrap_or_else(|| "the host was not looked at yet".into());
+        let why = why.unwrap_or_else(|| "the host has not been checked yet".into());
         format!("{}, now {} MiB: {why}", Value::Auto(range), budget.memory.0 >> 20)
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_take_is_seen_within_half_a_second_and_forgotten_by_halves() {
+    fn growth_of_others_is_seen_within_half_a_second_and_forgotten_by_halves() {
         let mut takers = Takers::default();
         let taken: Vec<u64> = (0..8)
             .map(|n| look(&mut takers, pool(100), 200 + 8 * n, n))
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cache_takes_itself_or_gives_back_is_not_theirs() {
+    fn the_cache_s_own_changes_are_not_others_growth() {
         let mut takers = Takers::default();
         look(&mut takers, pool(100), 200, 0);
         assert_eq!(look(&mut takers, pool(140), 200, 1), 0, "a step up");

@@ -212,7 +212,7 @@ impl Cache {
             let allowed = match Limited::now() {
                 None => format!("up to {max}"),
                 Some(limited) => format!(
-                    "up to {max}, as {limited}: make the cache with the most that it will have, or raise that limit before"
+                    "up to {max}, because {limited}: make the cache with its largest future budget, or raise that limit first"
                 ),
             };
             return Err(OptionError {

@@ -72,17 +72,17 @@ impl fmt::Display for GoalSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GoalSource::Unmeasured => f.write_str(
-                "that of a flash disk, until the disk is measured at the first file of 1 MiB or more",
+                "a flash disk's, until the disk is measured at the first file of 1 MiB or more",
             ),
             GoalSource::Presumed => f.write_str(
-                "that of a disk that rotates, as this one says it does, until it is measured at the first file of 1 MiB or \
+                "a rotating disk's, which this one reports to be, until it is measured at the first file of 1 MiB or \
                  more",
             ),
             GoalSource::Measured(found) | GoalSource::MeasuredUnderLoad(found) => {
                 let (us, reads) = (found.read_latency.as_micros(), found.reads);
                 let (kind, most) = match found.facts.rotational {
-                    true => ("says that it rotates", GOAL_MAX),
-                    false => ("says that it does not rotate", GOAL_MAX_FLASH),
+                    true => ("reports that it rotates", GOAL_MAX),
+                    false => ("reports that it does not rotate", GOAL_MAX_FLASH),
                 };
                 let (least, most) = (GOAL_MIN.as_millis(), most.as_millis());
                 write!(
@@ -91,12 +91,12 @@ impl fmt::Display for GoalSource {
                 )?;
                 match self {
                     GoalSource::MeasuredUnderLoad(_) => f.write_str(
-                        "; other load was on it meanwhile, so it is measured again when it is idle",
+                        "; the disk had other load meanwhile, so it is measured again when idle",
                     ),
                     _ => Ok(()),
                 }
             }
-            GoalSource::Remeasuring => f.write_str("that of before, until reads of the idle disk are measured"),
+            GoalSource::Remeasuring => f.write_str("the previous one, until reads of the idle disk are measured"),
             GoalSource::Given => f.write_str("set"),
         }
     }
@@ -108,7 +108,7 @@ mod tests {
 
     /// Measured while something else wrote to the disk, which may go on for as long as there is a cache.
     #[test]
-    fn what_a_load_adds_to_a_measurement_is_bounded_by_what_the_device_says_it_is() {
+    fn a_load_s_effect_on_a_measurement_is_bounded_by_the_reported_device_class() {
         let goal = |rotational: bool, read_us: u64| {
             let found = Calibration {
                 facts: DeviceFacts {

@@ -49,7 +49,7 @@ impl DeviceFile {
                     Some(Holder::OpenFile) => "another cache or program".into(),
                 };
                 let said = format!(
-                    "{who} has it locked: open it there no more, or here without OpenOptions::exclusive"
+                    "{who} has it locked: close it there, or open it here without OpenOptions::exclusive"
                 );
                 io::Error::new(io::ErrorKind::WouldBlock, said)
             }

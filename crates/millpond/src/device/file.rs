@@ -413,7 +413,7 @@ impl Direct {
         if alignment.is_some_and(|alignment| alignment.offset == 0) {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "the file system has none for this file",
+                "the file system does not support it for this file",
             ));
         }
         let is_writable = direct::is_writable(file)?;
@@ -435,7 +435,7 @@ impl Direct {
         let sane = |alignment: u32| {
             let sane = alignment.is_power_of_two() && alignment <= 1 << 16;
             sane.then_some(alignment as usize).ok_or_else(|| {
-                let said = format!("its transfers would have to be aligned to {alignment} bytes");
+                let said = format!("its transfers would need to be aligned to {alignment} bytes");
                 io::Error::new(io::ErrorKind::Unsupported, said)
             })
         };

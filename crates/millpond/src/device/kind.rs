@@ -92,7 +92,7 @@ pub(super) fn check_content(path: &Path, file: &File, metadata: &Metadata) -> io
     }
     let refused = |of: &str| {
         let said = format!(
-            "{} has no length, since {of} makes it up as it is read: read it without a cache",
+            "{} has no length, because {of} generates it as it is read: read it without a cache",
             path.display()
         );
         Err(io::Error::new(io::ErrorKind::InvalidInput, said))
@@ -143,7 +143,7 @@ mod tests {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.unwrap_err().to_string(),
             };
-            assert!(said.contains("makes it up as it is read"), "{said}");
+            assert!(said.contains("generates it as it is read"), "{said}");
         }
         let folder = tempfile::tempdir().unwrap();
         let empty = folder.path().join("empty");

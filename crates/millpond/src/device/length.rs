@@ -31,11 +31,11 @@ impl fmt::Display for LengthLimit {
         match self {
             LengthLimit::Process(max) => write!(
                 f,
-                "this process may write {max} bytes of a file: raise the limit with `ulimit -f` or prlimit(1)"
+                "this process may write at most {max} bytes to a file: raise the limit with `ulimit -f` or prlimit(1)"
             ),
-            LengthLimit::FileSystem => {
-                f.write_str("the file system has no files so long: choose another, or several files")
-            }
+            LengthLimit::FileSystem => f.write_str(
+                "the file system has no files of that length: choose another one, or use several files",
+            ),
         }
     }
 }

@@ -54,25 +54,25 @@ impl fmt::Display for Awaited {
         match self {
             Awaited::Page { page } => write!(
                 f,
-                "page {page}, which a guard holds, maybe one that the waiting thread or task has made: drop its guards"
+                "page {page}, held by a guard, maybe one of the waiting thread or task: drop its guards"
             ),
             Awaited::Changed { page } => {
                 write!(
                     f,
-                    "page {page}, which a guard is changing, to be written: drop its guard"
+                    "page {page} to be written, which a guard is changing: drop its guard"
                 )
             }
             Awaited::Transfer { page } => write!(
                 f,
-                "page {page}, into which a device may write in a mapping: end its transfers, unregister its buffers"
+                "page {page} of a mapping, which a device may write to: end its transfers, unregister its buffers"
             ),
             Awaited::Log { wanted, durable } => {
                 write!(
                     f,
-                    "the log, which is durable up to record {durable}, to be so up to {wanted}: advance it"
+                    "the log, durable up to record {durable}, to become durable up to {wanted}: advance it"
                 )
             }
-            Awaited::Close => f.write_str("the end of its last handle, which is being dropped"),
+            Awaited::Close => f.write_str("its last handle, which is being dropped"),
         }
     }
 }

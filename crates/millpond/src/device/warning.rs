@@ -91,14 +91,14 @@ impl fmt::Display for Warning {
             } => (path, asked, reason, pages, waited),
             Warning::RegionUnlocked => {
                 return f.write_str(
-                    "memory of a region was locked (mlock) and is not any more: its pages leave when memory is needed; \
-                     what must stay belongs elsewhere",
+                    "memory of a region that was locked (mlock) has been unlocked: its pages leave when memory is needed; \
+                     keep what must stay resident elsewhere",
                 );
             }
             Warning::NoMemory { page } => {
                 return write!(
                     f,
-                    "the system has no memory to bring page {page} of a region or a mapped file back: a thread that touches it waits until it has"
+                    "the system has no memory to bring back page {page} of a region or a mapped file: a thread that touches it waits until there is some"
                 );
             }
             Warning::Waiting {
@@ -116,14 +116,14 @@ impl fmt::Display for Warning {
             Warning::Unreadable { path, offset, why } => {
                 return write!(
                     f,
-                    "a thread that has touched byte {offset} of {}, which is mapped, gets SIGBUS: {why}",
+                    "a thread that has touched byte {offset} of {} in a mapping gets SIGBUS: {why}",
                     path.display()
                 );
             }
             Warning::StoresWait { path, why } => {
                 return write!(
                     f,
-                    "threads that store to {}, which is mapped, wait until some of it was written or is given up: {why}",
+                    "threads that store to {} in a mapping wait until part of it is written or discarded: {why}",
                     path.display()
                 );
             }

@@ -119,7 +119,7 @@ pub(crate) const OPEN_ANEW: WayOut = WayOut {
 pub(crate) const LET_GO: WayOut = WayOut {
     rust: "drop the guard first",
     command_line: "its program has to drop the guard first",
-    python: "let it go first",
+    python: "release it first",
     c: "put the page first",
 };
 
@@ -254,31 +254,31 @@ const IN_TEXT: [(&str, [&str; 3]); 7] = [
         ],
     ),
     (
-        ", or say OpenOptions::beside_other_caches(true)",
-        ["", "", ", or say MILLPOND_OPEN_BESIDE_OTHER_CACHES"],
+        ", or set OpenOptions::beside_other_caches(true)",
+        ["", "", ", or set MILLPOND_OPEN_BESIDE_OTHER_CACHES"],
     ),
     (
-        "or here without OpenOptions::exclusive",
+        "or open it here without OpenOptions::exclusive",
         [
-            "or here without a lock",
-            "or here without a lock",
-            "or here without MILLPOND_OPEN_EXCLUSIVE",
+            "or open it here without a lock",
+            "or open it here without a lock",
+            "or open it here without MILLPOND_OPEN_EXCLUSIVE",
         ],
     ),
     (
-        "say OpenOptions::write(true) beside exclusive(true)",
+        "set OpenOptions::write(true) with exclusive(true)",
         [
             "open it for writing",
             "open it for writing",
-            "say MILLPOND_OPEN_WRITE beside MILLPOND_OPEN_EXCLUSIVE",
+            "set MILLPOND_OPEN_WRITE with MILLPOND_OPEN_EXCLUSIVE",
         ],
     ),
     (
-        "say OpenOptions::write(true) beside truncate(true)",
+        "set OpenOptions::write(true) with truncate(true)",
         [
             "open it for writing",
             "open it for writing",
-            "say MILLPOND_OPEN_WRITE beside MILLPOND_OPEN_TRUNCATE",
+            "set MILLPOND_OPEN_WRITE with MILLPOND_OPEN_TRUNCATE",
         ],
     ),
 ];

@@ -390,7 +390,7 @@ mod tests {
     /// The lock is taken first, the flag set then. A thread that came between the two waited for all of a
     /// cut, which takes seconds for a large file.
     #[test]
-    fn who_finds_the_lock_taken_and_the_flag_not_yet_set_does_not_wait_for_the_cut() {
+    fn a_reader_that_finds_the_lock_taken_and_the_flag_unset_does_not_wait_for_the_cut() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         std::fs::write(&path, [0; PAGE as usize]).unwrap();

@@ -43,7 +43,7 @@ impl FileInner {
     }
 
     pub(crate) fn is_cut(&self, at: u64) -> Error {
-        let why = "the file ends before: others have cut it. Have its new length taken (invalidate), or make it as long as it was";
+        let why = "the file ends before: another program has truncated it. Take its new length (invalidate), or restore its old one";
         Error::Read {
             path: self.path.clone(),
             offset: at,

@@ -70,8 +70,9 @@ impl WritebackRules {
             return Ok(());
         };
         let durable = held.log.durable();
-        let why =
-            format!("it is durable up to record {durable} and was not made so up to {last} for a long time");
+        let why = format!(
+            "it is durable up to record {durable}, and has not reached record {last} for a long time"
+        );
         Err(log_failed(path, io::Error::new(io::ErrorKind::TimedOut, why)))
     }
 

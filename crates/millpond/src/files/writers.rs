@@ -41,7 +41,7 @@ impl Writes {
         let is_shared = list.iter().any(|other| *other != writer);
         if is_shared && !beside_others {
             let said = "another cache of this process has it open for writing, and each would overwrite what the other \
-                        writes: use one cache for both, or say OpenOptions::beside_other_caches(true)";
+                        writes: use one cache for both, or set OpenOptions::beside_other_caches(true)";
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, said));
         }
         list.push(writer);
@@ -102,7 +102,8 @@ pub(crate) fn check_no_swap(file: FileIdentity) -> io::Result<()> {
         .get(&file)
         .is_some_and(|list| list.contains(&Writer::Swap))
     {
-        let said = "it is the swap file of a cache, which nobody else may read or write: name another file";
+        let said =
+            "it is the swap file of a cache, which only that cache may read or write: name another file";
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, said));
     }
     Ok(())

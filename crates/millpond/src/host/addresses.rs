@@ -61,7 +61,7 @@ pub(crate) fn refused(error: io::Error, needed: Bytes) -> io::Error {
     match Limited::now() {
         Some(limited) => io::Error::new(
             io::ErrorKind::OutOfMemory,
-            format!("{limited}, and about {needed} more are asked for: raise that limit, or ask for less"),
+            format!("{limited}, and about {needed} more are needed: raise that limit, or ask for less"),
         ),
         None => error,
     }
@@ -79,7 +79,7 @@ impl Limited {
         let one = |(resource, what, which)| {
             let (limit, used) = (Size(limit(resource)?), Size(used(resource)));
             Some(format!(
-                "this process may have {limit} of {what} (`{which}`), and has {used}"
+                "this process may have {limit} of {what} (`{which}`), and uses {used}"
             ))
         };
         let said: Vec<_> = of.into_iter().filter_map(one).collect();

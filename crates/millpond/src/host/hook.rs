@@ -47,7 +47,7 @@ pub(crate) fn inside<C, T>(cache: &C, call: impl FnOnce() -> T) -> T {
 pub(crate) fn check_outside<C>(cache: &C) {
     assert!(
         INSIDE.get() != std::ptr::from_ref(cache).addr(),
-        "a Recorder or a PageCheck has used its own cache, which waits for it: let it note what it gets, and use the \
+        "a Recorder or a PageCheck has used its own cache, which waits for it: only note the values there, and use the \
          cache elsewhere"
     );
 }
@@ -283,7 +283,7 @@ mod tests {
 
     /// The words came after the signal that they were about.
     #[test]
-    fn who_tells_waits_for_a_hook_that_takes_more_than_a_second() {
+    fn a_reporter_waits_for_a_hook_that_takes_more_than_a_second() {
         let (heard, hears) = channel();
         let teller = Teller::new(Hook::new(move |_: &u32| {
             std::thread::sleep(Duration::from_millis(1200));

@@ -48,7 +48,7 @@ impl SmallPages {
         match self {
             SmallPages::Machine => "write madvise to /sys/kernel/mm/transparent_hugepage/enabled",
             SmallPages::Process => "start the program without prctl(PR_SET_THP_DISABLE)",
-            SmallPages::Refused { .. } => "take a kernel that is built with CONFIG_TRANSPARENT_HUGEPAGE",
+            SmallPages::Refused { .. } => "use a kernel built with CONFIG_TRANSPARENT_HUGEPAGE",
         }
     }
 }

@@ -89,7 +89,7 @@ impl Notice {
             Notice::GoalOfBusyDisk { path, goal, idle } => {
                 let ms = |span: &Duration| span.as_micros() as f64 / 1e3;
                 format!(
-                    "the disk of {} was busy while it was measured: the goal for reads is {:.1} ms, and an idle disk's is near \
+                    "the disk of {} was busy while it was measured: the goal for reads is {:.1} ms, and an idle disk needs about \
                      {:.1} ms",
                     path.display(),
                     ms(goal),
@@ -97,7 +97,7 @@ impl Notice {
                 )
             }
             Notice::NoHugePages(why) => why.to_string(),
-            Notice::NoKernelFaults => "userfaultfd is for faults of programs only (not root)".into(),
+            Notice::NoKernelFaults => "userfaultfd serves no faults of the kernel (not root)".into(),
             Notice::MemoryBeyondLimit { given, limit } => {
                 format!(
                     "the budget of {} is above the memory limit of {limit}",
@@ -138,7 +138,7 @@ impl Notice {
             Notice::MemoryBeyondLimit { .. } => {
                 "the kernel reclaims, swaps or kills when the limit is reached"
             }
-            Notice::MemoryShort { .. } => "the kernel has to swap, or to kill a process",
+            Notice::MemoryShort { .. } => "the kernel must swap, or kill a process",
         }
     }
 
@@ -149,22 +149,22 @@ impl Notice {
             Notice::NoDirect { why, .. } if why == NO_PROC => "mount /proc, or open the file by a name".into(),
             Notice::NoDirect { .. } => "put the file on ext4, xfs or btrfs".into(),
             Notice::NoDontCache { .. } => {
-                "take Linux 6.14 with ext4, xfs or btrfs, or a file system with direct I/O".into()
+                "use Linux 6.14 with ext4, xfs or btrfs, or a file system with direct I/O".into()
             }
             Notice::WrittenTwice { .. } => "use one cache for both".into(),
             Notice::GoalOfBusyDisk { .. } => {
-                "nothing is to be done: that is as soon as the disk is idle; or set admission.read_latency".into()
+                "nothing to do: it is measured again once the disk is idle; or set admission.read_latency".into()
             }
             Notice::NoHugePages(why) => why.mend().into(),
             Notice::NoKernelFaults => {
-                "set sysctl vm.unprivileged_userfaultfd=1, allow this user to open /dev/userfaultfd, or touch what a system \
-                 call is given before it"
+                "set sysctl vm.unprivileged_userfaultfd=1, allow this user to open /dev/userfaultfd, or touch the memory before a \
+                 system call uses it"
                     .into()
             }
             Notice::MemoryBeyondLimit { limit, .. } => {
-                format!("take a budget below it, or raise {}", limit.file.display())
+                format!("use a budget below it, or raise {}", limit.file.display())
             }
-            Notice::MemoryShort { .. } => "take a smaller budget, or free memory".into(),
+            Notice::MemoryShort { .. } => "use a smaller budget, or free memory".into(),
         }
     }
 

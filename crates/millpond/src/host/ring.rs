@@ -143,8 +143,8 @@ impl RingRefusal {
                     .into()
             }
             RingRefusal::NotPermitted => "allow it in the security module (SELinux, AppArmor, …)".into(),
-            RingRefusal::NotBuilt => "take a kernel that is built with CONFIG_IO_URING".into(),
-            RingRefusal::TooOld { .. } => "take Linux 5.19 or newer".into(),
+            RingRefusal::NotBuilt => "use a kernel built with CONFIG_IO_URING".into(),
+            RingRefusal::TooOld { .. } => "use Linux 5.19 or newer".into(),
             RingRefusal::Memory { locked_max: Some(_) } => "raise the limit of locked memory (ulimit -l)".into(),
             RingRefusal::Memory { locked_max: None } => "raise the memory limit of the control group".into(),
             RingRefusal::Other { errno: libc::EMFILE, .. } => {
@@ -159,8 +159,8 @@ impl fmt::Display for RingRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RingRefusal::Switch { disabled: 1, group } => {
-                let who = group.map_or("nobody's".into(), |group| format!("group {group}'s"));
-                write!(f, "io_uring is {who} only (sysctl kernel.io_uring_disabled is 1)")
+                let who = group.map_or("no group".into(), |group| format!("only group {group}"));
+                write!(f, "{who} may use io_uring (sysctl kernel.io_uring_disabled is 1)")
             }
             RingRefusal::Switch { disabled, .. } => {
                 write!(
@@ -235,7 +235,7 @@ mod tests {
             ),
             (
                 refusal(libc::EPERM, Some(1), false, new),
-                "io_uring is group 977's only (sysctl kernel.io_uring_disabled is 1); join the group of sysctl \
+                "only group 977 may use io_uring (sysctl kernel.io_uring_disabled is 1); join the group of sysctl \
                  kernel.io_uring_group, or set kernel.io_uring_disabled=0",
             ),
             (
@@ -254,11 +254,11 @@ mod tests {
             ),
             (
                 refusal(libc::ENOSYS, None, false, (5, 0)),
-                "the kernel has no io_uring (ENOSYS); take a kernel that is built with CONFIG_IO_URING",
+                "the kernel has no io_uring (ENOSYS); use a kernel built with CONFIG_IO_URING",
             ),
             (
                 refusal(libc::EINVAL, None, false, (5, 18)),
-                "the io_uring of Linux 5.18 is too old; take Linux 5.19 or newer",
+                "the io_uring of Linux 5.18 is too old; use Linux 5.19 or newer",
             ),
             (
                 refusal(libc::ENOMEM, None, false, (5, 10)),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_what_a_running_one_holds_is_not() {
+    fn remains_of_a_killed_process_are_removed_and_files_of_a_running_one_are_not() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["millpond-lab-1", "millpond-lab-2", "millpond-lab-notes", "other"] {
             fs::create_dir(dir.path().join(name)).unwrap();
@@ -143,7 +143,7 @@ mod tests {
 
     /// As of a trial of FUSE that was interrupted: a dead mount stayed there for good.
     #[test]
-    fn what_a_killed_process_has_mounted_goes_with_it() {
+    fn mounts_of_a_killed_process_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let point = dir.path().join("millpond-lab-1/fuse point");
         fs::create_dir_all(&point).unwrap();

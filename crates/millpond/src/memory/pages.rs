@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_ahead_is_known_until_it_is_used_or_gone() {
+    fn pages_read_ahead_are_known_until_used_or_gone() {
         let (pages, both) = (
             Pages::new(2).unwrap(),
             Ahead {

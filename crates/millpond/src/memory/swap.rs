@@ -191,7 +191,7 @@ impl SwapFile {
         let mut file = opened.file();
         let now = file.metadata()?;
         if (now.dev(), now.ino()) != (before.dev(), before.ino()) {
-            return Err(invalid("another file has taken its place: try again".into()));
+            return Err(invalid("another file has replaced it: try again".into()));
         }
         let writes = Writes::swap(device::identity(&now))?;
         let is_block_device = before.file_type().is_block_device();

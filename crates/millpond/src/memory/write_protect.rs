@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_writes_what_it_reads_gets_pages_that_are_open_but_for_one_window_in_sixteen() {
+    fn a_program_that_writes_what_it_reads_gets_writable_pages_in_all_but_one_window_of_sixteen() {
         let rule = WriteProtect::default();
         let come = |writes: u32| {
             let one = |n| {

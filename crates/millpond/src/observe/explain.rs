@@ -190,7 +190,7 @@ impl fmt::Display for Explanation {
         if rest >= WORTH_SAYING && rest > self.took / 10 {
             write!(
                 f,
-                "; for {} more it was at work, or without a lock or a processor",
+                "; for another {} it was working, or waiting for a lock or a processor",
                 Millis(rest)
             )?;
         }
@@ -372,7 +372,7 @@ mod tests {
         why.waited[Wait::Read as usize] = Duration::from_millis(1);
         assert_eq!(
             why.to_string(),
-            "read of 4 KiB waited 1.00 ms: 1.00 ms for a read from the device; for 20.00 ms more it was at work, or without \
+            "read of 4 KiB waited 1.00 ms: 1.00 ms for a read from the device; for another 20.00 ms it was working, or waiting for \
              a lock or a processor"
         );
         why.waited[Wait::Read as usize] = Duration::from_millis(20);
@@ -380,14 +380,14 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_for_nothing_says_so() {
+    fn a_call_without_waits_says_so() {
         let ((), why) = explain(|| ());
         assert!(why.to_string().ends_with("and waited for nothing"), "{why}");
         assert_eq!((why.call, why.waited_total()), (None, Duration::ZERO));
     }
 
     #[test]
-    fn what_is_explained_inside_counts_outside_too_and_nothing_after_it() {
+    fn an_inner_explanation_counts_outside_too_and_nothing_after_it() {
         let wait = || timed(Wait::Log, || std::hint::black_box((0..1000).sum::<u64>()));
         let ((_, inner), outer) = explain(|| {
             wait();

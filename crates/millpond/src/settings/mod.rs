@@ -154,7 +154,7 @@ impl fmt::Display for SettingError {
                 setting,
                 value,
                 allowed,
-            } => write!(f, "{setting} can't be {value:?}: it is {allowed}"),
+            } => write!(f, "{setting} can't be {value:?}: it takes {allowed}"),
             SettingError::NotNow {
                 setting,
                 choice,

@@ -105,7 +105,7 @@ fn a_form_that_is_chosen_has_its_settings_and_the_others_have_not() {
 }
 
 #[test]
-fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
+fn errors_guess_the_meant_name_and_state_the_range() {
     let says = |name: &str, value: &str| set(&settings(), &[(name, value)]).unwrap_err();
     for (name, value, said) in [
         (
@@ -126,13 +126,13 @@ fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
         (
             "dirty.hard",
             "20",
-            "dirty.hard can't be \"20\": it is a size with its unit such as 64M, or a share such as 20%: 1B to \
+            "dirty.hard can't be \"20\": it takes a size with its unit such as 64M, or a share such as 20%: 1B to \
              1024T, or 0% to 100% of dirtyable memory",
         ),
         (
             "admission",
             "fast",
-            "admission can't be \"fast\": it is goal, bytes, off",
+            "admission can't be \"fast\": it takes goal, bytes, off",
         ),
         (
             "admission.high",
@@ -158,7 +158,7 @@ fn what_is_meant_is_guessed_and_what_is_allowed_is_said() {
         (
             "admission.share_waited",
             "99999999999",
-            "admission.share_waited can't be \"99999999999\": it is a whole number such as 32: 1 to 99",
+            "admission.share_waited can't be \"99999999999\": it takes a whole number such as 32: 1 to 99",
         ),
     ] {
         assert_eq!(says(name, value), said);
@@ -191,7 +191,7 @@ fn a_rule_that_only_a_program_chooses_is_shown_and_its_numbers_are_left_to_the_p
 fn only_millponds_own_forms_of_admission_can_be_set() {
     for form in ["v2", "v3", "latency"] {
         let refused = set(&settings(), &[("admission", form)]).unwrap_err();
-        let expected = format!("admission can't be \"{form}\": it is goal, bytes, off");
+        let expected = format!("admission can't be \"{form}\": it takes goal, bytes, off");
         assert_eq!(refused, expected);
     }
     for form in ["goal", "bytes", "off"] {
@@ -248,7 +248,7 @@ fn text(kind: Kind, n: u64) -> String {
 proptest! {
     /// Any settings, any others after them, and the first again as they were listed: the same, to the last bit.
     #[test]
-    fn what_was_listed_brings_back_what_was_there(
+    fn listed_settings_restore_their_state(
         draws in proptest::collection::vec((0..SETTINGS.len(), any::<u64>()), 0..40),
         others in proptest::collection::vec((0..SETTINGS.len(), any::<u64>()), 0..40),
     ) {

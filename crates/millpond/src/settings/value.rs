@@ -68,7 +68,7 @@ impl Kind {
             }
             Kind::Time => "a time with its unit, such as 500us, 4ms or 5s".into(),
             Kind::TimeOrMeasure => {
-                "a time with its unit, such as 500us or 4ms, or measure, which is what reads of the idle disk say".into()
+                "a time with its unit, such as 500us or 4ms, or measure, to take it from reads of the idle disk".into()
             }
             Kind::Share => "a share such as 20%, 0.8% or 1/256".into(),
             Kind::SizeOrShare => "a size with its unit such as 64M, or a share such as 20%".into(),
@@ -395,7 +395,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_and_typed_again_is_the_same(n in any::<u64>(), num in any::<u32>(), den in 1_u32..) {
+        fn shown_values_typed_again_are_the_same(n in any::<u64>(), num in any::<u32>(), den in 1_u32..) {
             for (kind, value) in [
                 (Kind::Size, Value::Size(Bytes(n >> 1))),
                 (Kind::Time, Value::Time(Nanos(n >> 1))),

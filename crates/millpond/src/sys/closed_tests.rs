@@ -62,7 +62,7 @@ fn runs(name: &str, maps: bool) {
     }
     let ended = said.lines().find(|line| line.contains("ended: "));
     assert!(
-        ended.is_some_and(|line| line.contains("the program has closed a descriptor")),
+        ended.is_some_and(|line| line.contains("the program has closed one of the cache's own descriptors")),
         "{}: {said}{}",
         ran.status,
         String::from_utf8_lossy(&ran.stderr)

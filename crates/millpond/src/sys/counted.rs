@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Counted {
 }
 
 #[test]
-fn what_a_thread_allocates_is_counted_for_it_alone() {
+fn allocations_are_counted_for_their_thread_alone() {
     let before = allocations();
     let kept = vec![1_u8; 100];
     assert_eq!(allocations() - before, 1);

@@ -87,8 +87,8 @@ fn check(region: &Region, salt: u8) {
 
 /// The budget's change panicked and the cache was poisoned, for the kernel refuses to take locked memory back at first.
 #[test]
-fn where_all_memory_is_locked_a_budget_can_be_made_smaller_and_is_given_back() {
-    if !is_alone("where_all_memory_is_locked_a_budget_can_be_made_smaller_and_is_given_back")
+fn with_all_memory_locked_a_budget_can_shrink_and_is_given_back() {
+    if !is_alone("with_all_memory_locked_a_budget_can_shrink_and_is_given_back")
         || !lock_all(libc::MCL_CURRENT | libc::MCL_FUTURE)
     {
         return;
@@ -126,8 +126,8 @@ fn where_all_memory_is_locked_a_budget_can_be_made_smaller_and_is_given_back() {
 
 /// A cache with swap panicked when it was made.
 #[test]
-fn where_all_memory_to_come_is_locked_there_are_regions_and_they_are_not_filled_at_once() {
-    if !is_alone("where_all_memory_to_come_is_locked_there_are_regions_and_they_are_not_filled_at_once")
+fn with_future_memory_locked_regions_work_and_are_not_filled_at_once() {
+    if !is_alone("with_future_memory_locked_regions_work_and_are_not_filled_at_once")
         || !lock_all(libc::MCL_CURRENT | libc::MCL_FUTURE)
     {
         return;

@@ -154,7 +154,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn what_is_written_through_the_mapping_is_in_the_file() {
+    fn writes_through_the_mapping_are_in_the_file() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(10_000).unwrap();
         let mut mapped = MappedFile::new(&file, 10_000).unwrap();

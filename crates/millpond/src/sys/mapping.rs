@@ -194,7 +194,7 @@ fn explained(error: io::Error, len: usize) -> io::Error {
         Some(libc::EAGAIN) => io::Error::new(
             io::ErrorKind::OutOfMemory,
             format!(
-                "all memory to come is locked in this process (mlockall), which may not lock {} MiB more: raise \
+                "this process locks all its future memory (mlockall), and may not lock {} MiB more: raise \
                  `ulimit -l`, or make the cache before mlockall",
                 len >> 20
             ),

@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "2 bytes from 4095 are not inside the transfer, which has 4096 bytes")]
-    fn what_is_behind_a_transfer_is_not_reached() {
+    fn bytes_past_a_transfer_are_not_reached() {
         pages(&Buffer::new(16 * PAGE), &[2]).put(PAGE - 1, &[1; 2]);
     }
 

@@ -101,8 +101,8 @@ impl Bell {
 
 /// What the program has done to a ring that is lost.
 pub(crate) fn lost() -> io::Error {
-    let why = "the program has closed a descriptor that is the cache's own, of an eventfd; make the cache anew, and look for a \
-               close() of a descriptor that was closed before, or for closefrom()";
+    let why = "the program has closed one of the cache's own descriptors, an eventfd; make a new cache, and look for a \
+               close() of a descriptor that was already closed, or for closefrom()";
     io::Error::other(why)
 }
 

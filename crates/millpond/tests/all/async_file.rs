@@ -63,7 +63,7 @@ fn open(cache: &PageCache, path: &Path, pages: usize) -> AsyncFile {
 }
 
 #[test]
-fn what_is_in_memory_is_had_at_once_without_a_runtime_even() {
+fn pages_in_memory_are_read_at_once_even_without_a_runtime() {
     let folder = Place::Disk.folder();
     let cache = PageCache::builder().memory(2 << 20).build().unwrap();
     let file = open(&cache, &folder.path().join("data"), 10);

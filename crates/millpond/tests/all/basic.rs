@@ -9,7 +9,7 @@ fn cache() -> PageCache {
 }
 
 #[test]
-fn what_is_written_is_read_back_and_is_in_the_file_after_a_sync() {
+fn written_data_is_read_back_and_is_in_the_file_after_a_sync() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let cache = cache();

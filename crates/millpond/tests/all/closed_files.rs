@@ -83,7 +83,7 @@ fn without_the_option_a_closed_file_leaves_memory() {
 }
 
 #[test]
-fn what_was_written_stays_and_can_be_written_again() {
+fn written_files_stay_and_can_be_written_again() {
     let folder = Place::Disk.folder();
     let path = file(folder.path(), "data", 7);
     let cache = cache(8);

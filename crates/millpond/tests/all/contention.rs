@@ -128,7 +128,7 @@ fn every_change_of_one_page_counts_by_threads_in_memory() {
 /// Threads append to one file, of which less than a tenth fits into memory, while one syncs and one shrinks memory and
 /// gives it back. What had been appended before a sync began is in the file when it ends.
 #[test]
-fn what_threads_append_to_one_file_while_it_is_synced_is_there() {
+fn appends_by_threads_during_syncs_are_kept() {
     const THREADS: u64 = 4;
     bounded(|| {
         let folder = Place::Disk.folder();
@@ -253,7 +253,7 @@ fn threads_take_turns_with_the_last_frames() {
 /// Four threads wait for a page, and the one that reads it for them all panics: they hear of it and do not wait on. No
 /// test had noticed when they were not told.
 #[test]
-fn who_waits_for_a_page_is_told_that_its_reader_broke() {
+fn waiters_for_a_page_get_an_error_when_its_reader_panics() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");

@@ -288,14 +288,14 @@ fn stat_has_what_was_done_by_reason() {
 }
 
 #[test]
-fn what_is_no_command_is_answered_with_an_error_and_the_next_line_is_served() {
+fn an_unknown_command_is_answered_with_an_error_and_the_next_line_is_served() {
     let pond = Pond::new();
     let mut raw = pond.raw();
     raw.get_mut()
         .write_all(b"frobnicate\n\xff\xfe\n\n{\"set\":1}\nhelp\n")
         .unwrap();
     for why in [
-        "\"frobnicate\" is no command; there are: help, ",
+        "\"frobnicate\" is not a command; the commands are: help, ",
         "UTF-8",
         "\"\" is no",
         "is no",
@@ -320,7 +320,7 @@ fn half_a_line_waits_for_its_rest_and_is_refused_if_that_never_comes() {
     slow.get_mut().write_all(b"\nset dirty.failed=3%").unwrap();
     assert_eq!(answer(&mut slow)["settings"][0]["new"], "2%");
     slow.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
-    assert!(error(&answer(&mut slow)).contains("the last line has no end"));
+    assert!(error(&answer(&mut slow)).contains("the last line is not terminated"));
     let mut rest = Vec::new();
     assert_eq!(slow.read_to_end(&mut rest).unwrap(), 0);
     assert_eq!(pond.cache.history().changes.len(), 1);
@@ -348,7 +348,7 @@ fn a_line_that_is_too_long_is_refused_once_and_the_next_is_served() {
 }
 
 #[test]
-fn who_does_not_read_the_answers_holds_up_nobody_and_loses_none() {
+fn a_client_that_does_not_read_delays_no_other_and_loses_no_answer() {
     const QUESTIONS: usize = 400;
     let pond = Pond::new();
     let rude = pond.raw();

@@ -236,7 +236,7 @@ fn a_write_says_that_it_paused_and_how_full_of_dirty_pages_memory_was() {
 }
 
 #[test]
-fn who_waits_for_a_page_in_other_hands_or_for_a_frame_says_so() {
+fn waits_for_a_held_page_or_a_frame_are_explained() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");

@@ -333,7 +333,7 @@ fn a_file_system_that_refuses_direct_io_is_told_once_on_stderr() {
             ),
             format!(
                 "buffered I/O on {pond} can't bypass the page cache (no RWF_DONTCACHE): what the kernel has cached is \
-                 dropped by advice, written pages only when they are synced; take Linux 6.14 with ext4, xfs or btrfs, \
+                 dropped by advice, written pages only when they are synced; use Linux 6.14 with ext4, xfs or btrfs, \
                  or a file system with direct I/O"
             ),
         ]
@@ -360,7 +360,7 @@ fn a_switch_of_the_administrator_is_named() {
     for (value, cause, mend) in [
         (
             "1",
-            "io_uring is nobody's only (sysctl kernel.io_uring_disabled is 1)",
+            "no group may use io_uring (sysctl kernel.io_uring_disabled is 1)",
             "join the group of sysctl \
           kernel.io_uring_group, or set kernel.io_uring_disabled=0",
         ),
@@ -401,7 +401,7 @@ fn a_kernel_before_5_19_does_the_job_with_threads_and_is_named() {
     said.retain(|line| !usual.contains(line));
     assert_eq!(
         said[0],
-        "the io_uring of Linux 5.10 is too old: threads do the transfers, 32 at a time; take Linux 5.19 or newer"
+        "the io_uring of Linux 5.10 is too old: threads do the transfers, 32 at a time; use Linux 5.19 or newer"
     );
 }
 
@@ -458,7 +458,7 @@ fn a_limit_of_lengths_that_can_not_be_asked_for_is_none() {
 
 /// It was userfaultfd that was said to be missing.
 #[test]
-fn what_is_refused_is_named_with_what_allows_it() {
+fn refusals_are_named_with_their_remedy() {
     for (call, name) in [
         (libc::SYS_eventfd2, "eventfd2"),
         (libc::SYS_epoll_create1, "epoll_create1"),

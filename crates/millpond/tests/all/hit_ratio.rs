@@ -55,7 +55,7 @@ fn each_page_whose_content_a_call_needs_is_asked_for_once() {
 }
 
 #[test]
-fn what_was_read_ahead_of_a_scan_is_no_hit() {
+fn pages_read_ahead_of_a_scan_are_no_hits() {
     let folder = tempfile::tempdir().unwrap();
     let cache = PageCache::builder().memory(8 << 20).build().unwrap();
     let file = file(&cache, &folder.path().join("file"), 512);

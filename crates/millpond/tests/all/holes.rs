@@ -84,7 +84,7 @@ fn a_hole_at_the_end_of_what_was_appended_keeps_the_length_on_the_device() {
 }
 
 #[test]
-fn who_reads_beside_a_punch_does_not_bring_back_what_was_there() {
+fn a_read_beside_a_punch_does_not_bring_back_old_data() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");
@@ -127,7 +127,7 @@ fn beside(one: impl FnOnce() + Send, other: impl FnOnce()) {
 }
 
 #[test]
-fn what_is_appended_beside_a_punch_is_kept() {
+fn appends_beside_a_punch_are_kept() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let (_cache, file) = open(&folder.path().join("data"));
@@ -172,7 +172,7 @@ fn a_write_beside_a_punch_does_not_carry_over_what_was_there() {
 }
 
 #[test]
-fn what_is_written_out_is_on_the_device_and_not_before() {
+fn data_written_out_is_on_the_device_and_not_before() {
     let folder = Place::Disk.folder();
     let path = folder.path().join("data");
     let (_cache, file) = open(&path);
@@ -185,7 +185,7 @@ fn what_is_written_out_is_on_the_device_and_not_before() {
 }
 
 #[test]
-fn which_bytes_are_not_on_the_device_is_said_by_whole_pages_up_to_the_end() {
+fn bytes_not_on_the_device_are_reported_by_whole_pages_up_to_the_end() {
     let folder = Place::Disk.folder();
     let (_cache, file) = open(&folder.path().join("data"));
     file.set_len(20 * PAGE + 100).unwrap();
@@ -210,7 +210,7 @@ fn which_bytes_are_not_on_the_device_is_said_by_whole_pages_up_to_the_end() {
 }
 
 #[test]
-fn what_cannot_be_written_out_is_an_error_and_known_until_it_is_written() {
+fn data_that_cannot_be_written_out_is_an_error_and_known_until_it_is_written() {
     let folder = Place::Disk.folder();
     let path = folder.path().join("data");
     let device = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));
@@ -320,7 +320,7 @@ fn while_it_is_asked(then: impl Fn(&File) + Send + Sync + 'static) {
 
 /// What the device had was read, which was older than what calls had written.
 #[test]
-fn who_reads_beside_a_punch_finds_nothing_older_than_what_was_written() {
+fn a_read_beside_a_punch_finds_nothing_older_than_the_last_write() {
     while_it_is_asked(|file| {
         let is_new = |bytes: &[u8]| assert!(bytes.iter().all(|&byte| byte == 2));
         is_new(&all(file));

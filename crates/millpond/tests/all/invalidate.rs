@@ -81,7 +81,7 @@ fn a_file_does_not_become_shorter_beside_writes_that_make_it_longer() {
 
 /// It was zeros, and nothing was said.
 #[test]
-fn what_others_have_cut_off_is_an_error_until_it_is_there_again_or_the_file_is_invalidated() {
+fn bytes_cut_off_by_others_are_an_error_until_restored_or_the_file_is_invalidated() {
     let Pond { others, file, .. } = &pond(100);
     // Nothing of it is in memory, and nothing waits to be written.
     file.invalidate(..).unwrap();
@@ -127,7 +127,7 @@ fn what_others_have_cut_off_is_an_error_until_it_is_there_again_or_the_file_is_i
 }
 
 #[test]
-fn what_others_have_changed_is_seen_when_it_is_invalidated_and_not_before() {
+fn changes_by_others_are_seen_when_invalidated_and_not_before() {
     let Pond { others, file, .. } = &pond(10);
     others.write_all_at(&[0xaa; 5 * PAGE as usize], PAGE).unwrap();
     assert_eq!(all(file)[3 * PAGE as usize], 3, "from memory");
@@ -142,7 +142,7 @@ fn what_others_have_changed_is_seen_when_it_is_invalidated_and_not_before() {
 }
 
 #[test]
-fn what_is_changed_and_not_written_yet_is_not_forgotten() {
+fn unwritten_changes_are_not_forgotten() {
     let Pond {
         path, others, file, ..
     } = &pond(10);

@@ -309,7 +309,7 @@ fn run(seed: u64) -> Seen {
 }
 
 #[test]
-fn what_a_sync_has_promised_is_there_when_the_process_is_killed() {
+fn synced_data_survives_a_kill_of_the_process() {
     let seeds = seeds("MILLPOND_KILLS", KILLS);
     let mut seen = Seen::default();
     for seed in seeds.clone() {

@@ -229,7 +229,7 @@ fn stores_and_syncs_until_it_is_killed(path: &str) {
 }
 
 #[test]
-fn what_a_sync_of_a_mapping_has_promised_is_in_the_file_when_the_process_is_killed() {
+fn stores_synced_through_a_mapping_survive_a_kill_of_the_process() {
     if let Ok(path) = std::env::var(CHILD) {
         return stores_and_syncs_until_it_is_killed(&path);
     }
@@ -242,7 +242,7 @@ fn what_a_sync_of_a_mapping_has_promised_is_in_the_file_when_the_process_is_kill
     for kill in 0..5 {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture"])
-            .arg("mapping::what_a_sync_of_a_mapping_has_promised_is_in_the_file_when_the_process_is_killed")
+            .arg("mapping::stores_synced_through_a_mapping_survive_a_kill_of_the_process")
             .env(CHILD, &path)
             .stderr(Stdio::piped())
             .stdout(Stdio::null())

@@ -229,7 +229,7 @@ fn the_programs_own_locks_of_a_file_outlive_what_a_cache_does_with_it() {
 
 /// A shortage for a moment was taken for a file system without direct I/O, for as long as the file was open.
 #[test]
-fn who_has_no_descriptor_left_for_direct_io_is_told_so_and_may_try_again() {
+fn running_out_of_descriptors_for_direct_io_is_an_error_that_can_be_retried() {
     let folder = Place::Disk.folder();
     let path = folder.path().join("data");
     let mut shortage = direct();

@@ -208,7 +208,7 @@ fn it_ends_when_the_trace_has_its_size_and_says_so() {
 }
 
 #[test]
-fn what_is_there_is_not_overwritten_and_two_at_a_time_can_not_be() {
+fn an_existing_file_is_not_overwritten_and_only_one_recording_runs_at_a_time() {
     let pond = Pond::new();
     let path = pond.path("trace");
     fs::write(&path, "mine").unwrap();

@@ -123,7 +123,7 @@ fn a_goal_measured_on_a_busy_disk_is_measured_again_when_the_disk_is_idle() {
     let source = cache.goal_source().unwrap();
     assert!(matches!(source, GoalSource::MeasuredUnderLoad(_)), "{source}");
     assert!(
-        source.to_string().contains("measured again when it is idle"),
+        source.to_string().contains("measured again when idle"),
         "{source}"
     );
     disk.is_busy.store(false, Ordering::SeqCst);

@@ -143,7 +143,7 @@ fn a_hole_stays_a_hole_when_it_is_read_and_when_its_neighbours_are_written() {
 
 /// A write far behind the end leaves a hole between, on the device too.
 #[test]
-fn what_lies_between_the_old_end_and_a_write_behind_it_is_zeros_and_not_written() {
+fn the_gap_between_the_old_end_and_a_write_past_it_is_zeros_and_not_written() {
     let folder = Place::Disk.folder();
     let path = folder.path().join("data");
     let cache = cache(4096);
@@ -253,7 +253,7 @@ fn a_file_grows_by_guards_of_whole_pages() {
 /// A thread that wants the page in which the file ends waits for the one that holds it, and keeps that one
 /// from nothing meanwhile.
 #[test]
-fn who_waits_for_the_last_page_to_grow_it_keeps_its_holder_from_growing_the_file_by_none() {
+fn a_caller_waiting_to_grow_the_last_page_keeps_its_holder_from_no_write_within_the_file() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let cache = cache(4096);

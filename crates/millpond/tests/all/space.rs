@@ -144,11 +144,11 @@ fn full_and_empty_again(kind: &'static str) {
 }
 
 #[test]
-fn what_found_no_room_in_memory_is_written_when_there_is_some() {
+fn data_refused_for_lack_of_memory_is_written_when_there_is_some() {
     full_and_empty_again("tmpfs");
 }
 
 #[test]
-fn what_found_no_room_on_disk_is_written_when_there_is_some() {
+fn data_refused_for_lack_of_disk_space_is_written_when_there_is_some() {
     full_and_empty_again("ext4");
 }

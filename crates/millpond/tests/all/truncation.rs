@@ -154,7 +154,7 @@ fn cut_beside(rounds: u64, seed: u64, draw_beside: impl Fn(&mut Draw) -> Beside 
 }
 
 #[test]
-fn what_is_read_while_a_file_is_cut_does_not_come_back() {
+fn data_read_during_a_cut_does_not_come_back() {
     cut_beside(1_000, 1, |draw| Beside::Read(draw.below(3)));
 }
 

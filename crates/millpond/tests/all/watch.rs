@@ -90,7 +90,7 @@ fn files_and_devices_are_told_as_they_are() {
 }
 
 #[test]
-fn what_reclaim_did_is_told_with_the_pages_of_samples() {
+fn reclaim_s_decisions_are_reported_with_the_pages_of_samples() {
     let folder = tempfile::tempdir().unwrap();
     let builder = PageCache::builder().memory(8 << 20);
     let cache = builder.control_at(folder.path().join("sock")).build().unwrap();

@@ -96,7 +96,7 @@ fn end_of_a_write_wakes_who_waits_for_it() {
 }
 
 #[test]
-fn who_waits_for_the_pin_of_a_write_goes_on_when_waiting_is_called_off() {
+fn a_waiter_for_the_pin_of_a_write_goes_on_when_waiting_is_cancelled() {
     explore(|| {
         let cache = cache(1, 0..1);
         assert!(cache.change(0));

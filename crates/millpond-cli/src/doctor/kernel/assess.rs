@@ -1,4 +1,4 @@
-//! What a machine's settings come to, and which of its figures are known to make trouble.
+//! The limits that a machine's settings give, and which of its figures are known to cause trouble.
 
 use super::super::Check;
 use super::read::{Device, Machine};
@@ -12,7 +12,7 @@ use millpond_kernels::linux::dirty::zone::{DirtyableRule, ZoneKind, dirtyable, r
 /// Below this a rotating disk loses much of its rate: of 116 MB/s a kernel of 2026 kept 45 % with 1 MB and 71 % with 4 MB,
 /// and all with 16 MB.
 pub(super) const HARD_LEAST: Bytes = Bytes(16_000_000);
-/// What writeback throttling aims at on disks that rotate, and on those that don't (Linux: `wbt_default_latency_nsec`).
+/// The target of writeback throttling on rotating and on other disks (Linux: `wbt_default_latency_nsec`).
 const WBT_ROTATING_US: u64 = 75_000;
 
 fn pages(count: PageCount) -> String {
@@ -26,14 +26,14 @@ fn limit(limit: KernelLimit) -> String {
     }
 }
 
-/// The hard limit, and what it is a part of.
+/// The hard limit, and the memory that it is a part of.
 pub(super) fn hard_limit(machine: &Machine) -> (Bytes, Bytes) {
     let all = dirtyable(DirtyableRule::Bug404, &machine.zones, machine.highmem_counts);
     let hard = thresholds(machine.version, machine.limits, all, Caller::default()).hard;
     (hard.to_bytes(PageSize::KIB_4), all.to_bytes(PageSize::KIB_4))
 }
 
-/// All that is to be said, a line each.
+/// All checks, a line each.
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let all = dirtyable(DirtyableRule::Bug404, &machine.zones, machine.highmem_counts);
     let t = thresholds(machine.version, machine.limits, all, Caller::default());
@@ -49,7 +49,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     checks
 }
 
-/// A size that any of these machines can have dirty: in bytes, so that it depends on nothing.
+/// A dirty limit in bytes that suits any of these machines, so it depends on nothing else.
 fn mend_in_bytes(machine: &Machine) -> String {
     let managed: u64 = machine.zones.iter().map(|zone| zone.managed.0).sum();
     let bytes = PageCount(managed / 20)
@@ -91,9 +91,9 @@ fn of_memory(machine: &Machine, all: PageCount) -> Check {
     }
     let (effect, mend) = match high > 0 && !machine.highmem_counts {
         true => (
-            "high memory is more than what the reserves of the other zones leave of all memory, so nothing is left, and any limit in percent is nothing (the 5 MB/s of Hills 2015); a limit that was derived before may hold until somebody touches a setting",
+            "high memory is more than the reserves of the other zones leave of all memory, so no memory counts as dirtyable, and any limit in percent is zero (the 5 MB/s of Hills 2015); a limit computed earlier may hold until a setting is touched",
             format!(
-                "{} (limits in bytes depend on nothing); or `sysctl -w vm.highmem_is_dirtyable=1`, and then set vm.dirty_ratio to another value and back: the flag alone derives nothing anew",
+                "{} (limits in bytes do not depend on it); or `sysctl -w vm.highmem_is_dirtyable=1`, and then set vm.dirty_ratio to another value and back: the flag alone recomputes nothing",
                 mend_in_bytes(machine)
             ),
         ),
@@ -153,7 +153,7 @@ fn background(machine: &Machine, t: KernelThresholds) -> Check {
         return Check::without(
             NAME,
             found,
-            "not below the hard limit, so half of that counts, whatever is set",
+            "not below the hard limit, so half of the hard limit applies, whatever is set",
             match machine.limits.hard {
                 KernelLimit::Percent(percent) => {
                     format!("sysctl -w vm.dirty_background_ratio={}", (percent / 2).max(1))
@@ -169,7 +169,7 @@ fn ratelimit_of(machine: &Machine, t: KernelThresholds) -> Check {
     const NAME: &str = "ratelimit";
     let pages = ratelimit(t.hard, machine.processors);
     let found = format!(
-        "{} pages: the hard limit over 32 times {} processors, {RATELIMIT_MIN} at least; as it would be derived now",
+        "{} pages: the hard limit over 32 times {} processors, {RATELIMIT_MIN} at least; as it would be computed now",
         pages.0, machine.processors
     );
     match pages.0 > RATELIMIT_MIN {
@@ -183,19 +183,19 @@ fn ratelimit_of(machine: &Machine, t: KernelThresholds) -> Check {
     }
 }
 
-/// Whether the kernel says the same of itself.
+/// Whether the kernel reports the same limits.
 fn beside_the_kernels_own(machine: &Machine, t: KernelThresholds) -> Option<Check> {
     const NAME: &str = "as the kernel";
     let (background, hard) = machine.own?;
     let found = format!("it says {} and {} itself", background.0, hard.0);
-    // Memory has moved between the two looks.
+    // Memory has changed between the two readings.
     let near = |own: PageCount, here: PageCount| own.0.abs_diff(here.0) <= own.0 / 20 + 256;
     Some(match near(hard, t.hard) && near(background, t.background) {
         true => Check::ok(NAME, found),
         false => Check::without(
             NAME,
             found,
-            "not what its settings come to by the rules known here: another rule, or a caller's flags",
+            "its settings give other values by the rules known here: it has another rule, or the caller has flags",
             "look at nr_dirty_threshold in /proc/vmstat, and set the limit once more as an ordinary user of the system would",
         ),
     })
@@ -238,11 +238,11 @@ fn of_device(device: &Device, t: KernelThresholds) -> Vec<Check> {
     if device.is_strict || device.max_ratio < 100 {
         let (effect, mend) = match device.is_strict {
             true => (
-                "strict: its part is a limit of its own, also while all others have dirtied nothing",
+                "strict: its share is a limit of its own, even while the other devices have nothing dirty",
                 format!("echo 0 > /sys/class/bdi/{}/strict_limit", device.bdi),
             ),
             false => (
-                "it may have only a part of the limits",
+                "it gets only a part of the limits",
                 format!("echo 100 > /sys/class/bdi/{}/max_ratio", device.bdi),
             ),
         };
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// The names of what is to be mended.
+    /// The names of the failed checks.
     fn wrong(machine: &Machine) -> Vec<&'static str> {
         let wrong = checks(machine).into_iter().filter(|check| !check.ok);
         wrong

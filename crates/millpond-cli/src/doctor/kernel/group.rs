@@ -1,4 +1,4 @@
-//! What the kernel's limits are worth in the memory group that this process runs in.
+//! What the kernel's limits mean in the memory group that this process runs in.
 //!
 //! ```text
 //!   version 1: the kernel does not divide its dirty limits by groups. A group smaller than the hard limit fills with dirty
@@ -19,16 +19,16 @@ use std::path::Path;
 
 const NAME: &str = "memory group";
 
-/// Of a group's memory so much may be dirty before it is too much: half of it is the most that any limit in percent that
-/// the kernel takes leaves of files' pages.
+/// Dirty memory above this fraction of a group is too much: half is the most that any limit in percent that the kernel
+/// accepts leaves for file pages.
 const SHARE: u64 = 2;
 
-/// Of the running kernel, whose hard limit is `hard` of `dirtyable` bytes.
+/// For the running kernel, whose hard limit is `hard` of `dirtyable` bytes.
 pub(super) fn check(hard: Bytes, dirtyable: Bytes) -> Check {
     let Some(limit) = host::memory_limit() else {
         return Check::ok(
             NAME,
-            "none of this process has a limit: the machine's limits are those in force",
+            "no group of this process has a limit: the machine's limits apply",
         );
     };
     let groups = millpond::internal::control_groups();
@@ -38,7 +38,7 @@ pub(super) fn check(hard: Bytes, dirtyable: Bytes) -> Check {
     assess(&limit, has_own, hard, dirtyable)
 }
 
-/// Whether pages that are written are charged to the group's own writeback.
+/// Whether written pages are charged to the group's own writeback.
 fn has_io_controller(group: &Path) -> bool {
     let controllers = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
     controllers.split_whitespace().any(|name| name == "io")
@@ -47,7 +47,7 @@ fn has_io_controller(group: &Path) -> bool {
 fn assess(limit: &MemoryLimit, has_own: bool, hard: Bytes, dirtyable: Bytes) -> Check {
     let group = format!("{}, limit {}", limit.group.display(), size(Bytes(limit.bytes)));
     if has_own {
-        // Its share of the machine's limit, of all that it can have.
+        // Its share of the machine's limit, out of all memory that it can have.
         let own = u128::from(limit.bytes) * u128::from(hard.0) / u128::from(dirtyable.0.max(1));
         let own = Bytes(own as u64);
         let found = format!("{group}: its hard limit is {} at most", size(own));
@@ -89,7 +89,7 @@ fn assess(limit: &MemoryLimit, has_own: bool, hard: Bytes, dirtyable: Bytes) -> 
 
 /// A hard limit that fits.
 fn mended(limit: &MemoryLimit) -> Bytes {
-    // In whole mebibytes, as far as there are some: the kernel counts in pages.
+    // In whole mebibytes where there is at least one: the kernel counts in pages.
     Bytes((limit.bytes / SHARE / 2).max(4 << 20) >> 20 << 20)
 }
 

@@ -1,12 +1,13 @@
-//! `millpond doctor --kernel`: what the kernel's settings for dirty pages come to, on this machine or on a saved one.
+//! `millpond doctor --kernel`: the limits that the kernel's settings for dirty pages give, on this machine or on a
+//! saved one.
 //!
-//! Each derived value with what it is derived from, as the kernel does it (Hills 2015), and beside what is known to make
-//! trouble the line that mends it.
+//! Each derived value with its inputs, computed as the kernel does it (Hills 2015), and for known causes of trouble the
+//! command that fixes it.
 //!
 //! ```text
-//!   read.rs     zones, settings, devices: of the running kernel, or of files
-//!   assess.rs   what they come to
-//!   group.rs    what that is worth in the memory group that this process runs in
+//!   read.rs     zones, settings, devices: of the running kernel, or from files
+//!   assess.rs   the limits that they give
+//!   group.rs    what the limits mean in the memory group that this process runs in
 //! ```
 
 mod assess;
@@ -26,19 +27,19 @@ pub(super) struct Files {
     /// The text of its /proc/meminfo.
     #[arg(long, value_name = "FILE", requires = "zoneinfo")]
     meminfo: Option<PathBuf>,
-    /// What `sysctl -a` prints there. Without it Linux' own settings are taken.
+    /// What `sysctl -a` prints there. Default: Linux's default settings.
     #[arg(long, value_name = "FILE", requires = "zoneinfo")]
     sysctl: Option<PathBuf>,
 }
 
-/// What is to be said of it.
+/// The checks.
 pub(super) fn checks(files: &Files) -> Result<Vec<Check>, Failure> {
     let machine = match &files.zoneinfo {
         Some(zoneinfo) => read::saved(zoneinfo, files.meminfo.as_deref(), files.sysctl.as_deref())?,
         None => read::running()?,
     };
     let mut checks = assess::checks(&machine);
-    // A saved machine says nothing of groups.
+    // The files of a saved machine don't describe groups.
     if files.zoneinfo.is_none() {
         let (hard, dirtyable) = assess::hard_limit(&machine);
         checks.push(group::check(hard, dirtyable));

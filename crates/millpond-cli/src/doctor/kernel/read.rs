@@ -1,7 +1,7 @@
-//! What the running kernel, or a saved machine, says of itself: zones, settings, devices.
+//! What the running kernel, or a saved machine, reports: zones, settings, devices.
 //!
-//! A saved machine is the text of `/proc/zoneinfo`, and if there are, that of `/proc/meminfo` and of `sysctl -a`. Indentation
-//! may be lost, as it is in a mail.
+//! A saved machine is the text of `/proc/zoneinfo`, and optionally that of `/proc/meminfo` and of `sysctl -a`.
+//! Indentation may be lost, as in mail.
 
 use crate::failure::Failure;
 use millpond_core::units::{Bytes, PageCount};
@@ -25,10 +25,10 @@ pub(super) struct Machine {
     pub(super) processors: u32,
     /// Pages dirty or being written.
     pub(super) unclean: Option<PageCount>,
-    /// The limits as the kernel itself says that they are, background and hard.
+    /// The limits that the kernel itself reports, background and hard.
     pub(super) own: Option<(PageCount, PageCount)>,
     pub(super) devices: Vec<Device>,
-    /// Settings that were not given: the defaults of Linux are taken.
+    /// Whether settings were missing and Linux's defaults are used.
     pub(super) is_default: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Device {
     pub(super) name: String,
     /// The number of its backing device: `8:0`.
     pub(super) bdi: String,
-    /// Percent of the limits that it may have.
+    /// The percentage of the limits that it may have.
     pub(super) max_ratio: u32,
     pub(super) is_strict: bool,
     pub(super) rotates: Option<bool>,
@@ -48,7 +48,7 @@ pub(super) struct Device {
 
 /// The zones in the text of `/proc/zoneinfo`, and the processors that it lists.
 pub(super) fn zones(text: &str) -> (Vec<Zone>, u32) {
-    // Later kernels count file pages by node as well, in the same text: there the zones' own have another name.
+    // Later kernels also count file pages by node in the same text: there the zones' own counts have another name.
     let by_zone = text.contains("nr_zone_inactive_file");
     let (inactive, active) = match by_zone {
         true => ("nr_zone_inactive_file", "nr_zone_active_file"),
@@ -192,7 +192,7 @@ pub(super) fn saved(
 }
 
 impl Machine {
-    /// Without what only the running kernel says.
+    /// Without what only the running kernel reports.
     fn of(
         zones: Vec<Zone>,
         processors: u32,

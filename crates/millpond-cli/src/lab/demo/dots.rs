@@ -15,7 +15,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// For all of these: 20 us to 20 ms, or further where there are others.
+    /// An axis for all of these: 20 us to 20 ms, or further where needed.
     pub(super) fn of<'a>(rounds: impl Iterator<Item = &'a Vec<Counts>>) -> Axis {
         let (mut least, mut greatest) = (20_f64.log10(), 2e4_f64.log10());
         for &(class, _) in rounds.flatten().flatten() {
@@ -28,12 +28,12 @@ impl Axis {
         }
     }
 
-    /// From the bottom, as a share.
+    /// The height from the bottom, as a share.
     fn share(self, us: f64) -> f64 {
         ((us.log10() - self.least) / (self.greatest - self.least)).clamp(0.0, 1.0)
     }
 
-    /// What is written beside each row of `rows`, the top first: powers of ten.
+    /// The labels of `rows` rows, from the top: powers of ten.
     pub(super) fn labels(self, rows: usize) -> Vec<Option<String>> {
         let mut labels = vec![None; rows];
         for decade in self.least.ceil() as i32..=self.greatest.floor() as i32 {
@@ -54,7 +54,7 @@ pub(super) struct Dots {
 }
 
 impl Dots {
-    /// The reads of these rounds, one after the other, on an axis of so many steps.
+    /// Draws the reads of these rounds, one after the other, on an axis of this number of steps.
     pub(super) fn draw(
         rounds: &[Vec<Counts>],
         steps: usize,
@@ -67,13 +67,13 @@ impl Dots {
             cells: vec![0; columns * rows],
         };
         for (step, counts) in rounds.iter().flatten().enumerate() {
-            // all dots that this step has from the left to the right, one at least
+            // all dots of this step from left to right, at least one
             let at = |step: usize| step * 2 * columns / steps.max(1);
             let (from, to) = (at(step), at(step + 1).max(at(step) + 1));
             for &(class, count) in counts {
                 let [low, high] = bounds_us(class).map(|us| (axis.share(us) * (4 * rows) as f64) as usize);
                 let (wide, tall) = (to - from, (high - low).max(1));
-                // few reads are few dots, and not always at the same place of the field
+                // few reads are few dots, and not always in the same column
                 let shift = step * 7 + usize::from(class) * 3;
                 for n in 0..(wide * tall).min(count as usize) {
                     let at = (shift + n) % (wide * tall);
@@ -92,7 +92,7 @@ impl Dots {
         }
     }
 
-    /// The characters of a row: what is there of each.
+    /// The characters of a row, as bits.
     pub(super) fn row(&self, row: usize) -> &[u32] {
         &self.cells[row * self.columns..(row + 1) * self.columns]
     }
@@ -106,7 +106,7 @@ pub(super) fn braille(bits: u32) -> char {
     }
 }
 
-/// The axis of time below: seconds, of so many steps in so many characters.
+/// The time axis below: seconds, for this number of steps in this number of characters.
 pub(super) fn seconds(steps: usize, columns: usize) -> String {
     let per_second = columns as f64 * 10.0 / steps.max(1) as f64;
     let apart = [1, 2, 5, 10, 20, 50, 100, 200];

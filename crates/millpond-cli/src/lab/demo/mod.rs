@@ -1,15 +1,15 @@
-//! `millpond demo`: the first command. The same writers and reader on the kernel's page cache and on Millpond, on a live
-//! screen; then its verdict in one sentence, and the same of a modelled disk.
+//! `millpond demo`: the first command. The same writers and reader on the kernel's page cache and on Millpond, on a
+//! live screen; then a verdict in one sentence, and the same on a modelled disk.
 //!
 //! | file | what |
 //! |---|---|
-//! | `show` | what has come of it so far |
+//! | `show` | the state of the runs so far |
 //! | `dots` | reads over time as dots of a terminal's characters |
 //! | `screen` | the live screen, laid out in lines |
 //! | `terminal` | the screen of a terminal, and its keys; lines where there is none |
 //! | `summary` | what stays: both over one another, the table, the sentence, what to try next |
 //!
-//! The laboratory runs it on a thread of its own, so that a disk that takes its time does not keep a key from being heard.
+//! The laboratory runs on a thread of its own, so a slow disk does not delay keys.
 
 mod dots;
 mod screen;
@@ -39,23 +39,23 @@ const HELP: &str = "\
 Examples:
   millpond demo                                   about 40 s, files in /var/tmp
   millpond demo --dir /mnt/disk                   on another disk
-  millpond demo --seconds 120 --report demo.html  longer runs, for a slow or a busy disk; and a page of plots
+  millpond demo --seconds 120 --report demo.html  longer runs, for a slow or busy disk; and a page of plots
   millpond demo 2> progress.txt | cat             lines instead of a screen
 
-How: it writes up to 256 MiB to see how fast the disk is, makes a file to be read, and then runs both sides in turn, in
+How: it writes up to 256 MiB to measure the disk, makes a file for the reader, and then runs both sides in turn, in
 two to eight short rounds. In each run 50 files are written and synced while one reader reads 4 KiB at a time, at random.
-The files are as large as the disk can write in the time, 16 GiB in a run at most, and alike for both sides; memory is at
+The files are as large as the disk can write in the time, at most 16 GiB in a run, and equal for both sides; memory is at
 most a quarter of what the trial promises, a power of two from 32 to 512 MiB. If the first round is much longer or shorter than
-that, it does not count, and the files' size changes, which a note says; memory stays as it is.
-The kernel's side has a group of Millpond's memory and 13 MiB, which is what Millpond's program takes, where a memory control group can be made (as root, or under
-`systemd-run --user --scope -p Delegate=yes`), else all of the machine's; the sentence at the end says which, and the
-version of the group: one of version 1 has no limits for dirty pages of its own. Nothing else of the kernel is tuned; that is
+planned, it does not count, and the files get another size, as a note says; memory stays as it is.
+Where a memory control group can be made (as root, or under `systemd-run --user --scope -p Delegate=yes`), the kernel's side
+has one of Millpond's memory plus 13 MiB, which Millpond's program takes; elsewhere it has all of the machine's memory. The
+last sentence says which, and the group's version: version 1 has no dirty limits of its own. Nothing else of the kernel is tuned; see
 `millpond lab run axboe2016 --kernel-variant tuned`.
-A difference is shown if the runs of both sides don't overlap, or if it is there in each of six rounds; otherwise it says
-\"not shown\", and why. That happens on a busy machine, of which it warns before it begins. So it ends with the post's load in
-virtual time, on a modelled disk: Linux' throttling of writeback beside Millpond's, the same figures on every machine.
+A difference counts if the runs of both sides don't overlap, or if it appears in each of six rounds; otherwise it says
+\"not shown\", and why. That happens on a busy machine; it warns before it begins. So it ends with the post's load in
+virtual time, on a modelled disk: Linux's writeback throttling and Millpond's, with the same figures on every machine.
 Keys on the screen: q or Ctrl-C ends it and removes everything.
-Exit codes: 0 done, whatever the difference is; 1 a run failed, 2 bad command line, 3 it can't run here, 130 interrupted.";
+Exit codes: 0 done, whatever the difference; 1 a run failed, 2 bad command line, 3 it can't run here, 130 interrupted.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -63,7 +63,7 @@ pub(crate) struct DemoArgs {
     /// Where files are made, and removed again. Default: /var/tmp.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// About how long it takes, 6 to 600: longer runs see more of the tail.
+    /// How long it takes in seconds, about; 6 to 600. Longer runs see more of the tail.
     #[arg(long, value_name = "N", default_value_t = 40)]
     seconds: u32,
     /// Write a page with the picture, plots and all figures.
@@ -109,7 +109,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         false => terminal::lines(running, &signals)?,
     };
     let demo = ended.map_err(|error| match (error, signals.caught()) {
-        // whatever failed while it was being stopped failed because of that
+        // whatever failed during the stop failed because of it
         (_, Some(signal)) => stopped(128 + signal),
         (LabError::Interrupted, None) => stopped(130),
         (error, None) => error.into(),
@@ -144,7 +144,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
 fn stopped(code: u8) -> Failure {
     Failure {
         code,
-        message: Some("stopped; what was made on disk is removed".into()),
+        message: Some("stopped; the files it made are removed".into()),
     }
 }
 
@@ -171,7 +171,7 @@ impl Running {
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("demo".into()).spawn(move || {
             demo::run(&options, &mut |what| {
-                // A screen that has ended is seen by the end of this thread.
+                // This thread's end shows that the screen has ended.
                 let _ = tell.send(what);
                 match stopped.load(Ordering::Relaxed) {
                     true => Proceed::Stop,
@@ -182,7 +182,7 @@ impl Running {
         Ok(Running { told, stop, thread })
     }
 
-    /// What it came to, once it is over.
+    /// The result, once it is over.
     fn end(self) -> Result<Demo, LabError> {
         self.thread
             .join()

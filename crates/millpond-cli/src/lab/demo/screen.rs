@@ -20,14 +20,14 @@ use millpond_lab::report::verdict::time as shown;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-/// The labels of the axis.
+/// The width of the axis' labels.
 const LABELS: usize = 7;
-/// Between the panels.
+/// The columns between the panels.
 const GAP: usize = 2;
-/// Lines that are no rows of the panels.
+/// The lines outside the panels.
 const OTHER_LINES: usize = 11;
 
-/// The colour of a side: orange and blue, as in the report, which people with any kind of colour vision tell apart.
+/// The colour of a side: orange and blue, as in the report, which all kinds of colour vision can distinguish.
 pub(super) const fn colour(side: Side) -> Color {
     match side {
         Side::Kernel => Color::Yellow,
@@ -106,7 +106,7 @@ fn doing(show: &Show) -> String {
     format!("How long does each read wait?  Now: {what}.")
 }
 
-/// Two panels' parts side by side, behind room for the labels.
+/// Two panels' parts side by side, after space for the labels.
 fn both(panel: usize, parts: [Vec<Span<'static>>; 2]) -> Line<'static> {
     let mut line = Line::from(" ".repeat(LABELS));
     for (n, part) in parts.into_iter().enumerate() {
@@ -164,7 +164,7 @@ fn panels(show: &Show, panel: usize, rows: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// What is below a panel; as many lines for both.
+/// The figures below a panel; the same number of lines for both.
 fn figures(show: &Show, side: Side, panel: usize) -> [Span<'static>; 4] {
     let half = &show.halves[side as usize];
     let (count, [p50, p99]) = half.reads([0.5, 0.99]);

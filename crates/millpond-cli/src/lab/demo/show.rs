@@ -1,4 +1,4 @@
-//! What has come of the runs so far, as the screen needs it.
+//! The state of the runs so far, for the screen.
 
 use millpond_lab::experiment::axboe2016::demo::{Plan, Side, Told};
 use millpond_lab::measure::heat::{Counts, percentile_us};
@@ -6,28 +6,28 @@ use millpond_lab::measure::others::Others;
 use millpond_lab::workload::{Live, Progress};
 use std::time::{Duration, Instant};
 
-/// A run is taken to have at least so many tenths of a second before it is over.
+/// A run is assumed to last at least this many tenths of a second before it is over.
 const STEPS_MIN: usize = 15;
 
 pub(super) struct Show {
     pub(super) began: Instant,
-    /// What comes before the first run.
+    /// The step before the first run.
     pub(super) preparing: Option<(String, String)>,
     pub(super) plan: Option<Plan>,
-    /// What others take of a machine that is busy.
+    /// What other programs use on a busy machine.
     pub(super) others: Option<Others>,
     pub(super) halves: [Half; 2],
-    /// The run that is under way: its round, its side, what it does.
+    /// The present run: its round, its side, its step.
     pub(super) now: Option<(u32, Side, String)>,
     pub(super) is_stopping: bool,
 }
 
-/// What is known of a side.
+/// The state of a side.
 #[derive(Default)]
 pub(super) struct Half {
     /// The reads of each round, in each tenth of a second.
     pub(super) rounds: Vec<Vec<Counts>>,
-    /// The slowest read of those rounds that are over, and of the one that is not.
+    /// The slowest read of the finished rounds, and of the present one.
     slowest_us: f64,
     pub(super) live: Live,
     /// Whether a run is under way.
@@ -40,7 +40,7 @@ impl Half {
         (slowest > 0.0).then_some(slowest)
     }
 
-    /// All reads of all rounds, by how long they took.
+    /// All reads of all rounds, by latency.
     pub(super) fn all(&self) -> Counts {
         let mut sums = vec![0; 256];
         for &(class, count) in self.rounds.iter().flatten().flatten() {
@@ -52,7 +52,7 @@ impl Half {
             .collect()
     }
 
-    /// How many reads there were, and latencies that a share of them did not exceed.
+    /// The number of reads, and the latencies that these shares of them did not exceed.
     pub(super) fn reads(&self, shares: [f64; 2]) -> (u64, [Option<f64>; 2]) {
         let all = self.all();
         let count = all.iter().map(|&(_, count)| u64::from(count)).sum();
@@ -120,8 +120,8 @@ impl Show {
         }
     }
 
-    /// How many tenths of a second the axis has: for all rounds of the side that takes longer. Those that are to come take as
-    /// long as the longest so far.
+    /// The length of the axis in tenths of a second: for all rounds of the side that takes longer. Rounds to come are
+    /// assumed to take as long as the longest so far.
     pub(super) fn steps(&self) -> usize {
         let planned = self.plan.as_ref().map_or(1, |plan| plan.rounds as usize);
         let longest = self

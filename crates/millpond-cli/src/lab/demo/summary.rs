@@ -13,15 +13,15 @@ const WIDTH: usize = 80;
 /// Rows of the picture: with all else it fits a terminal of 24 lines.
 const ROWS: usize = 9;
 const LABELS: usize = 7;
-/// Of the table's columns but the first.
+/// The widths of the table's columns after the first.
 const WIDTHS: [usize; 6] = [9, 8, 8, 11, 9, 9];
 
 /// Where it is printed.
 pub(super) struct Console {
-    /// The terminal's width; none where there is none, and no picture either.
+    /// The terminal's width; without one there is no picture either.
     pub(super) columns: Option<u16>,
     pub(super) colours: bool,
-    /// How this program is called.
+    /// The command that starts this program.
     pub(super) command: &'static str,
 }
 
@@ -68,7 +68,7 @@ fn reads(demo: &Demo, side: Side) -> Vec<Vec<Counts>> {
         .collect()
 }
 
-/// Whose dots are in a character.
+/// The side whose dots are in a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     None,
@@ -173,7 +173,7 @@ fn table(demo: &Demo, console: &Console) -> Vec<String> {
     lines
 }
 
-/// Medians of the rounds. A percentile of too few reads is none.
+/// Medians of the rounds. There is no percentile of too few reads.
 fn cells(name: String, rounds: &[Round]) -> [String; 7] {
     let known = |us: f64| if us > 0.0 { time(us) } else { "-".into() };
     let [p99, p999] = tails(rounds).map(|us| us.map_or("-".into(), known));

@@ -1,4 +1,5 @@
-//! The screen of a terminal, drawn ten times a second until the laboratory is done; and lines where there is no terminal.
+//! The screen of a terminal, drawn ten times a second until the laboratory is done; and lines where there is no
+//! terminal.
 
 use super::Running;
 use super::screen;
@@ -21,14 +22,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Between two screens: smooth enough for dots that come.
+/// The time between two screens: smooth enough for appearing dots.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
-/// Between two lines.
+/// The time between two lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
-/// What was made is removed within this time, when the terminal is gone; then the program ends all the same.
+/// How long the removal of files may take when the terminal is gone; then the program ends all the same.
 const REMOVED_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a busy machine does to the demo.
+/// How a busy machine affects the demo.
 pub(super) const BUSY_MEANS: &str = "Reads wait for them too, on both sides, so it may take longer and end in \"not shown\". The \
      sentence after that does not depend on them: the post's load in virtual time.";
 
@@ -37,9 +38,9 @@ pub(super) fn columns() -> u16 {
     ratatui::crossterm::terminal::size().map_or(WIDTH_MIN, |(columns, _)| columns)
 }
 
-/// Shows it on a screen of the terminal. What it came to, once all is removed.
+/// Shows it on a terminal's screen. Returns the result, once all files are removed.
 pub(super) fn screen(running: Running, signals: &Signals) -> Result<Result<Demo, LabError>, Failure> {
-    // It hears of the end by the other end being gone.
+    // The closed channel tells it to end.
     let (ended, until_ended) = mpsc::channel::<()>();
     let stop = Arc::clone(&running.stop);
     end_with_terminal(move || {
@@ -85,7 +86,7 @@ fn serve(screen: &mut Screen, running: &Running, signals: &Signals) -> Result<()
     }
 }
 
-/// Takes what has been told. Whether there may be more.
+/// Takes what was reported. Returns whether there may be more.
 fn hear(show: &mut Show, told: &Receiver<Told>) -> bool {
     loop {
         match told.try_recv() {
@@ -118,7 +119,7 @@ pub(super) fn draw(show: &Show, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(text), area);
 }
 
-/// Tells it in lines on standard error. What it came to.
+/// Reports in lines on standard error. Returns the result.
 pub(super) fn lines(running: Running, signals: &Signals) -> Result<Result<Demo, LabError>, Failure> {
     let mut show = Show::new();
     let (mut planned, mut is_warned) = (None, false);
@@ -136,7 +137,7 @@ pub(super) fn lines(running: Running, signals: &Signals) -> Result<Result<Demo, 
             is_warned = true;
             say!("millpond demo: this machine is busy: others use {others}. {BUSY_MEANS}");
         }
-        // told again when the sizes have changed
+        // reported again when the sizes have changed
         if let Some(plan) = show.plan.as_ref().filter(|plan| planned != Some(plan.file)) {
             planned = Some(plan.file);
             say!(
@@ -156,7 +157,7 @@ pub(super) fn lines(running: Running, signals: &Signals) -> Result<Result<Demo, 
     }
 }
 
-/// How it goes.
+/// The progress in a line.
 fn line(show: &Show) -> String {
     let Some((round, side, doing)) = &show.now else {
         return match &show.preparing {

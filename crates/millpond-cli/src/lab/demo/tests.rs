@@ -1,4 +1,4 @@
-//! The screen and what stays of it, of reads made up.
+//! The screen and the final summary, from invented reads.
 
 use super::dots::{Axis, Dots, seconds};
 use super::show::Show;
@@ -35,7 +35,7 @@ fn progress(number: u32, reads: &[Counts]) -> Progress {
     }
 }
 
-/// A read of about 50 us a hundred times, and one of 40 ms.
+/// A hundred reads of about 50 us, and one of 40 ms.
 fn step() -> Counts {
     vec![(34, 100), (92, 1)]
 }
@@ -58,7 +58,7 @@ fn shown(show: &Show, width: u16, height: u16) -> String {
 }
 
 #[test]
-fn what_is_told_twice_is_shown_once() {
+fn repeated_reports_are_shown_once() {
     let mut show = show();
     show.told(Told::Running(0, Side::Kernel, progress(0, &[step(), step()])));
     assert_eq!(show.halves[0].rounds, [[step(), step()]]);
@@ -121,7 +121,7 @@ fn a_slow_read_is_a_dot_high_up_and_many_fast_ones_fill_the_bottom() {
     let is_empty = |row: usize| dots.row(row).iter().all(|&bits| bits == 0);
     let labels = axis.labels(10);
     let at = |label: &str| labels.iter().position(|l| l.as_deref() == Some(label)).unwrap();
-    // 40 ms is above 10 ms, 50 us below 100 us, and there is nothing between
+    // 40 ms is above 10 ms, 50 us below 100 us, and nothing lies between
     assert!((0..at("10 ms")).any(|row| !is_empty(row)));
     assert!((at("10 ms") + 1..at("100 us")).all(is_empty));
     let full = (at("100 us")..10).find(|&row| !is_empty(row)).unwrap();

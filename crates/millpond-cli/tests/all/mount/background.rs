@@ -136,7 +136,7 @@ fn a_hangup_ends_nothing_and_has_the_log_opened_anew() {
 
 /// A lock that the script had which started it was taken until the mount ended.
 #[test]
-fn nothing_is_kept_of_the_program_that_has_started_it() {
+fn a_daemon_keeps_nothing_of_the_program_that_started_it() {
     let script = "exec 9>held; exec \"$0\" \"$@\"";
     let Some(daemon) = Daemon::start("mnt".as_ref(), &["sh", "-c", script]) else {
         return;
@@ -286,7 +286,7 @@ fn of_a_mount_whose_process_is_gone_every_command_says_what_to_do() {
             daemon.path("src").display()
         );
         for part in [
-            "is gone, killed perhaps",
+            "is gone, perhaps killed",
             &anew,
             &format!("`millpond umount {point}`"),
         ] {

@@ -34,7 +34,7 @@ fn blocks(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_is_not_written_yet_has_the_blocks_that_it_will_have() {
+fn unwritten_data_has_the_blocks_that_it_will_have() {
     let Some(mounted) = start(&folders()[0]) else {
         return;
     };
@@ -60,7 +60,7 @@ fn what_is_not_written_yet_has_the_blocks_that_it_will_have() {
 }
 
 #[test]
-fn what_is_not_written_yet_is_not_free() {
+fn space_for_unwritten_data_is_not_free() {
     let Some(small) = Small::of("32m") else { return };
     let Some(mounted) = start(&small.at) else { return };
     let free = || {
@@ -147,7 +147,7 @@ fn programs_that_leave_out_holes_copy_what_is_not_written_yet() {
 
 /// A program has a page of a hole in its map, and copies the file.
 #[test]
-fn what_is_stored_through_a_map_in_a_hole_is_data() {
+fn stores_through_a_map_in_a_hole_are_data() {
     let Some(mounted) = start(&folders()[0]) else {
         return;
     };
@@ -174,7 +174,7 @@ fn what_is_stored_through_a_map_in_a_hole_is_data() {
 
 /// `cp` failed with the error of the disk, though all that it wanted was there to be read.
 #[test]
-fn what_can_t_be_written_is_data_too() {
+fn data_that_can_t_be_written_is_data_too() {
     let Some(small) = Small::new() else { return };
     let Some(mounted) = start(&small.at) else { return };
     let file = File::options()

@@ -11,7 +11,7 @@ fn start(arguments: &[&str]) -> Option<TestMount> {
 }
 
 #[test]
-fn what_is_written_at_the_mount_is_in_the_source_when_it_has_ended() {
+fn data_written_at_the_mount_is_in_the_source_when_it_has_ended() {
     let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
@@ -75,11 +75,11 @@ fn umount_writes_everything_and_waits_for_the_end() {
     assert_eq!(fs::read(mounted.source().join("file")).unwrap(), [7; 100_000]);
     let (code, said) = millpond(&["umount", &at]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("no millpond mount is"), "{said}");
+    assert!(said.contains("no longer a millpond mount"), "{said}");
 }
 
 #[test]
-fn whoever_uses_it_when_a_signal_comes_goes_on_until_they_are_done() {
+fn programs_that_use_it_when_a_signal_comes_go_on_until_they_are_done() {
     let Some(mut mounted) = start(&["--memory", "16M"]) else {
         return;
     };
@@ -245,7 +245,7 @@ fn stat_and_set_and_inspect_find_the_cache_of_a_mount() {
 }
 
 #[test]
-fn what_others_change_in_the_source_is_seen_by_who_opens_the_file_next() {
+fn changes_by_others_in_the_source_are_seen_by_the_next_open() {
     let Some(mounted) = start(&["--memory", "16M", "--attribute-timeout", "0"]) else {
         return;
     };
@@ -323,7 +323,7 @@ fn a_cache_is_found_by_where_it_is_mounted_and_does_not_record_into_itself() {
     let trace = format!("{at}/trace");
     let (code, said) = millpond(&["record", "--for", "1s", &trace, "--cache", &at]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("give a place outside"), "{said}");
+    assert!(said.contains("give a path outside"), "{said}");
     assert!(!mounted.at().join("trace").exists());
 }
 

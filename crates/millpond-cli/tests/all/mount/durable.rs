@@ -33,7 +33,7 @@ fn written(path: &Path) -> usize {
 
 /// O_DSYNC and RWF_DSYNC made nothing durable.
 #[test]
-fn what_is_written_with_any_flag_that_asks_for_it_is_there_when_the_process_is_killed() {
+fn writes_with_any_durability_flag_survive_a_kill_of_the_process() {
     const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
     let ways = [
         ("O_DSYNC", NEW | libc::O_DSYNC, 0),

@@ -55,7 +55,7 @@ fn write_too_much(file: &mut File) {
 }
 
 #[test]
-fn what_the_disk_has_no_room_for_is_an_error_of_sync_and_close_until_there_is_some() {
+fn data_without_room_on_the_disk_is_an_error_of_sync_and_close_until_there_is_some() {
     let Some(small) = Small::new() else { return };
     let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "64M"]) else {
         return;
@@ -102,7 +102,7 @@ fn what_the_disk_has_no_room_for_is_an_error_of_sync_and_close_until_there_is_so
 
 /// A write was refused until the cache had tried again by itself, up to 30 s after there was room.
 #[test]
-fn who_removes_a_file_of_a_full_disk_may_write_at_once() {
+fn removing_a_file_on_a_full_disk_allows_writes_at_once() {
     let Some(small) = Small::new() else { return };
     let Some(mounted) = TestMount::start(&small.at, &["--memory", "8M"]) else {
         return;
@@ -165,7 +165,7 @@ fn full(small: &Small) -> Option<(TestMount, PathBuf)> {
 
 /// The first SIGTERM ended the process, and what a full disk had refused was lost: so did a service's stop.
 #[test]
-fn what_the_disk_refuses_when_a_signal_asks_for_the_end_is_kept_until_there_is_room() {
+fn data_refused_by_the_disk_when_a_signal_asks_for_the_end_is_kept_until_there_is_room() {
     let Some(small) = Small::new() else { return };
     let Some((mut mounted, ballast)) = full(&small) else {
         return;
@@ -185,7 +185,7 @@ fn what_the_disk_refuses_when_a_signal_asks_for_the_end_is_kept_until_there_is_r
 
 /// By umount(8) it was lost too, with a line in the log.
 #[test]
-fn what_the_disk_refuses_after_the_kernel_has_unmounted_is_kept_until_there_is_room() {
+fn data_refused_by_the_disk_after_the_kernel_has_unmounted_is_kept_until_there_is_room() {
     let Some(small) = Small::new() else { return };
     let Some((mut mounted, ballast)) = full(&small) else {
         return;

@@ -43,7 +43,7 @@ fn umount_gets_the_report_of_the_process_and_none_of_one_that_was_killed() {
 }
 
 #[test]
-fn what_fails_after_umount_has_asked_for_a_sync_is_in_the_report() {
+fn failures_after_umount_has_asked_for_a_sync_are_in_the_report() {
     let Some(small) = crate::mount::errors::Small::new() else {
         return;
     };
@@ -113,7 +113,7 @@ fn a_mount_is_unmounted_by_whatever_path_it_is_named() {
 
 /// It waited for the end of a process that goes on.
 #[test]
-fn who_unmounts_one_place_of_two_is_told_of_the_other() {
+fn unmounting_one_of_two_places_reports_the_other() {
     if !rustix::process::geteuid().is_root() {
         return skip("a bind mount needs root");
     }

@@ -103,7 +103,7 @@ impl Known {
 }
 
 #[test]
-fn what_a_sync_at_the_mount_has_promised_is_there_when_its_process_is_killed() {
+fn data_synced_at_the_mount_survives_a_kill_of_its_process() {
     let kills = std::env::var("MILLPOND_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     for folder in folders() {
         let Some(mut mounted) = TestMount::start(&folder, &["--memory", "3M"]) else {

@@ -49,7 +49,7 @@ fn end(mut mounted: TestMount) {
 }
 
 #[test]
-fn what_is_read_is_lent_and_what_is_read_with_o_direct_or_written_only_is_not() {
+fn pages_read_are_lent_and_pages_read_with_o_direct_or_only_written_are_not() {
     let Some(mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {
         return;
     };
@@ -78,7 +78,7 @@ fn what_is_read_is_lent_and_what_is_read_with_o_direct_or_written_only_is_not() 
 }
 
 #[test]
-fn what_others_write_cut_or_punch_is_seen_at_once_in_lent_pages() {
+fn writes_cuts_and_punches_by_others_are_seen_at_once_in_lent_pages() {
     let Some(mut mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {
         return;
     };
@@ -142,7 +142,7 @@ fn what_others_write_cut_or_punch_is_seen_at_once_in_lent_pages() {
 }
 
 #[test]
-fn what_is_changed_in_the_source_is_seen_by_the_next_open_though_pages_are_lent() {
+fn changes_in_the_source_are_seen_by_the_next_open_though_pages_are_lent() {
     let Some(mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {
         return;
     };

@@ -64,7 +64,7 @@ print('new:', said(os.fsync, other), said(os.close, other))
 /// The kernel's write-back was refused above a quarter of what may be dirty, its pages were clean for it and gone for ever,
 /// and when there was room the next sync said that all was well.
 #[test]
-fn what_is_stored_through_a_map_on_a_full_disk_is_kept_or_every_sync_says_that_it_is_lost() {
+fn stores_through_a_map_on_a_full_disk_are_kept_or_every_sync_reports_their_loss() {
     let Some(small) = Small::of("24m") else { return };
     let Some(mut mounted) = TestMount::start(&small.at, &["--memory", "8M"]) else {
         return;
@@ -105,7 +105,7 @@ map.close()
 
 /// The file was closed, and with it what was known of the loss: `millpond umount` said that everything is on the disk.
 #[test]
-fn what_was_lost_of_a_map_without_a_cache_is_said_at_the_end_though_its_file_is_closed() {
+fn losses_of_a_map_without_a_cache_are_reported_at_the_end_though_its_file_is_closed() {
     let Some(small) = Small::new() else { return };
     let Some(mut mounted) = TestMount::start(&small.at, &["--no-cache"]) else {
         return;

@@ -38,7 +38,7 @@ fn write(path: &Path) -> File {
 }
 
 #[test]
-fn nothing_of_a_removed_file_that_nobody_has_open_is_kept() {
+fn a_removed_file_without_a_handle_is_not_kept() {
     type Does = fn(&Path, &Path);
     let Some(mounted) = start() else { return };
     let cases: [(&str, Does); 8] = [
@@ -176,7 +176,7 @@ fn blocks_behind_the_end_go_when_a_file_is_cut_to_the_length_that_it_has() {
 }
 
 #[test]
-fn who_has_a_file_open_in_the_source_keeps_its_bytes_when_it_is_removed_or_replaced_at_the_mount() {
+fn a_file_open_in_the_source_keeps_its_bytes_when_it_is_removed_or_replaced_at_the_mount() {
     type Does = fn(&Path);
     let Some(mounted) = start() else { return };
     let cases: [(&str, Does); 3] = [

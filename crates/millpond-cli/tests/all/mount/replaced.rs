@@ -122,7 +122,7 @@ fn a_new_name_has_its_data_when_the_process_is_killed() {
 
 /// A program that is closed by another thread than has cut it is not waited for.
 #[test]
-fn what_another_thread_closes_is_written_soon() {
+fn a_file_closed_by_another_thread_is_written_soon() {
     let Some(mut mounted) = start() else { return };
     let path = mounted.at().join("file");
     fs::write(&path, OLD).unwrap();
@@ -144,7 +144,7 @@ fn what_another_thread_closes_is_written_soon() {
 
 /// The kernel has it, sends it when it likes, and drops it when the process is killed.
 #[test]
-fn what_is_stored_through_a_map_is_below_after_the_bound_though_the_map_is_still_there() {
+fn stores_through_a_map_are_below_after_the_bound_though_the_map_is_still_there() {
     let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "64M", "--expire", "100ms"]) else {
         return;
     };
@@ -171,7 +171,7 @@ fn what_is_stored_through_a_map_is_below_after_the_bound_though_the_map_is_still
 
 /// A killed process has lost what was written in the last 30 s, as a kernel that does not die with a program.
 #[test]
-fn what_is_older_than_the_bound_is_below() {
+fn changes_older_than_the_bound_are_below() {
     let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "64M", "--expire", "100ms"]) else {
         return;
     };

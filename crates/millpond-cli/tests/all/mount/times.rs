@@ -54,7 +54,7 @@ fn a_file_that_was_written_has_changed_when_it_gets_another_name_or_loses_one() 
 
 /// Files are made by the file system below, whose clock is a few milliseconds behind the system's.
 #[test]
-fn what_is_done_later_has_no_earlier_time_whoever_stamps_it() {
+fn a_later_change_has_no_earlier_time_whatever_stamps_it() {
     let Some(mounted) = start() else { return };
     let time = |path: &Path| {
         let metadata = fs::metadata(path).unwrap();

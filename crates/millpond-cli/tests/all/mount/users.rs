@@ -64,7 +64,7 @@ fn new_for_reading_only(path: &Path) -> File {
 }
 
 #[test]
-fn who_is_not_root_mounts_for_themselves_and_nobody_else_gets_in() {
+fn a_user_other_than_root_mounts_for_itself_and_no_other_gets_in() {
     let Some(mounted) = start("2000") else { return };
     let (at, source) = (mounted.at(), mounted.source());
     as_user(|| {

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_leaks_at_the_rate_that_served_slices_have_shown() {
+    fn acknowledged_writes_leak_at_the_rate_shown_by_served_slices() {
         let mut backlog = Backlog::new();
         let now = slices(&mut backlog, 0, 4);
         assert_eq!(backlog.bytes_per_ms(), None, "no backlog, as far as is known");

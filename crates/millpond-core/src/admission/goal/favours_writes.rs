@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_written_says_nothing() {
+    fn no_writes_give_no_verdict() {
         assert_eq!(after(0), None);
     }
 

@@ -100,7 +100,7 @@ fn the_same_on_a_device_whose_writes_take_a_third_longer_or_shorter() {
 }
 
 #[test]
-fn what_the_goal_leaves_stays_where_less_is_slower() {
+fn the_limit_within_the_goal_stays_if_less_is_slower() {
     let mut device = Device::new(2 * MIB);
     assert_eq!(device.run(60, a_fifth_for_each_doubling), 2 * MIB);
     assert_eq!(device.knee.bytes(), None);
@@ -148,7 +148,7 @@ fn writers_that_rest_say_nothing_about_the_device() {
 }
 
 #[test]
-fn what_a_trial_tries_ends_with_it() {
+fn a_trial_s_value_ends_with_it() {
     let mut device = Device::new(2 * MIB);
     let in_transit = |device: &Device| device.knee.in_transit(device.range);
     while in_transit(&device) == 2 * MIB {

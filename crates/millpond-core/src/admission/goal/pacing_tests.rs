@@ -110,7 +110,7 @@ fn a_device_that_has_become_faster_has_its_rate_within_seconds() {
 }
 
 #[test]
-fn where_the_goal_is_kept_three_parts_in_a_hundred_of_the_rate_are_given_for_much_faster_reads() {
+fn within_the_goal_three_percent_of_the_rate_are_traded_for_much_faster_reads() {
     let mut device = Device::new(1_000 * MB);
     device.read = Nanos::from_micros(150);
     device.windows(50);

@@ -309,7 +309,7 @@ fn writes_stop_for_a_caller_of_a_small_fsync() {
 
 /// Every window of a log on a disk whose sync takes longer than the goal missed it, and the limit went down to its least.
 #[test]
-fn what_a_sync_of_the_device_takes_says_nothing_about_the_limit() {
+fn the_duration_of_a_device_sync_does_not_change_the_limit() {
     let mut a = admission();
     let mut now = Instant(0);
     for _ in 0..200 {
@@ -364,7 +364,7 @@ fn a_slice_that_no_write_has_ended_was_over_after_the_goal() {
 
 /// A news server's disk (Dillon 2000) did 224 single pages of background writes a second beside 400 reads.
 #[test]
-fn where_a_write_costs_its_way_two_that_nobody_waits_for_stand_beside_a_reader() {
+fn with_costly_seeks_two_background_writes_stand_beside_a_reader() {
     let now = Instant(1);
     for (is_arm, most) in [(true, 2), (false, LIMIT_START.0 / PAGE.0)] {
         let mut a = admission_of(Nanos::from_millis(60), is_arm);

@@ -296,7 +296,7 @@ fn a_small_fsync_goes_before_one_of_many_pages() {
 
 /// It was 64 pages whatever their size: 4 MiB of pages of 64 KiB went past the admission.
 #[test]
-fn what_is_small_is_a_matter_of_bytes() {
+fn small_is_measured_in_bytes() {
     let mut f = Flusher::new(FlusherOptions::default(), PageSize::from_bytes(64 << 10).unwrap());
     for (n, pages) in [(0, 5), (1, 4)] {
         f.open(FileId(n), DeviceNo(0));

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_killed_while_pages_can_be_written() {
+    fn no_process_is_killed_while_pages_can_be_written() {
         assert!(kills(1, true, true));
         assert!(!kills(0, true, true) && !kills(1, false, true) && !kills(1, true, false));
     }

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_dirty_fares_the_same_under_every_rule() {
+    fn clean_pages_fare_the_same_under_every_rule() {
         let clean = Met {
             is_dirty: false,
             ..DIRTY

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dirty_makes_up_for_a_third_of_a_clean_page() {
+    fn a_dirty_page_makes_up_for_a_third_of_a_clean_one() {
         let of = |inactive, laundry| {
             shortage(
                 PageCount(100),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_enough_again_is_no_shortfall() {
+    fn enough_clean_pages_are_no_shortfall() {
         let mut laundry = Laundry::new(Unit::Bytes);
         let short = Facts {
             shortfall: PageCount(100),

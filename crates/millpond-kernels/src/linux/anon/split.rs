@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_as_cost_depends_on_the_release() {
+    fn the_counted_cost_depends_on_the_release() {
         let share = |system: System, io, rotated| {
             let mut costs = Costs::default();
             costs.note(&system.rules(), PageKind::Anonymous, io, rotated, 1 << 20);

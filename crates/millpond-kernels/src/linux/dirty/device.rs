@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_promised_is_there_and_what_is_allowed_is_not_passed() {
+    fn promised_bandwidth_is_there_and_the_allowed_maximum_is_not_passed() {
         let promised = DeviceRatios {
             min: 10 * 10_000,
             ..DeviceRatios::default()

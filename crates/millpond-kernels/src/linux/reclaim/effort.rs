@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_forced_batch_leaves_over_is_scanned_by_a_later_pass() {
+    fn the_rest_of_a_forced_batch_is_scanned_by_a_later_pass() {
         let few = Shares {
             anonymous: 1,
             file: 99,

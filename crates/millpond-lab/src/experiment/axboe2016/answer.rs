@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_demo_ends_with_has_a_line_without_a_row_without_limits() {
+    fn the_demo_s_final_comparison_has_a_line_without_a_row_without_limits() {
         let rows = ["latency", "goal"].map(|variant| row("sim", variant));
         let mut metrics = waits(&rows[0], 46e3, 20e3, 9e3, 20.0);
         metrics.extend(waits(&rows[1], 5e3, 1.7e3, 9e3, 20.0));

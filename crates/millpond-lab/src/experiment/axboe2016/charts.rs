@@ -83,7 +83,7 @@ pub(super) fn charts(place: &str, rows: &[RowName], all: &[RowName], results: &[
             lines: curve(BOTH).into_iter().chain(alone).collect(),
         },
         Chart {
-            title: format!("What the writers got rid of ({place})"),
+            title: format!("What the writers handed over ({place})"),
             caption: "Bytes that write calls accepted. A page cache takes them at the speed of memory until it is full; \
                       then the device's speed shows."
                 .into(),
@@ -93,7 +93,7 @@ pub(super) fn charts(place: &str, rows: &[RowName], all: &[RowName], results: &[
         },
         Chart {
             title: format!("What reached the device ({place})"),
-            caption: "Bytes written to the device, by its own counters: everybody's. After the last write call it is the sync."
+            caption: "Bytes written to the device, by all programs, from its own counters. After the last write call it is the sync."
                 .into(),
             x: seconds("seconds since the writers began"),
             y: rate(),

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_checked_and_removed() {
+    fn written_files_are_checked_and_removed() {
         let dir = crate::scratch::for_tests();
         let work = work(dir.path());
         settle(dir.path(), &work).unwrap();

@@ -287,32 +287,32 @@ fn warnings(results: &[Runs], all: &[RowName]) -> Vec<String> {
 const DEFINITIONS: [(&str, &str); 10] = [
     (
         "reads/s",
-        "Reads of 4 KiB that the reader completed in a second, hits and misses. It is one thread that asks again as soon as it is \
-             answered. A read counts if it was under way at any time between the writers' first write and the end of their sync, with its full length.",
+        "Reads of 4 KiB that the reader completed in a second, hits and misses. It is one thread that asks again as soon as it has \
+             an answer. A read counts in full if it overlaps the time from the writers' first write to the end of their sync.",
     ),
     (
         "p50, p99, p99.9, slowest",
         "The latency that 50 %, 99 %, 99.9 % and all of the reads that missed did not exceed (nearest rank). Hits, which came out of \
-             memory, are counted apart. Of fewer than 1000 reads p99.9 is the slowest one.",
+             memory, are counted separately. With fewer than 1000 reads p99.9 is the slowest one.",
     ),
     (
         "writers",
-        "Seconds from the first write call to the end of the sync of everything, as `time (write-files; sync)` shows them; or the bytes \
+        "Seconds from the first write call to the end of the sync of everything, as `time (write-files; sync)` shows; or the bytes \
              written in that time, in millions a second. \"Writing only\" ends with the last write call.",
     ),
     (
         "syncs/s, sync p99",
-        "The log appends a record of 4 or 8 KiB, makes it durable with a sync of its file alone, and goes on with the next. \
-             Syncs that it completed in a second, and how long the sync calls took; \"slowest write\" is the write call before.",
+        "The log appends a record of 4 or 8 KiB, makes it durable with a sync of its file alone, and continues with the next. \
+             The syncs completed in a second, and how long they took; \"slowest write\" is that of the write calls before them.",
     ),
     (
         "scan",
-        "Bytes that somebody got, in millions a second, who reads the whole file from its start, 256 KiB at a time, and \
+        "Millions of bytes a second for a reader of the whole file from its start, 256 KiB at a time, again and \
              again. The kernel reads ahead for it.",
     ),
     (
         "hits",
-        "The share of reads that came out of memory. A reader of cached data reads pages of a part of the file that is an \
+        "The share of reads served from memory. A reader of cached data reads pages of a part of the file as large as an \
              eighth of memory, and one time in a hundred anywhere. In the simulator it thinks for 50 us after each.",
     ),
     (
@@ -321,12 +321,12 @@ const DEFINITIONS: [(&str, &str); 10] = [
     ),
     (
         "machine's cache",
-        "By how much the page cache of the whole machine grew at most during the run. Beside Millpond's rows too it is the \
-             kernel's, of whatever else was read and written meanwhile: Millpond's own pages are in \"resident\".",
+        "The largest growth of the whole machine's page cache during the run. In Millpond's rows, too, it is the \
+             kernel's, from whatever else was read and written meanwhile: Millpond's own pages are in \"resident\".",
     ),
     (
         "the small numbers",
-        "Least and greatest of the runs; the large number is their median. Charts show the run in the middle.",
+        "The minimum and maximum of the runs; the large number is their median. Charts show the median run.",
     ),
     (
         "kernel",

@@ -48,7 +48,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     report.notes.extend(measured.notes.iter().cloned());
     if measured.rows.iter().any(|row| row.in_memory_group) {
         report.notes.push(
-            "The kernel's memory group has the readers' own memory besides what is left for files, and no swap that is used; \
+            "The kernel's memory group has the readers' own memory besides what is left for files, and uses no swap; \
              Millpond has what is left for files. The kernel changes the history through a mapping, Millpond through guards."
                 .into(),
         );

@@ -267,7 +267,7 @@ pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Cha
     let charts = [
         Chart {
             title: format!("How many readers waited, over time ({whose})"),
-            caption: "The mean of each five seconds: what a load average is made of. A line that climbs is a disk that does not \
+            caption: "The mean of each five seconds: the input of a load average. A line that climbs is a disk that does not \
                       keep up."
                 .into(),
             x: seconds(),
@@ -301,12 +301,12 @@ pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Cha
 const DEFINITIONS: [(&str, &str); 10] = [
     (
         "load",
-        "How many readers waited for the disk, for memory or for a page that was being written, on the average over time; \
-             highest: of five seconds (in-transit: of one).",
+        "How many readers waited for the disk, for memory or for a page being written, on average over time; \
+             highest: over five seconds (in-transit: over one).",
     ),
     (
         "p50, p99",
-        "From the moment on at which a reader wants the next article until it has it, its own data and the history included; by \
+        "The time from a reader's request for the next article until it has it, its own data and the history included; by \
              nearest rank.",
     ),
     (
@@ -315,13 +315,13 @@ const DEFINITIONS: [(&str, &str); 10] = [
     ),
     (
         "variation",
-        "Standard deviation by mean of the pages written in each five seconds: the smaller, the smoother.",
+        "Standard deviation divided by mean of the pages written in each five seconds: the smaller, the smoother.",
     ),
     ("clusters", "Writes of the daemon, of up to 16 pages each."),
     (
         "rescued",
-        "Dirty pages that were met once, marked, and in use when they were met again: a write saved. In modern: in use when the \
-             laundry thread came to them.",
+        "Dirty pages scanned once, marked, and in use when scanned again: a write saved. In modern: in use when the \
+             laundry thread reached them.",
     ),
     (
         "second looks",
@@ -333,7 +333,7 @@ const DEFINITIONS: [(&str, &str); 10] = [
     ),
     (
         "deadlocks",
-        "1 if nothing could ever happen again: the disk idle, everybody waiting for memory, and a whole pass of the daemon that \
+        "1 if nothing could ever happen again: the disk idle, all processes waiting for memory, and a whole pass of the daemon that \
              changed nothing.",
     ),
     (

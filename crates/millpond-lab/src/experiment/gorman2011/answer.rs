@@ -120,7 +120,7 @@ mod tests {
     /// On real files "direct scans 100 % -> 2.8 %" was a gain: a memory group has no kswapd, so the kernel's figure is 100 %
     /// whatever it does. A slower write was "better" by it, with a bound of Millpond's own missed in the next line.
     #[test]
-    fn what_a_memory_group_can_not_differ_in_is_no_gain_and_a_missed_bound_is_in_the_grade() {
+    fn figures_that_a_memory_group_can_not_change_are_no_gain_and_a_missed_bound_is_in_the_grade() {
         let row = |target: &str, variant: &str| RowName {
             target: target.into(),
             device: "real".into(),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_had_to_be_written_there_is_no_verdict() {
+    fn no_verdict_where_nothing_had_to_be_written() {
         let of = |_: &str, _: &str| Some(0.0);
         let line = of_virtual_time(FS_MARK, 0.08, &of).remove(0);
         assert_eq!(

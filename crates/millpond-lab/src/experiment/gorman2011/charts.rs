@@ -29,8 +29,8 @@ const PLOTS: [Plot; 3] = [
     },
     Plot {
         title: "Pages that reclaim looked at",
-        caption: "Whoever needs a frame scans while the background reclaimer is away. What was looked at and not freed was \
-                  looked at in vain.",
+        caption: "A caller that needs a frame scans while the background reclaimer is asleep. Pages scanned and not freed were \
+                  scanned in vain.",
         y: "million pages",
         lines: &[
             ("by the background", 2, "pgscan_kswapd", 1e6),
@@ -40,7 +40,7 @@ const PLOTS: [Plot; 3] = [
     },
     Plot {
         title: "Stalls of those who needed a frame",
-        caption: "From the begin of a direct reclaim to its end, all together. Millpond's row does not measure it.",
+        caption: "From the beginning of a direct reclaim to its end, all together. Millpond's row does not measure it.",
         y: "seconds",
         lines: &[("those who needed a frame", 3, "direct_stall_seconds", 1.0)],
     },
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_measured_is_no_chart() {
+    fn no_chart_of_unmeasured_figures() {
         assert!(charts(FS_MARK, &["vanilla"], true, &|_, _| None).is_empty());
     }
 }

@@ -86,7 +86,7 @@ mod tests {
     use crate::workload::gorman2011::Load;
 
     #[test]
-    fn what_was_written_is_checked_and_removed_and_what_is_wrong_is_found() {
+    fn written_files_are_checked_and_removed_and_wrong_data_is_found() {
         let dir = crate::scratch::for_tests();
         let load = Load::FsMark {
             rounds: 2,

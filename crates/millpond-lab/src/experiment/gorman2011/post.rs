@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_modelled_has_a_dash_and_long_names_two_lines() {
+    fn unmodelled_figures_have_a_dash_and_long_names_two_lines() {
         let text = tables(MICRO, &["immediate-leak-v1"], COLUMNS[0], &|_: &str, _: &str| {
             None
         });

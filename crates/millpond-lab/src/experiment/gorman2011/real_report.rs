@@ -150,7 +150,7 @@ fn asked(load: &str, engine: &RowName, metrics: &[Metric]) -> Vec<Asked> {
         Asked {
             is_met: foreground <= FOREGROUND_PERCENT_MAX,
             did: format!(
-                "those who needed a frame did {} % of the scanning (at most {FOREGROUND_PERCENT_MAX})",
+                "callers that needed a frame did {} % of the scanning (at most {FOREGROUND_PERCENT_MAX})",
                 number(foreground)
             ),
             short: format!(
@@ -161,7 +161,7 @@ fn asked(load: &str, engine: &RowName, metrics: &[Metric]) -> Vec<Asked> {
         Asked {
             is_met: freed >= FREED_PERCENT_MIN,
             did: format!(
-                "{} % of what was scanned was freed (at least {FREED_PERCENT_MIN:.0})",
+                "{} % of the scanned pages were freed (at least {FREED_PERCENT_MIN:.0})",
                 number(freed)
             ),
             short: format!(
@@ -264,7 +264,7 @@ fn notes(measured: &Measured) -> Vec<String> {
     let kernel = measured.rows.iter().find(|row| row.setup.target == "kernel");
     if let Some(kernel) = kernel {
         notes.push(
-            "The kernel's reclaim is that of a memory group: whoever needs a page scans, and there is no kswapd for it. Its \
+            "The kernel's reclaim is that of a memory group: a caller that needs a page scans, and there is no kswapd for it. Its \
              counters are the machine's, so what others scan at the time is among them; its stalls are those of \
              /proc/pressure/memory."
                 .into(),
@@ -297,20 +297,20 @@ fn notes(measured: &Measured) -> Vec<String> {
 const DEFINITIONS: [(&str, &str); 5] = [
     (
         "synced/s, MB/s",
-        "All files, or bytes, by the time until everything is synced; files/s is that of the rounds, as the post has it.",
+        "All files, or bytes, divided by the time until everything is synced; files/s is that of the rounds, as in the post.",
     ),
     ("written by reclaim", "File pages that reclaim itself wrote."),
     (
         "foreground scans",
-        "Of all pages that reclaim looked at, the share that was looked at by callers that needed a page.",
+        "Of all pages that reclaim scanned, the share scanned by callers that needed a page.",
     ),
     (
         "freed of scanned",
-        "Of all pages that reclaim looked at, the share that it freed.",
+        "Of all pages that reclaim scanned, the share that it freed.",
     ),
     (
         "frame wait",
-        "The longest that a call has waited for a frame; the kernel does not count it. Pauses because too much is dirty are \
+        "The longest wait of a call for a frame; the kernel does not count it. Pauses because too much is dirty are \
              not among it, but are in the longest write and the worst touch.",
     ),
 ];

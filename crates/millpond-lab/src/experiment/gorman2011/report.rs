@@ -166,19 +166,19 @@ const DEFINITIONS: [(&str, &str); 6] = [
     ),
     (
         "direct scans",
-        "Of all pages that reclaim looked at, the share that was looked at by callers that needed a frame, in whole percent, cut off.",
+        "Of all pages that reclaim scanned, the share scanned by callers that needed a frame, in whole percent, rounded down.",
     ),
     (
         "kswapd freed",
-        "Of the pages that the background reclaimer looked at, the share that it freed: the post's efficiency.",
+        "Of the pages that the background reclaimer scanned, the share that it freed: the post's efficiency.",
     ),
     (
         "direct stall",
-        "Time between the begin and the end of direct reclaims, all together. In Millpond's row it is not measured.",
+        "Time between the beginning and the end of direct reclaims, all together. In Millpond's row it is not measured.",
     ),
     ("reclaimed", "Pages freed by reclaim, by any thread."),
     (
         "swap ins",
-        "Pages read from swap, neighbours read along included.",
+        "Pages read from swap, including neighbours read with them.",
     ),
 ];

@@ -49,7 +49,7 @@ fn direct(of: Of<'_>, posted: Of<'_>) -> Option<String> {
     let (stall_before, stall_after) = ends(of, "direct_stall_seconds")?;
     let (post_stall_before, post_stall_after) = ends(posted, "direct_stall_seconds")?;
     Some(format!(
-        "Those who needed a frame did {before:.0}% of the scanning before and {after:.0}% after ({post_before:.0}% and \
+        "Callers that needed a frame did {before:.0}% of the scanning before and {after:.0}% after ({post_before:.0}% and \
          {post_after:.0}%), and were stalled for {} and {} ({} and {}).",
         seconds(stall_before),
         seconds(stall_after),
@@ -65,7 +65,7 @@ fn efficiency(of: Of<'_>, posted: Of<'_>) -> Option<String> {
     let (post_direct_before, post_direct_after) = ends(posted, "direct_efficiency_percent")?;
     Some(format!(
         "micro: of what it scanned the background reclaimer freed {before:.0}% before and {after:.0}% after ({post_before:.0}% and \
-         {post_after:.0}%), those who needed a frame {direct_before:.0}% and {direct_after:.0}% ({post_direct_before:.0}% and \
+         {post_after:.0}%), callers that needed a frame {direct_before:.0}% and {direct_after:.0}% ({post_direct_before:.0}% and \
          {post_direct_after:.0}%)."
     ))
 }
@@ -97,7 +97,7 @@ fn swap(of: Of<'_>) -> Option<String> {
 fn later(of: Of<'_>) -> Option<String> {
     let scanned = |system: &str| Some(100.0 / of(system, "reclaimed_percent")?);
     Some(format!(
-        "For each page that it freed, reclaim looked at {:.2} in Linux 3.0, {:.2} with the series, {:.2} in Linux 7.0 and {:.2} in \
+        "For each page that it freed, reclaim scanned {:.2} in Linux 3.0, {:.2} with the series, {:.2} in Linux 7.0 and {:.2} in \
          Millpond.",
         scanned("vanilla")?,
         scanned("prioinode")?,

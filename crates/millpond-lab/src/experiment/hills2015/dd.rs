@@ -78,7 +78,7 @@ pub(super) fn table() -> (Table, Vec<Metric>, Vec<String>) {
     };
     let verdict = slow.map(|(before, after)| {
         format!(
-            "With each zone clamped by itself, or by Millpond's rule, a writer stays at the disk's rate when dirty_ratio is touched. Linux 4.0.5 on the post's machine takes it from {} to {} MB/s (1000 Hz), and setting the ratio back does not help: the hard limit has become 0, so each page costs a tick.",
+            "With each zone clamped separately, or by Millpond's rule, a writer stays at the disk's rate when dirty_ratio is touched. Linux 4.0.5 on the post's machine takes it from {} to {} MB/s (1000 Hz), and setting the ratio back does not help: the hard limit has become 0, so each page costs a tick.",
             number(before),
             number(after)
         )

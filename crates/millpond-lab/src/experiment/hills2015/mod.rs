@@ -41,7 +41,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     post: "Mark Hills, \"Write throughput impaired by touching dirty_ratio\", June 2015",
     numbers_of_the_post: "The post's numbers are in two of the tables above, beside ours: \"The post's machine in numbers\" and \"dd on the post's machine\"; `--workload post-numbers,post-dd` runs these alone.",
     tables: &[],
-    shows: "limits on dirty pages that are low, or touched all the time: the writer's rate and its longest wait",
+    shows: "limits on dirty pages that are low, or constantly touched: the writer's rate and its longest wait",
     variants: &["bug404", "fixed", "millpond"],
     workloads: &[NUMBERS, DD, LIMITS, STORM, FOUR],
 };
@@ -121,7 +121,7 @@ impl Options {
                 return check::bad(
                     "--device",
                     self.device,
-                    "this experiment has the kernel on real devices only",
+                    "this experiment runs the kernel on real devices only",
                     "use --device real, or leave the kernel out of --on",
                 );
             }
@@ -261,7 +261,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let saved = match runs_here("kernel") {
         true => Some(Tuned::keep_dirty_limits(&options.program).map_err(|error| LabError::Unavailable {
             target: "kernel".into(),
-            why: format!("its limits on dirty pages can't be set ({error}); run as root, outside of a container that forbids it"),
+            why: format!("its limits on dirty pages can't be set ({error}); run as root, outside a container that forbids it"),
         })?),
         false => None,
     };

@@ -250,11 +250,11 @@ fn storm_in_words(name: &RowName, names: &[RowName], metrics: &[Metric]) -> Opti
 const DEFINITIONS: [(&str, &str); 8] = [
     (
         "hard limit",
-        "So much may be dirty before a dirtier waits. Below 1 MiB it counts as 1 MiB in Millpond.",
+        "How much may be dirty before a dirtier waits. Below 1 MiB it counts as 1 MiB in Millpond.",
     ),
     (
         "MB/s",
-        "All bytes by the time from the first write to the end of the sync, 10^6 bytes a second.",
+        "All bytes divided by the time from the first write to the end of the sync, 10^6 bytes a second.",
     ),
     ("longest write", "The longest single call that writes 1 MiB."),
     (
@@ -263,15 +263,15 @@ const DEFINITIONS: [(&str, &str); 8] = [
     ),
     (
         "apart",
-        "How much less than the first of the writers the last one had written when the first had written all.",
+        "How much less the last writer had written than the first when the first had written everything.",
     ),
     (
         "bug404",
-        "The rules of Linux 4.0.5, the post's kernel: a difference of totals, derived anew when a different ratio is set.",
+        "The rules of Linux 4.0.5, the post's kernel: a difference of totals, recomputed when a different ratio is set.",
     ),
     (
         "fixed",
-        "The same with each zone clamped by itself, and derived anew at every change.",
+        "The same with each zone clamped separately, and recomputed at every change.",
     ),
     ("millpond", "The same with Millpond's notion of dirtyable memory."),
 ];

@@ -63,7 +63,7 @@ fn chart(plan: &Plan, workload: &str, of: Of<'_>) -> Option<Chart> {
     lines.retain(|line| line.points.iter().any(|point| point.1.is_some()));
     (!lines.is_empty()).then(|| Chart {
         title: format!("What was swapped in: {workload} (in virtual time)"),
-        caption: "Of all rounds. Dashed, where it is there: the post's own figure. No policy can be better than the optimum.".into(),
+        caption: "Over all rounds. Dashed, where shown: the post's own figure. No policy can be better than the optimum.".into(),
         x: Axis {
             label: String::new(),
             scale: Scale::Each,

@@ -206,7 +206,7 @@ mod tests {
 
     /// Which of its pages are let onto the active list decides how often a new hot set is lost before it stays.
     #[test]
-    fn what_is_hot_changes_and_a_quarter_of_the_way_is_left_behind() {
+    fn the_hot_set_changes_and_a_quarter_of_the_gap_remains() {
         let (kernel, optimum) = (737_166.0, 440_396.0);
         let plan = plan("phase-change", 1.0);
         for start in [80, 100, 120] {

@@ -48,7 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     post: "Joonsoo Kim, \"workingset protection/detection on the anonymous LRU list\", February 2020",
     numbers_of_the_post: "The post's numbers stand beside ours in the tables of ebizzy and in the sentence about hot-cold; its two examples are lists, which `--table lists` prints.",
     tables: &[report::TABLE],
-    shows: "memory is larger than memory: which pages go to swap, and what of them comes back",
+    shows: "more anonymous memory than RAM: which pages go to swap, and which come back",
     variants: &options::VARIANTS,
     workloads: &WORKLOADS,
 };

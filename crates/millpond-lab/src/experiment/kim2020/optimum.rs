@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_never_misses() {
+    fn a_set_that_fits_never_misses() {
         let uses: Vec<u32> = (0..100).map(|n| n * 7 % 10).collect();
         assert_eq!(misses(&uses, 10, 10), Misses::default());
     }

@@ -183,7 +183,7 @@ pub(super) fn measure(
             };
             if killed > 0 {
                 notes.push(format!(
-                    "{title}: the kernel killed the program {killed} times for want of memory before a run went through."
+                    "{title}: the kernel killed the program {killed} times for lack of memory before a run succeeded."
                 ));
             }
             results[at].outcomes.push(outcome);

@@ -46,9 +46,9 @@ const COLUMNS: [(&str, &str); 6] = [
 /// A report without rows.
 pub(super) fn empty() -> Report {
     Report {
-        title: "kim2020: memory that is larger than memory".into(),
+        title: "kim2020: more anonymous memory than RAM".into(),
         intro: vec![
-            "Anonymous pages that are used again, beside such that are not: which of them go to swap, and how many come back?"
+            "Anonymous pages that are used again, beside pages that are not: which of them go to swap, and how many come back?"
                 .into(),
             format!("After {}.", EXPERIMENT.post),
         ],
@@ -437,22 +437,22 @@ fn swap_ins_table(plan: &Plan, results: &[Run], threads: u32) -> Vec<Table> {
 const DEFINITIONS: [(&str, &str); 5] = [
     (
         "swap ins",
-        "Pages read from swap, those that are read along included. In loads with rounds, of the rounds only.",
+        "Pages read from swap, including those read ahead. In loads with rounds, of the rounds only.",
     ),
     (
         "activated on return",
-        "Pages whose shadow said that they were away shortly.",
+        "Pages whose shadow showed that they were away only briefly.",
     ),
     (
         "optimum",
-        "Pages that come back if what is used last again always goes first: no policy can have fewer.",
+        "Pages that come back if the page whose next use is furthest away always leaves first: no policy can have fewer.",
     ),
     (
         "LRU",
-        "The same if what was used longest ago goes first, file pages and anonymous ones in one list.",
+        "The same if the least recently used page leaves first, with file pages and anonymous ones in one list.",
     ),
     (
         "most popular kept",
-        "The least that can be had on average without knowing the future, as ebizzy draws each chunk anew.",
+        "The fewest possible on average without knowing the future, because ebizzy draws each chunk independently.",
     ),
 ];

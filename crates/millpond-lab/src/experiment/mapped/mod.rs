@@ -66,10 +66,10 @@ const HOT_SET_PART: u64 = 4;
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mapped",
-    post: "none: mmap as programs use it whose data is larger than memory",
-    numbers_of_the_post: "This experiment is of no post.",
+    post: "none: mmap as used by programs whose data is larger than memory",
+    numbers_of_the_post: "This experiment comes from no post.",
     tables: &[],
-    shows: "a file four times as large as memory is touched at addresses: what an access takes",
+    shows: "a file four times as large as memory is accessed through a mapping: what an access takes",
     variants: &[RANDOM, NORMAL_128K, NORMAL, MAPPING, IN_THREAD, PAGE_CALLS],
     workloads: &WORKLOADS,
 };

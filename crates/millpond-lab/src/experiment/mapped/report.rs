@@ -22,7 +22,7 @@ pub(super) fn report(plan: &Plan, names: &[RowName], results: &[Runs]) -> Report
     let memory = size(plan.memory);
     let file = size(millpond_core::units::Bytes(plan.file_bytes()));
     let mut report = Report {
-        title: "mapped: a file that is larger than memory, at addresses".into(),
+        title: "mapped: a file larger than memory, through a mapping".into(),
         intro: vec![format!(
             "A file of {file} is touched within {memory} of memory, {MEMORIES} times less: through the kernel's mmap in a memory \
              group of that size, through Millpond's mapping within a budget of that size, and by calls. What does an access \
@@ -103,12 +103,12 @@ fn column(head: &'static str, workload: &'static str, metric: &'static str) -> C
 const DEFINITIONS: [(&str, &str); 9] = [
     (
         "uniform, zipf, change",
-        "A word of any page is read; by Zipf's law, the nth page as often as 1/n; read, and another one written. The number is of \
-         threads. As long as it is measured the load has run before, by eight threads.",
+        "A word of any page is read (uniform), or of pages chosen by Zipf's law (zipf), or one is read and another written (change). The number is that of \
+         threads. Before it is measured, the load runs as long with eight threads.",
     ),
     (
         "records",
-        "256 KiB anywhere, a word of each page. An access is a record.",
+        "Records of 256 KiB anywhere; a word of each page. An access is a record.",
     ),
     ("sequential", "The same, one record after the other."),
     (
@@ -117,8 +117,8 @@ const DEFINITIONS: [(&str, &str); 9] = [
     ),
     (
         "hot-set",
-        "Half of memory is touched anywhere, and a page of a scan of the rest of the file after each touch. It has a quarter of \
-         the memory of other loads and its own scan's four times that, and runs until the scan is through.",
+        "Random touches of a part half as large as memory; after each, a page of a scan of the rest of the file. It has a quarter of \
+         the other loads' memory, the scan covers four times that, and it runs until the scan is complete.",
     ),
     (
         "writers",
@@ -130,10 +130,10 @@ const DEFINITIONS: [(&str, &str); 9] = [
     ),
     (
         "weights",
-        "Twice the memory in order, again and again, in pieces of 256 KiB; a word of each cache line. An access is a piece.",
+        "Twice the memory in order, repeatedly, in pieces of 256 KiB; a word of each cache line. An access is a piece.",
     ),
     (
         "in memory",
-        "Touches that waited for no read: without a major fault on the kernel, of a page that is resident in Millpond.",
+        "Touches that waited for no read: in the kernel, without a major fault; in Millpond, of a resident page.",
     ),
 ];

@@ -71,7 +71,7 @@ pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
         return Err(LabError::Unavailable {
             target: EXPERIMENT.name.into(),
             why: match rows.notes.is_empty() {
-                true => "no row is both among --on and among --variant".into(),
+                true => "no row is in both --on and --variant".into(),
                 false => rows.notes.join(" "),
             },
         });
@@ -82,7 +82,7 @@ pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
 /// In a memory group, so that it has no more memory than Millpond.
 fn of_kernel(plan: &Plan, dir: &Path) -> Result<(), String> {
     if machine::is_in_memory(dir) {
-        return Err("where files are in memory it has nothing to read".into());
+        return Err("with files in memory it has nothing to read".into());
     }
     MemoryGroup::create(plan.memory).map(drop)
 }

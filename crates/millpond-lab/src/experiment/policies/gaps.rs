@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn where_lru_is_the_optimum_or_nearly_there_is_no_gap() {
+    fn no_gap_where_lru_is_the_optimum_or_nearly() {
         assert!(!pair(100, 100).has_gap());
         assert!(!pair(100, 105).has_gap());
         assert!(pair(100, 106).has_gap());

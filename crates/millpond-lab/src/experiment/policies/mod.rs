@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "policies",
     post: "none: eleven policies of 1966 to 2026, Millpond's among them",
-    numbers_of_the_post: "This experiment is of no post.",
+    numbers_of_the_post: "This experiment comes from no post.",
     tables: &[],
     shows: "misses on recorded traces: how much of LRU's gap to the optimum each policy of replacement leaves",
     variants: &[
@@ -142,7 +142,7 @@ impl Options {
             true => check::bad(
                 "--traces",
                 shown(&self.traces),
-                "no trace with a use of a page is there",
+                "there is no trace with a use of a page",
                 "give files or folders of them; docs/TRACES.md has the formats",
             ),
         }

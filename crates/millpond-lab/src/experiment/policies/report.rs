@@ -313,16 +313,16 @@ const DEFINITIONS: [(&str, &str); 4] = [
     ),
     (
         "95 %",
-        "The interval of the mean by the bootstrap: as many traces as there are are drawn with replacement, all sizes of a \
-         trace together, 10,000 times; 95 of 100 means are within. It knows of no kind of load that is not among the traces.",
+        "The interval of the mean by the bootstrap: the same number of traces is drawn with replacement, all sizes of a \
+         trace together, 10,000 times; 95 of 100 means are within. It says nothing about kinds of load that are not among the traces.",
     ),
     (
         "worst of LRU",
-        "The most misses for each of LRU's over all pairs, those without a gap included.",
+        "The largest ratio of misses to LRU's over all pairs, including those without a gap.",
     ),
     (
         "two lists",
-        "Active and inactive list with refault detection, as Linux 5.5 has them; Millpond is its own replacement rule alone, as \
-         its core has it, all pages of one file.",
+        "Active and inactive lists with refault detection, as in Linux 5.5; Millpond is its own replacement rule alone, as \
+         in its core, with all pages in one file.",
     ),
 ];

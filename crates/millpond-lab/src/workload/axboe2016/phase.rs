@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hot_fits_memory_and_the_file() {
+    fn the_hot_set_fits_memory_and_the_file() {
         assert_eq!(hot_pages(1 << 20, 512 << 20), 16_384);
         assert_eq!(hot_pages(100, 512 << 20), 50);
         assert_eq!(hot_pages(1, 1), 1);

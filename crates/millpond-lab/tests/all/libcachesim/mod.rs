@@ -152,7 +152,7 @@ fn cases(models: &[Model]) -> Vec<Case> {
 }
 
 #[test]
-fn what_is_defined_alike_misses_the_same_pages() {
+fn equal_definitions_miss_the_same_pages() {
     if let Some(why) = missing() {
         return println!("skipped: {why}");
     }

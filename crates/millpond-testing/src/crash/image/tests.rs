@@ -62,7 +62,7 @@ fn sectors(image: &[u8]) -> Vec<Option<u8>> {
 }
 
 #[test]
-fn what_was_synced_is_there_in_every_image() {
+fn synced_data_is_in_every_image() {
     let bench = Bench::new(&[1; 2 * SECTOR]);
     bench.write(0, 2 * SECTOR, 2);
     bench.device.sync(&bench.file).unwrap();

@@ -102,7 +102,7 @@ def one_process_has_a_store_and_one_that_lost_it_is_told(folder, store=None):
     assert entered(connect(store)) == 3
 
 
-def what_was_committed_is_there_after_a_kill(folder, store=None, kills=None):
+def committed_transactions_survive_a_kill(folder, store=None, kills=None):
     kills = int(kills or os.environ.get("MILLPOND_KILLS", 12))
     draw = random.Random(37)
     told = 0
@@ -189,7 +189,7 @@ def all_of_it_on_a_server(folder):
             assert server.poll() is None and time.monotonic() < until, "versitygw does not answer"
             time.sleep(0.05)
         one_process_has_a_store_and_one_that_lost_it_is_told(folder, "s3://bucket/fenced")
-        what_was_committed_is_there_after_a_kill(folder, "s3://bucket/killed", 4)
+        committed_transactions_survive_a_kill(folder, "s3://bucket/killed", 4)
     finally:
         server.kill()
         server.wait()

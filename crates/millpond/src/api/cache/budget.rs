@@ -110,7 +110,7 @@ mod tests {
     use crate::Error;
 
     #[test]
-    fn what_the_program_has_besides_is_taken_from_the_pages_and_given_back() {
+    fn memory_set_aside_is_taken_from_the_pages_and_given_back() {
         let cache = PageCache::builder().memory(8 << 20).build().unwrap();
         let frames = || cache.stats().occupancy.frames.0;
         let all = frames();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_by_a_rule_follows_the_budget() {
+    fn memory_set_aside_by_a_rule_follows_the_budget() {
         let cache = PageCache::builder().memory(8 << 20).build().unwrap();
         let frames = || cache.stats().occupancy.frames;
         let set_aside = cache.set_aside_by(|memory| memory / 2).unwrap();

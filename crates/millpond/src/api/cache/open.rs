@@ -89,9 +89,11 @@ impl PageCache {
         let path = path.unwrap_or_else(|| PathBuf::from(device.name()));
         if !is_readable || options.writes() && (!is_writable || appends) {
             let why = match (is_readable, is_writable) {
-                (false, _) => "it is open for writing only, and the cache has to read it: open it for both",
+                (false, _) => {
+                    "it is open for writing only, and the cache must read it: open it for reading and writing"
+                }
                 (true, true) => {
-                    "it is open for appending, where no write goes to its place: open it without O_APPEND"
+                    "it is open for appending, so a write would ignore its offset: open it without O_APPEND"
                 }
                 (true, false) => "it is open for reading only",
             };

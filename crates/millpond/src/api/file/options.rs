@@ -171,12 +171,12 @@ impl OpenOptions {
         let refused = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if self.is_exclusive() && !self.writes() {
             return refused(
-                "only a handle for writing can lock a file: say OpenOptions::write(true) beside exclusive(true)",
+                "only a handle for writing can lock a file: set OpenOptions::write(true) with exclusive(true)",
             );
         }
         if self.truncates() && !self.writes() {
             return refused(
-                "only a handle for writing can cut a file: say OpenOptions::write(true) beside truncate(true)",
+                "only a handle for writing can cut a file: set OpenOptions::write(true) with truncate(true)",
             );
         }
         let needs = self.log.is_some() || self.check.is_some();

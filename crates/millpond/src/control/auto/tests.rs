@@ -39,7 +39,7 @@ fn told(budget: u64, place: MemoryGroup) -> (u64, String) {
 }
 
 #[test]
-fn what_is_short_is_given_back_at_once_until_an_eighth_is_free() {
+fn a_shortage_is_given_back_at_once_until_an_eighth_is_free() {
     let (budget, why) = told(512, group(63, 0));
     assert_eq!(budget, 512 - (128 - 63));
     assert_eq!(why, "short, 63 MiB of 1024 MiB free in the control group /box");
@@ -78,7 +78,7 @@ fn the_margin_of_a_small_group_is_64_mib_or_a_quarter_of_it() {
 
 /// The margin of 64 MiB was gone in less than a second, and the cache was killed.
 #[test]
-fn what_others_take_in_a_second_is_kept_free_beside_the_margin_up_to_half_of_the_limit() {
+fn memory_for_a_second_of_others_growth_is_kept_free_beside_the_margin_up_to_half_of_the_limit() {
     let taken = |mib, free| MemoryGroup {
         taken_a_second: Bytes::from_mib(mib),
         ..group(free, 0)
@@ -159,7 +159,7 @@ fn beside_a_mild_neighbour(counted_later: usize) -> [u64; 3] {
 
 /// What was given back and still counted was taken for what others took: the budget went down to its minimum.
 #[test]
-fn what_is_on_its_way_out_is_not_what_others_take_and_the_budget_comes_back_in_80_s() {
+fn memory_on_its_way_out_is_not_others_growth_and_the_budget_comes_back_in_80_s() {
     for counted_later in 0..4 {
         let [lowest, beside, after] = beside_a_mild_neighbour(counted_later);
         let told = format!("{counted_later}: {lowest}, {beside}, {after}");
@@ -201,7 +201,7 @@ fn it_is_raised_up_to_the_maximum_and_only_for_a_cache_that_is_full() {
 }
 
 #[test]
-fn what_is_leaving_is_not_asked_for_twice() {
+fn leaving_memory_is_not_requested_twice() {
     let next = |leaving, free| {
         let pool = Pool {
             leaving: Bytes::from_mib(leaving),

@@ -96,7 +96,10 @@ pub(super) fn answer(cache: &Cache, by: &By, line: &str) -> Value {
         ["devices"] => watch::devices(cache),
         _ => {
             let shown: String = line.chars().take(60).collect();
-            let why = format!("{shown:?} is no command; there are: {}", COMMANDS.join(", "));
+            let why = format!(
+                "{shown:?} is not a command; the commands are: {}",
+                COMMANDS.join(", ")
+            );
             error("request", &why)
         }
     }
@@ -148,8 +151,8 @@ fn on_goal(cache: &Cache, change: &Change, pairs: &[&str]) -> Option<String> {
     let pairs: Vec<_> = pairs.iter().filter_map(|text| pair(text).ok()).collect();
     if asks_to_measure(&pairs) {
         return Some(format!(
-            "the goal for reads is {now} until reads of the idle disk are measured: some seconds, or once the disk is idle; \
-             inspect limits admission.goal shows what came of it"
+            "the goal for reads is {now} until reads of the idle disk are measured, in some seconds or once the disk is idle; \
+             inspect limits admission.goal shows the result"
         ));
     }
     let is_set = change
@@ -160,7 +163,7 @@ fn on_goal(cache: &Cache, change: &Change, pairs: &[&str]) -> Option<String> {
     is_too_long(Duration::from_nanos(goal.0), idle).then(|| {
         let idle = SettingValue::Time(Nanos(idle.as_nanos() as u64));
         format!(
-            "a goal for reads of {now} is more than five times the {idle} that this disk was measured to need: reads beside \
+            "a goal for reads of {now} is more than five times the {idle} that this disk needed when it was measured: reads beside \
              writers may take that long; admission.read_latency=measure goes by the disk"
         )
     })
@@ -187,7 +190,7 @@ fn cuts(cache: &Cache, change: &Change) -> Vec<String> {
         let bounds = derived.formula.rsplit_once(", ").map_or("", |(_, bounds)| bounds);
         (pages != derived.pages).then(|| {
             format!(
-                "{} is {} pages now, not the {} that this asks for: it is {bounds}",
+                "{} is now {} pages, not the {} that this asks for: it is {bounds}",
                 derived.name, derived.pages.0, pages.0
             )
         })
@@ -379,7 +382,7 @@ fn record(cache: &Cache, bytes: &str, line: &str) -> Value {
     // The path as it is, with whatever blanks it has.
     let path = line.split_once(bytes).map_or("", |(_, path)| path);
     let (Ok(bytes), Some(path)) = (bytes.parse(), path.strip_prefix(' ')) else {
-        return error("request", "say record start BYTES PATH");
+        return error("request", "the form is record start BYTES PATH");
     };
     match cache.record_start(Path::new(path), bytes) {
         Ok(_) => recording(cache.recordings.lock().progress()),
@@ -389,7 +392,7 @@ fn record(cache: &Cache, bytes: &str, line: &str) -> Value {
 
 fn recording(progress: Option<Progress>) -> Value {
     let Some(progress) = progress else {
-        return error("refused", "nothing was recorded of this cache");
+        return error("refused", "no recording was made of this cache");
     };
     let failed = match &progress.ended {
         Some(Ended::Failed(why)) => Some(why.clone()),

@@ -71,7 +71,7 @@ fn bind(path: &Path) -> io::Result<Bound> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(file) if !file.file_type().is_socket() => {
-            return Err(other("there is a file of this name, which is no socket"));
+            return Err(other("a file of this name exists and is not a socket"));
         }
         Ok(_) if is_alive(path)? => {
             return Err(io::Error::new(
@@ -280,7 +280,7 @@ mod tests {
         assert!(is_alive(&path).unwrap());
         drop(bound);
         fs::write(&path, "mine").unwrap();
-        assert!(refused(&path).contains("which is no socket"));
+        assert!(refused(&path).contains("is not a socket"));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
     }
 

@@ -159,9 +159,7 @@ impl Client {
             Some(awaited) => match awaited.try_recv() {
                 Ok(answer) => answer,
                 Err(TryRecvError::Empty) => return,
-                Err(TryRecvError::Disconnected) => {
-                    error("cache", "the thread that was to answer has panicked")
-                }
+                Err(TryRecvError::Disconnected) => error("cache", "the answering thread has panicked"),
             },
         };
         self.awaited = None;
@@ -233,7 +231,7 @@ impl Client {
                 if !self.skipping {
                     self.say(&error(
                         "request",
-                        "the last line has no end: nothing was done for it",
+                        "the last line is not terminated: it was ignored",
                     ));
                 }
                 self.leaving = true;
@@ -264,7 +262,7 @@ impl Client {
     }
 
     fn too_long(&mut self) {
-        let why = format!("a line has {LINE_BYTES_MAX} bytes at most: nothing was done for this one");
+        let why = format!("a line has {LINE_BYTES_MAX} bytes at most: this one was ignored");
         self.say(&error("request", &why));
     }
 

@@ -99,10 +99,10 @@ impl<'scope, 'env> Slow<'scope, 'env> {
             }
             Err(TrySendError::Full(_)) => {
                 self.jobs = Some(jobs);
-                "too many questions wait for a recording's disk; ask again when it answers"
+                "too many requests wait for a recording's disk; ask again when it answers"
             }
             // The next one gets another thread.
-            Err(TrySendError::Disconnected(_)) => "the thread that was to answer has panicked; ask again",
+            Err(TrySendError::Disconnected(_)) => "the answering thread has panicked; ask again",
         };
         Err(io::Error::other(why))
     }
@@ -139,7 +139,7 @@ mod tests {
 
     /// `stat` had no answer for as long as the disk of a trace had none.
     #[test]
-    fn who_waits_for_a_recordings_disk_keeps_nobody_else_waiting() {
+    fn a_wait_for_a_recording_s_disk_delays_no_other_client() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("sock");
         let builder = PageCache::builder().memory(2 << 20).calibrate(false);

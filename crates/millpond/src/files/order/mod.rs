@@ -334,10 +334,10 @@ impl Log {
 }
 
 const OWN: &str =
-    "the log's own callback asks for it, and would wait for itself: sync files of this log elsewhere";
+    "the log's own callback asked for this, and would wait for itself: sync files of this log elsewhere";
 
 const ALONE: &str =
-    "every LogOrder of its log was dropped, and there is no callback, so nothing can say that it is durable";
+    "every LogOrder of its log was dropped, and there is no callback, so nothing can report it durable";
 
 impl State {
     fn advance(&self, n: u64) {

@@ -74,7 +74,7 @@ fn every_host_has_the_limit_and_the_free_memory_that_its_files_say() {
 }
 
 #[test]
-fn who_needs_no_more_than_is_free_is_not_warned() {
+fn a_budget_within_free_memory_gives_no_warning() {
     let host = Host::of(include_str!("../../../tests/hosts/v2_namespace.txt"));
     assert_eq!(free_memory_below(host.root.path(), 260_046_848), None);
     let notice = free_memory_below(host.root.path(), 260_046_849).unwrap();

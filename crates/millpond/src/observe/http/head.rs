@@ -96,7 +96,7 @@ pub(super) fn answer(
         Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
             return refused(431, "the head of a request has 8192 bytes and 100 lines at most");
         }
-        Err(error) => return refused(400, &format!("this is no request of HTTP: {error}")),
+        Err(error) => return refused(400, &format!("this is not an HTTP request: {error}")),
     }
     let mut hosts = request
         .headers
@@ -106,15 +106,15 @@ pub(super) fn answer(
         .next()
         .map(|h| String::from_utf8_lossy(h.value).into_owned());
     if hosts.next().is_some() || (host.is_none() && request.version == Some(1)) {
-        return refused(400, "a request of HTTP/1.1 names one host");
+        return refused(400, "an HTTP/1.1 request must name one host");
     }
     if is_loopback && !host.as_deref().is_none_or(is_direct) {
-        return refused(403, "ask by the address or as localhost: other names are refused");
+        return refused(403, "use the address or localhost: other names are refused");
     }
     let is_head = match request.method {
         Some("GET") => false,
         Some("HEAD") => true,
-        _ => return refused(405, "there is only GET and HEAD"),
+        _ => return refused(405, "only GET and HEAD are served"),
     };
     let target = request.path.unwrap_or("/");
     // A proxy sends the whole address.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_for_us_is_refused_with_the_reason() {
+    fn foreign_requests_are_refused_with_the_reason() {
         for (request, code) in [
             ("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", "405"),
             ("GET / HTTP/1.1\r\n\r\n", "400"),

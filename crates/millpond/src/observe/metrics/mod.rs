@@ -49,7 +49,7 @@ pub(crate) fn start(address: SocketAddr, facts: impl Fn() -> Facts + Send + 'sta
     let answer = move |asked: &Asked<'_>| match asked.path {
         "/metrics" => Answer::ok(CONTENT_TYPE, families::text(&facts())),
         "/" => Answer::ok("text/html; charset=utf-8", INDEX),
-        _ => Answer::refused(404, "there is only /metrics"),
+        _ => Answer::refused(404, "only /metrics is served"),
     };
     Server::start(address, "millpond-metrics", answer).map_err(|source| Error::Metrics { address, source })
 }

@@ -338,7 +338,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(all in prop::collection::vec(any_access(), 0..50), lost: u64) {
+        fn a_written_trace_is_read_back(all in prop::collection::vec(any_access(), 0..50), lost: u64) {
             let mut out = Vec::new();
             put_accesses(&mut out, &all, lost);
             prop_assert_eq!(accesses(&out), Some((all, lost)));

@@ -27,13 +27,13 @@ pub enum TraceError {
         source: io::Error,
     },
     /// It does not begin like a trace.
-    #[error("it is no trace of `millpond record`: it does not begin with MPTRACE")]
+    #[error("it is not a trace of `millpond record`: it does not begin with MPTRACE")]
     NotATrace,
     /// It has another version.
-    #[error("it is a trace of version {0}, and this program knows version 1: take a newer one")]
+    #[error("it is a trace of version {0}, and this program knows version 1: use a newer one")]
     Version(u8),
     /// Its first block, which describes the recording, is incomplete.
-    #[error("its first block is not whole: nothing of it can be used")]
+    #[error("its first block is incomplete: nothing in it can be used")]
     NoBeginning,
 }
 
@@ -169,7 +169,7 @@ impl Blocks {
     fn read(&mut self, bytes: &[u8], mut at: usize) {
         while at < bytes.len() {
             if self.end.is_some() {
-                self.torn = Some(format!("there is something behind its end, from byte {at} on"));
+                self.torn = Some(format!("data follows its end, from byte {at} on"));
                 return;
             }
             let block = format::first_block(&bytes[at..]);
@@ -177,7 +177,7 @@ impl Blocks {
             else {
                 let left = bytes.len() - at;
                 self.torn = Some(format!(
-                    "the block at byte {at} is not whole: the last {left} bytes are left out"
+                    "the block at byte {at} is incomplete: the last {left} bytes are left out"
                 ));
                 return;
             };

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_buffer_is_counted_and_nobody_waits() {
+    fn accesses_without_a_buffer_are_counted_and_no_caller_waits() {
         let (shards, sink) = (Shards::default(), Arc::new(Sink::default()));
         shards.open(&sink);
         let all = (BUFFERS_MAX * BUFFER) as u64;

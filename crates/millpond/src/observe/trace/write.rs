@@ -158,11 +158,11 @@ impl Writer {
 pub(super) fn with_a_way_out(source: io::Error) -> io::Error {
     let way_out = match source.kind() {
         io::ErrorKind::AlreadyExists => {
-            "a trace is a new file: give another name, or remove this one".to_owned()
+            "a trace needs a new file: give another name, or remove this one".to_owned()
         }
-        io::ErrorKind::NotFound => "there is no such directory for the process whose cache it is".to_owned(),
+        io::ErrorKind::NotFound => "the cache's process sees no such directory".to_owned(),
         io::ErrorKind::PermissionDenied => format!(
-            "the process whose cache it is writes it, and user {} may not make files there",
+            "the cache's process writes it, and user {} may not make files there",
             rustix::process::geteuid().as_raw()
         ),
         _ => return source,

@@ -360,7 +360,7 @@ fn threads_never_see_another_page_nor_half_a_change() {
 /// Inserting a page also says that its frame is free no longer: else another frame would be exchanged with
 /// it.
 #[test]
-fn where_pages_are_exchanged_one_that_is_inserted_is_put_beside_the_one_before_it() {
+fn with_exchanged_pages_an_inserted_page_goes_next_to_its_predecessor() {
     let arena = Arena::new(Bytes(64 << 12), PageSize::KIB_4, true).unwrap();
     let (table, mut token) = Table::new(arena).unwrap();
     table.locked(&mut token).grow(64).unwrap();

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const SAID: &str = "millpond: a forked child has touched memory that its parent has alone (a region, or an array in Python), \
+const SAID: &str = "millpond: a forked child has touched memory that only its parent has (a region, or an array in Python), \
                     and ends with SIGSEGV. Start workers anew instead of forking them (in Python: \
                     multiprocessing.get_context(\"spawn\") or \"forkserver\"), or use threads\n";
 

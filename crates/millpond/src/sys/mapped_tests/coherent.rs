@@ -160,7 +160,7 @@ pub(super) fn rounds() -> usize {
 }
 
 #[test]
-fn what_is_written_is_seen_by_touches_and_calls_of_all_threads_and_never_undone() {
+fn writes_are_seen_by_touches_and_calls_of_all_threads_and_never_undone() {
     for faults in BOTH {
         let folder = folder();
         let path = folder.path().join("data");

@@ -109,7 +109,7 @@ fn a_store_to_a_page_that_is_being_written_waits_where_the_kernel_has_no_memory_
 
 /// Each sync took as long as a call waits at most, and then said that a device had the page.
 #[test]
-fn what_a_program_has_the_kernel_drop_is_read_again_and_is_no_error_of_a_sync() {
+fn pages_dropped_by_the_kernel_at_a_program_s_request_are_read_again_and_fail_no_sync() {
     for faults in super::BOTH {
         let folder = folder();
         let path = folder.path().join("data");

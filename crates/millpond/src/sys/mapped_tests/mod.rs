@@ -185,7 +185,7 @@ fn all_mappings_of_a_file_show_it_at_the_same_addresses_and_begin_at_any_byte() 
 }
 
 #[test]
-fn what_cannot_be_mapped_is_refused_with_the_reason() {
+fn impossible_mappings_are_refused_with_the_reason() {
     let folder = folder();
     let path = folder.path().join("data");
     file_of(&path, 10);
@@ -207,7 +207,7 @@ fn what_cannot_be_mapped_is_refused_with_the_reason() {
     let other = file
         .map(.., &options.clone().faults(Faults::InThread))
         .unwrap_err();
-    assert!(other.to_string().contains("mapped already"), "{other}");
+    assert!(other.to_string().contains("already mapped"), "{other}");
     assert!(first.try_read(0..usize::MAX, |_| ()).is_err());
     assert!(first.prefetch(..first.len() + 1).is_err());
     drop(first);
@@ -221,7 +221,7 @@ fn what_cannot_be_mapped_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_a_call_changes_is_touched_at_once() {
+fn changes_by_a_call_are_touched_at_once() {
     let folder = folder();
     let path = folder.path().join("data");
     file_of(&path, 30);
@@ -417,7 +417,7 @@ fn calls_and_the_end_of_a_mapping_do_without_memory_for_a_copy() {
 }
 
 #[test]
-fn what_a_mapping_has_alone_leaves_memory_where_the_kernel_has_none_for_a_copy() {
+fn pages_of_a_mapping_alone_leave_memory_where_the_kernel_has_none_for_a_copy() {
     let folder = folder();
     let [path, other] = ["data", "other"].map(|name| folder.path().join(name));
     file_of(&other, 3000);

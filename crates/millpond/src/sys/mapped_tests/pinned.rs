@@ -138,7 +138,7 @@ fn calls_that_wait_for_a_page_that_a_ring_has_say_so_and_end_with_it() {
 }
 
 #[test]
-fn what_a_program_has_given_to_a_pipe_stays_what_it_was_whatever_its_memory_is_needed_for() {
+fn bytes_given_to_a_pipe_stay_the_same_whatever_their_memory_is_needed_for() {
     let folder = folder();
     let path = folder.path().join("data");
     file_of(&path, 2048);

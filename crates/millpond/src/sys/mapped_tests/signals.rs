@@ -110,8 +110,8 @@ fn a_touch_behind_the_end_of_a_cut_file_is_a_signal() {
 
 /// It had zeros, and nothing was said.
 #[test]
-fn a_touch_of_what_others_have_cut_off_is_a_signal() {
-    let name = "a_touch_of_what_others_have_cut_off_is_a_signal";
+fn a_touch_of_bytes_cut_off_by_others_is_a_signal() {
+    let name = "a_touch_of_bytes_cut_off_by_others_is_a_signal";
     if let Some((path, faults)) = child() {
         let cache = cache(2 << 20).unwrap();
         let file = open(&cache, &path);
@@ -151,7 +151,7 @@ fn a_touch_of_what_others_have_cut_off_is_a_signal() {
             path.display()
         );
         assert!(
-            said.contains(&warned) && said.contains("others have cut it"),
+            said.contains(&warned) && said.contains("another program has truncated it"),
             "{said}"
         );
     }
@@ -256,7 +256,7 @@ fn try_read_is_an_error_instead_and_the_next_touch_asks_again() {
 
 /// The mark of the touch that failed was still there.
 #[test]
-fn what_try_read_lends_can_be_touched_although_a_touch_has_just_failed() {
+fn bytes_lent_by_try_read_can_be_touched_although_a_touch_has_just_failed() {
     let folder = folder();
     let path = folder.path().join("data");
     file_of(&path, 10);

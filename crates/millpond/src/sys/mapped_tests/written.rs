@@ -18,7 +18,7 @@ fn store(mapping: &Mapping, at: usize, byte: u8) {
 }
 
 #[test]
-fn what_is_stored_is_read_by_calls_at_once_and_on_the_device_after_a_sync() {
+fn stores_are_read_by_calls_at_once_and_on_the_device_after_a_sync() {
     for faults in BOTH {
         let folder = folder();
         let path = folder.path().join("data");
@@ -126,7 +126,7 @@ fn a_file_eight_times_the_budget_is_written_by_stores_of_several_threads() {
 }
 
 #[test]
-fn what_is_stored_behind_the_end_of_a_file_is_never_the_file_s() {
+fn stores_past_the_end_of_a_file_are_never_the_file_s() {
     let folder = folder();
     let path = folder.path().join("data");
     for n in 0..50 {
@@ -179,7 +179,7 @@ fn what_is_stored_behind_the_end_of_a_file_is_never_the_file_s() {
 
 /// It was written over what the other program had put there.
 #[test]
-fn what_is_stored_behind_the_end_is_not_the_file_s_when_another_program_has_made_it_longer() {
+fn stores_past_the_end_are_not_the_file_s_when_another_program_has_made_it_longer() {
     let folder = folder();
     let path = folder.path().join("data");
     std::fs::write(&path, [7; 1000]).unwrap();

@@ -67,7 +67,7 @@ fn explained(error: &io::Error, is_filtered: bool) -> io::Error {
              give it the device {DEVICE}"
         ),
         (Some(libc::ENOSYS), false) => {
-            format!("the kernel has none ({error}); take one that is built with CONFIG_USERFAULTFD")
+            format!("the kernel has none ({error}); use one built with CONFIG_USERFAULTFD")
         }
         _ => format!(
             "it is refused ({error}); set sysctl vm.unprivileged_userfaultfd=1, or allow this user to open {DEVICE}"
@@ -84,7 +84,7 @@ pub(super) fn too_old(error: &io::Error) -> io::Error {
             "that of Linux{linux} can move pages, but is refused ({error}), as by a seccomp filter: allow its ioctl in the \
              profile of the container or service"
         ),
-        false => format!("that of Linux{linux} can't move pages ({error}); take Linux 6.8 or newer"),
+        false => format!("that of Linux{linux} can't move pages ({error}); use Linux 6.8 or newer"),
     };
     io::Error::new(io::ErrorKind::Unsupported, text)
 }
@@ -130,7 +130,7 @@ mod tests {
         let old = too_old(&io::Error::from_raw_os_error(libc::EINVAL)).to_string();
         let way = match linux_version() >= Some(MOVES) {
             true => "allow its ioctl",
-            false => "take Linux 6.8 or newer",
+            false => "use Linux 6.8 or newer",
         };
         assert!(old.contains(way), "{old}");
     }

@@ -72,7 +72,7 @@ fn a_store_that_another_process_has_can_not_be_opened() {
 }
 
 #[test]
-fn what_a_crash_left_of_a_record_is_cut_off_and_asks_for_no_memory() {
+fn a_record_torn_by_a_crash_is_cut_off_and_asks_for_no_memory() {
     bounded(|| {
         let folder = Place::Memory.folder();
         let (cache, path) = (cache(), folder.path().join("store"));

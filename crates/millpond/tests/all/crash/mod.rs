@@ -75,7 +75,7 @@ fn run(seed: u64) -> Option<Seen> {
 }
 
 #[test]
-fn what_a_sync_has_promised_is_there_after_a_crash_at_any_moment() {
+fn synced_data_survives_a_crash_at_any_moment() {
     let seeds = seeds("MILLPOND_HISTORIES", HISTORIES);
     let histories = seeds.end - seeds.start;
     let mut seen = Seen::default();

@@ -90,7 +90,7 @@ fn beside_a_healthy_file(folder: &Path) -> (Arc<Faulty>, PageCache, File) {
 /// A kernel's write-back was refused as a program's write is, above a quarter of the limit on dirty pages; the kernel took
 /// its pages for clean, and they were gone.
 #[test]
-fn what_was_promised_is_kept_while_there_is_room_beside_reads_and_named_when_it_is_lost() {
+fn acknowledged_data_is_kept_while_there_is_room_beside_reads_and_named_when_lost() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let (device, cache, healthy) = beside_a_healthy_file(folder.path());

@@ -6,7 +6,7 @@ use millpond::{Error, OpenOptions};
 use millpond_testing::{Fault, FaultRule, FaultTarget};
 
 #[test]
-fn what_cannot_be_written_can_be_given_up_by_making_the_file_shorter() {
+fn failed_pages_can_be_discarded_by_making_the_file_shorter() {
     bounded(|| {
         let World {
             device, cache, file, ..
@@ -22,7 +22,7 @@ fn what_cannot_be_written_can_be_given_up_by_making_the_file_shorter() {
 }
 
 #[test]
-fn what_cannot_be_written_can_be_given_up_by_saying_so() {
+fn failed_pages_can_be_discarded_explicitly() {
     bounded(|| {
         let World { device, file, .. } = &World::new(100);
         assert_eq!(file.discard_unwritten().unwrap(), 0);
@@ -61,7 +61,7 @@ fn what_cannot_be_written_can_be_given_up_by_saying_so() {
 /// Giving up waits for guards of the pages; a thread that held one and made the file longer waited for the
 /// giving up.
 #[test]
-fn who_holds_a_page_that_is_given_up_can_make_the_file_longer() {
+fn a_holder_of_a_discarded_page_can_make_the_file_longer() {
     bounded(|| {
         let World { device, file, .. } = &World::new(10);
         device.add(rule(FaultTarget::Writes, 3..4, libc::EIO));
@@ -163,7 +163,7 @@ fn is_kept(error: &Error) -> bool {
 
 /// They were said to be kept in memory.
 #[test]
-fn what_the_last_drop_gives_up_is_said_to_be_lost() {
+fn pages_discarded_by_the_last_drop_are_reported_as_lost() {
     bounded(|| {
         let World {
             device,

@@ -41,8 +41,8 @@ fn is_too_long<T: std::fmt::Debug>(result: Result<T, Error>) {
 
 /// The write was taken, and the process ended when the cache's thread made it.
 #[test]
-fn what_goes_beyond_the_limit_is_refused_before_it_is_taken_and_nothing_else_is_lost() {
-    const NAME: &str = "what_goes_beyond_the_limit_is_refused_before_it_is_taken_and_nothing_else_is_lost";
+fn a_write_beyond_the_limit_is_refused_before_it_is_taken_and_nothing_else_is_lost() {
+    const NAME: &str = "a_write_beyond_the_limit_is_refused_before_it_is_taken_and_nothing_else_is_lost";
     limited(NAME, |folder| {
         for kind in [Kind::Ring, Kind::Pool] {
             let Some(device) = kind.device() else { continue };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs `poison` in a thread, which may panic, while others wait for page 5 and sync; then all threads must
 /// have come back, and the cache must say that it is unusable.
-fn nobody_hangs(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
+fn no_caller_hangs_after_a_panic(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
     bounded(move || {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");
@@ -75,32 +75,32 @@ fn nobody_hangs(breaks: impl Fn(Call) -> bool + Send + Sync + 'static) {
 
 #[test]
 fn a_device_that_panics_while_a_thread_reads_poisons_the_cache_and_nobody_hangs() {
-    nobody_hangs(|call| call.what == What::OwnRead);
+    no_caller_hangs_after_a_panic(|call| call.what == What::OwnRead);
 }
 
 #[test]
 fn a_device_that_panics_when_it_is_given_a_write_poisons_the_cache_and_nobody_hangs() {
-    nobody_hangs(|call| call.what == What::Submit(Op::Write));
+    no_caller_hangs_after_a_panic(|call| call.what == What::Submit(Op::Write));
 }
 
 #[test]
 fn a_device_that_panics_when_it_is_given_a_read_poisons_the_cache_and_nobody_hangs() {
-    nobody_hangs(|call| call.what == What::Submit(Op::Read));
+    no_caller_hangs_after_a_panic(|call| call.what == What::Submit(Op::Read));
 }
 
 #[test]
 fn a_device_that_panics_under_the_background_thread_poisons_the_cache_and_nobody_hangs() {
-    nobody_hangs(|call| call.what == What::Wait);
+    no_caller_hangs_after_a_panic(|call| call.what == What::Wait);
 }
 
 #[test]
 fn a_device_that_panics_in_a_sync_poisons_the_cache_and_nobody_hangs() {
-    nobody_hangs(|call| call.what == What::Sync);
+    no_caller_hangs_after_a_panic(|call| call.what == What::Sync);
 }
 
 /// Each of the waits that a call can be in, on a device that takes writes and ends none: a pause, a frame, a sync, a cut.
 #[test]
-fn whoever_pauses_or_waits_for_a_frame_a_sync_or_a_cut_is_told_when_the_cache_is_poisoned() {
+fn callers_that_pause_or_wait_for_a_frame_a_sync_or_a_cut_get_an_error_when_the_cache_is_poisoned() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let (path, other) = (folder.path().join("data"), folder.path().join("other"));
@@ -155,7 +155,7 @@ fn whoever_pauses_or_waits_for_a_frame_a_sync_or_a_cut_is_told_when_the_cache_is
 /// The file's last handle was being dropped when the device broke; a thread that opened the file meanwhile
 /// waited for that.
 #[test]
-fn who_opens_a_file_whose_last_handle_breaks_the_device_is_told_so() {
+fn opening_a_file_whose_last_handle_breaks_the_device_is_an_error() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");

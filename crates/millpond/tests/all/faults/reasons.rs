@@ -82,7 +82,7 @@ fn cache(device: &Arc<Refusing>) -> PageCache {
 }
 
 #[test]
-fn what_a_device_says_of_a_refused_write_is_in_each_error_of_it_and_no_sync_asks_for_it() {
+fn the_device_s_reason_for_a_refused_write_is_in_each_of_its_errors_and_no_sync_asks_for_it() {
     let folder = Place::Disk.folder();
     let device = Refusing::new();
     let cache = cache(&device);

@@ -7,7 +7,7 @@ use millpond_core::units::Nanos;
 use millpond_testing::{Fault, FaultRule, FaultTarget};
 
 #[test]
-fn what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is() {
+fn pages_that_cannot_be_written_stay_readable_and_every_sync_says_so_until_they_are() {
     bounded(|| {
         let World {
             device,
@@ -40,7 +40,7 @@ fn what_cannot_be_written_stays_readable_and_every_sync_says_so_until_it_is() {
 }
 
 #[test]
-fn what_the_last_handle_could_not_write_is_reported_as_lost() {
+fn pages_the_last_handle_could_not_write_are_reported_as_lost() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");
@@ -83,7 +83,7 @@ fn all_that_can_be_written_is_written_by_a_sync_that_fails() {
 
 /// Below the background limit what had failed waited for its thirty seconds of age.
 #[test]
-fn what_could_not_be_written_is_written_in_the_background_when_it_can_be() {
+fn failed_pages_are_written_in_the_background_when_they_can_be() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let device = faulty();

@@ -183,7 +183,7 @@ fn pages_in_owned_guards_that_go_from_thread_to_thread_do_not_change_beside_anyt
 }
 
 #[test]
-fn what_can_t_be_had_at_once_is_none_and_nothing_is_started_or_waited_for() {
+fn a_page_not_available_at_once_is_none_and_nothing_is_started_or_waited_for() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");
@@ -237,7 +237,7 @@ fn what_can_t_be_had_at_once_is_none_and_nothing_is_started_or_waited_for() {
 }
 
 #[test]
-fn who_would_have_to_pause_gets_no_page_to_change() {
+fn a_caller_that_would_pause_gets_no_page_to_change() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");

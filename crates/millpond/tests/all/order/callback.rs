@@ -58,7 +58,7 @@ fn a_callback_that_panics_is_an_error_and_nobody_hangs() {
 }
 
 #[test]
-fn what_its_log_refuses_when_the_last_handle_goes_is_reported_as_lost_and_the_rest_is_written() {
+fn pages_refused_by_the_log_at_the_last_drop_are_reported_as_lost_and_the_rest_is_written() {
     bounded(|| {
         let world = World::new(4 << 20);
         let log = LogOrder::with_flush(|n| {
@@ -94,7 +94,7 @@ fn what_its_log_refuses_when_the_last_handle_goes_is_reported_as_lost_and_the_re
 }
 
 #[test]
-fn who_dirties_while_all_waits_for_the_log_makes_the_cache_ask_for_it() {
+fn a_dirtier_makes_the_cache_ask_for_the_log_when_all_pages_wait_for_it() {
     bounded(|| {
         let world = World::new(1 << 20);
         let log = LogOrder::with_flush(Ok).unwrap();

@@ -44,7 +44,7 @@ impl PageCheck for Sums {
 }
 
 #[test]
-fn what_the_check_refuses_is_an_error_with_its_page_and_stays_out_of_memory() {
+fn a_page_refused_by_the_check_is_an_error_and_stays_out_of_memory() {
     bounded(|| {
         let world = World::new(4 << 20);
         let check = Arc::new(Sums::default());

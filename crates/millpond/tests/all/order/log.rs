@@ -69,7 +69,7 @@ fn the_flusher_leaves_what_waits_for_a_log_and_comes_back_when_it_advances() {
 }
 
 #[test]
-fn who_dirties_behind_a_log_that_never_advances_is_told_after_a_while() {
+fn a_dirtier_behind_a_log_that_never_advances_gets_an_error_after_a_while() {
     bounded(|| {
         let world = World::new(1 << 20);
         let patience = Nanos::from_millis(50);
@@ -92,7 +92,7 @@ fn who_dirties_behind_a_log_that_never_advances_is_told_after_a_while() {
 }
 
 #[test]
-fn what_a_handle_asks_for_must_be_what_the_file_has() {
+fn a_handle_s_options_must_match_the_file_s() {
     bounded(|| {
         let world = World::new(4 << 20);
         let (log, other) = (LogOrder::new(), LogOrder::new());
@@ -117,7 +117,7 @@ fn what_a_handle_asks_for_must_be_what_the_file_has() {
 }
 
 #[test]
-fn what_is_cut_off_waits_for_no_log() {
+fn truncated_pages_wait_for_no_log() {
     bounded(|| {
         let world = World::new(4 << 20);
         let log = LogOrder::new();

@@ -98,7 +98,7 @@ fn when_all_copies_are_in_transit_changers_wait_and_pages_stay_whole() {
 }
 
 #[test]
-fn who_wants_to_change_a_page_in_transit_is_told_when_the_device_dies() {
+fn a_caller_waiting_to_change_a_page_in_transit_gets_an_error_when_the_device_dies() {
     bounded(|| {
         let dies = Arc::new(AtomicBool::new(false));
         let faulty = Arc::new(Faulty::new(Kind::Pool.device().unwrap(), 1));

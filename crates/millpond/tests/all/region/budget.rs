@@ -105,7 +105,7 @@ fn a_file_and_a_region_together_stay_within_one_budget() {
 }
 
 #[test]
-fn what_says_where_frames_are_is_counted() {
+fn the_map_of_frames_is_counted() {
     let folder = folder();
     let Some(with_regions) = cache(folder.path(), 8 * MIB, MIB) else {
         return;
@@ -123,7 +123,7 @@ fn what_says_where_frames_are_is_counted() {
 }
 
 #[test]
-fn what_is_given_up_reads_as_zeros_and_is_free() {
+fn discarded_pages_read_as_zeros_and_are_free() {
     bounded(|| {
         let folder = folder();
         let Some(cache) = cache(folder.path(), 4 * MIB, 16 * MIB) else {
@@ -161,7 +161,7 @@ fn what_is_given_up_reads_as_zeros_and_is_free() {
 }
 
 #[test]
-fn what_will_be_needed_comes_before_it_is_touched() {
+fn pages_advised_as_needed_come_before_they_are_touched() {
     bounded(|| {
         let folder = folder();
         let Some(cache) = cache(folder.path(), 4 * MIB, 16 * MIB) else {
@@ -210,7 +210,7 @@ fn the_budget_can_be_made_smaller_and_larger_beneath_a_region() {
 }
 
 #[test]
-fn who_goes_through_a_region_waits_for_few_of_its_pages() {
+fn a_walk_through_a_region_waits_for_few_of_its_pages() {
     bounded(|| {
         let folder = folder();
         let Some(cache) = cache(folder.path(), 8 * MIB, 32 * MIB) else {
@@ -238,7 +238,7 @@ fn who_goes_through_a_region_waits_for_few_of_its_pages() {
 }
 
 #[test]
-fn what_may_be_given_up_goes_without_a_write_unless_it_is_touched() {
+fn pages_that_may_be_discarded_go_without_a_write_unless_touched() {
     bounded(|| {
         let folder = folder();
         let Some(cache) = cache(folder.path(), 8 * MIB, 16 * MIB) else {

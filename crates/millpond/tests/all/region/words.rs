@@ -97,7 +97,7 @@ fn write_after_reading(options: &RegionOptions) {
 }
 
 #[test]
-fn what_is_written_after_it_was_read_is_kept() {
+fn a_write_after_a_read_is_kept() {
     bounded(|| write_after_reading(&RegionOptions::new()));
     bounded(|| write_after_reading(&in_thread::options()));
 }

@@ -121,7 +121,7 @@ fn when_there_is_room_again_all_is_written_with_the_first_try_that_succeeds() {
 }
 
 #[test]
-fn who_needs_room_has_one_page_tried_at_once() {
+fn a_caller_that_needs_room_has_one_failed_page_tried_at_once() {
     let mut f = flusher();
     f.dirtied(at(0), FILE, PageIndex(0), 600, WRITE_MAX);
     serve(&mut f, at(0), true, |_| true);
@@ -141,7 +141,7 @@ fn who_needs_room_has_one_page_tried_at_once() {
 
 /// Every fresh page beside a bad one was held back with it for as long as the bad one stayed bad.
 #[test]
-fn what_is_dirtied_after_a_failure_is_written_in_its_turn() {
+fn pages_dirtied_after_a_failure_are_written_in_turn() {
     let mut f = flusher();
     f.dirtied(at(0), FILE, PageIndex(5), 1, WRITE_MAX);
     serve(&mut f, at(0), true, |_| true);

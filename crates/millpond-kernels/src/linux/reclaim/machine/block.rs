@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_the_queue_full_waits_in_line_and_then_has_a_batch() {
+    fn a_task_that_finds_the_queue_full_waits_in_line_and_then_has_a_batch() {
         let mut block = block();
         for n in 0..u64::from(REQUESTS_MAX) {
             assert!(block.has_room(0));

@@ -23,7 +23,7 @@ pub struct Counters {
     pub pgpgin_kib: u64,
     /// KiB written to the disk, swap included.
     pub pgpgout_kib: u64,
-    /// Pages read from swap, neighbours read along included.
+    /// Pages read from swap, including neighbours read with them.
     pub pswpin: u64,
     /// Pages written to swap.
     pub pswpout: u64,

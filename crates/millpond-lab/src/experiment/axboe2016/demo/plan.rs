@@ -56,7 +56,7 @@ pub struct Plan {
     pub rounds: u32,
     /// Files that are written in a run.
     pub files: u32,
-    /// The size of each.
+    /// The size of each file.
     pub file: Bytes,
     /// The size of the file that is read.
     pub read_file: Bytes,

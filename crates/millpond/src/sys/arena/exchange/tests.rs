@@ -339,7 +339,7 @@ fn pages_of_a_region_that_somebody_has_the_kernel_drop_read_as_zeros_or_as_they_
 /// The reader of the pipe got bytes of other pages: the kernel's reference to a page is no pin, so the page
 /// was moved, and its memory became another page's.
 #[test]
-fn what_a_program_has_given_to_a_pipe_stays_what_it_was_whatever_its_memory_is_needed_for() {
+fn bytes_given_to_a_pipe_stay_the_same_whatever_their_memory_is_needed_for() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let swap = crate::SwapFile::new(folder.path().join("swap"), 16 << 20).unlinked(true);
     let cache = match crate::PageCache::builder().memory(2 << 20).swap(swap).build() {
@@ -368,7 +368,7 @@ fn what_a_program_has_given_to_a_pipe_stays_what_it_was_whatever_its_memory_is_n
 
 /// The process was killed: the cache broke, and had a region.
 #[test]
-fn where_the_system_has_no_memory_to_bring_a_page_whoever_touches_it_waits_until_there_is() {
+fn without_system_memory_for_a_page_a_toucher_waits_until_there_is() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (heard, hears) = std::sync::mpsc::channel();
     let cache = crate::PageCache::builder()
@@ -397,7 +397,7 @@ fn where_the_system_has_no_memory_to_bring_a_page_whoever_touches_it_waits_until
                 .count()
         });
         let said = hears.recv().unwrap();
-        assert!(said.contains("no memory to bring page"), "{said}");
+        assert!(said.contains("no memory to bring back page"), "{said}");
         assert!(!touching.is_finished());
         is_short.store(false, Ordering::Relaxed);
         assert_eq!(touching.join().unwrap(), 0);

@@ -149,7 +149,7 @@ fn of_stale(stale: Option<Stale>) -> Vec<u32> {
 }
 
 #[test]
-fn what_came_out_of_a_region_is_refreshed_before_it_is_used_again_a_batch_at_a_time() {
+fn slots_from_a_region_are_refreshed_a_batch_at_a_time_before_reuse() {
     let places = places();
     let all: Vec<_> = (0..FRAMES).map(FrameNo).collect();
     assert!(places.granted(&all, None).is_none());
