@@ -406,7 +406,7 @@ impl Error {
     /// same situation.
     pub fn errno(&self) -> i32 {
         match self {
-            // A file can't be so long, as of a file system with such a limit.
+            // The file can't have that length, as on a file system with such a limit.
             Error::OutOfRange {
                 what: "length" | "offset",
                 ..
@@ -420,7 +420,7 @@ impl Error {
             Error::SwapTooSmall { .. } => libc::ENOMEM,
             Error::ReadOnly { .. } => libc::EBADF,
             Error::EndOfFile { .. } => libc::ENODATA,
-            // As ftruncate(2) of a block device, and as a write behind its end.
+            // As for ftruncate(2) of a block device, and for a write past its end.
             Error::FixedLength { len, given, .. } if given < len => libc::EINVAL,
             Error::FixedLength { .. } => libc::ENOSPC,
             Error::TooLong { .. } => libc::EFBIG,

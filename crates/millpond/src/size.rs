@@ -9,7 +9,8 @@ pub(crate) struct Size(pub(crate) u64);
 /// Those below count in bytes.
 const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 
-/// A size beside another: in bytes where they are so near that rounding makes them alike, as that does not say which is larger.
+/// A size shown with another: in bytes where they are so close that rounding would make them equal and hide which is
+/// larger.
 pub(crate) fn apart(bytes: u64, other: u64) -> String {
     let rounded = Size(bytes).to_string();
     match bytes != other && value(&rounded) == value(&Size(other).to_string()) {

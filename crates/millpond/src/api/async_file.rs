@@ -195,7 +195,7 @@ impl AsyncFile {
         if done > 0 && done == buf.as_ref().len() {
             return Ok(());
         }
-        // All of it once more: a cut meanwhile would have taken the first pages, and the call is behind it.
+        // All of it once more: a cut meanwhile may have taken the first pages, and this call comes after it.
         let write = move |file: &File| file.write_at(buf.as_ref(), offset);
         self.wait(&self.places().writes, write).await
     }
@@ -233,7 +233,7 @@ impl AsyncFile {
     /// As [`File::close`], with the handle; [`Error::Runtime`].
     pub async fn close(self) -> std::result::Result<(), CloseError> {
         let place = self.places().syncs.clone().acquire_owned().await;
-        // For a call that the runtime does not make any more: its end gives the handle back.
+        // For a call that the runtime no longer makes: its drop gives the handle back.
         let slot = Arc::new(Mutex::new(Some(self.file)));
         let taken = slot.clone();
         let close = move || {

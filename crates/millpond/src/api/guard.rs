@@ -22,7 +22,7 @@ use std::ops::{Deref, DerefMut};
 /// dropping together take about 20 ns for a page in memory, allocate nothing and take no lock.
 #[must_use = "dropping a guard unpins its page"]
 pub struct PageRef<'a> {
-    // In this order: no thread is noted for a page that is not pinned any more.
+    // In this order: no thread is noted for a page that is no longer pinned.
     own: OwnGuard,
     pin: SharedPin<&'a Table<Arena>>,
     len: usize,

@@ -171,7 +171,7 @@ impl Handle {
         if let Err(error) = engine.log_first(inner) {
             engine.call_flags.check()?;
             lost.push(error);
-            // No thread can change them any more, and they can't be written.
+            // No thread can change them now, and they can't be written.
             let held = inner.writeback_rules.held.as_ref();
             for page in held.map(|held| held.pages()).unwrap_or_default() {
                 engine.discard_but_own(inner, page..page + 1)?;

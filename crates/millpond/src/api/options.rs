@@ -14,7 +14,7 @@
 //! options.dirty.background = DirtyLimit::Size(Bytes::from_mib(8)); // the flusher writes what is above it
 //! options.dirty.hard = DirtyLimit::Share(Ratio::percent(40)); // where writers have to wait
 //! options.admission = AdmissionOptions::Bytes(BytesOptions {
-//!     high: Bytes::from_mib(4), // so much may be on its way to the device
+//!     high: Bytes::from_mib(4), // at most this much in transit to the device
 //!     ..BytesOptions::default()
 //! });
 //! let cache = PageCache::builder().options(options).build()?;

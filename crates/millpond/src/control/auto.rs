@@ -1,4 +1,4 @@
-//! How much memory the cache has while the host decides: the rule behind `memory=auto:MIN..MAX`.
+//! The size of the cache's budget while it follows the host: the rule behind `memory=auto:MIN..MAX`.
 //!
 //! ```text
 //!   a place: the machine, or a control group with a limit; free = its limit - what is held there and can't be dropped
@@ -59,7 +59,7 @@ const STALLS_LOW: Stalls = Stalls(100);
 const CALM: Nanos = Nanos::from_secs(10);
 
 impl MemoryGroup {
-    /// What is to be free there.
+    /// The memory that should be free there.
     fn margin(&self) -> u64 {
         let usual = (self.limit.0 / MARGIN).max(MARGIN_MIN.0.min(self.limit.0 / MARGIN_MAX));
         let most = (self.limit.0 / MARGIN_TAKEN_MAX).max(usual);
@@ -70,7 +70,7 @@ impl MemoryGroup {
         Bytes((self.limit.0 + leaving.0).saturating_sub(self.held.0))
     }
 
-    /// What has to go so that enough is free, if it is short.
+    /// The memory to give back so that enough is free, if there is a shortage.
     fn lack(&self, leaving: Bytes) -> Option<u64> {
         let is_short = self.free(leaving).0 < self.margin() / 2;
         // Not by what is free, which is nothing at the least: the limit may be far below what is held.
@@ -101,13 +101,13 @@ fn mib(bytes: Bytes) -> String {
     format!("{} MiB", bytes.0 >> 20)
 }
 
-/// What the cache has.
+/// The cache's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
     pub(crate) budget: Bytes,
     /// Memory above the budget, which goes as pages leave.
     pub(crate) leaving: Bytes,
-    /// Whether it would use more: a pool that is not full asks for nothing.
+    /// Whether it would use more: a pool that is not full needs none.
     pub(crate) is_full: bool,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Last {
     raised: Option<Instant>,
 }
 
-/// What the budget is to be, and why.
+/// The new budget, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Next {
     pub(crate) budget: Bytes,

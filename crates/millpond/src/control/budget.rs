@@ -1,4 +1,4 @@
-//! The budget: so many frames as it has room for, beside what some files need.
+//! The budget: as many frames as it has room for, besides what some files need.
 //!
 //! Copies of pages and the map of pages that wait for a log cost nothing before the first file that needs them is opened.
 //! Then the pool becomes smaller by as much, as if the budget had: at once in number, and in memory as pages leave.
@@ -18,10 +18,10 @@ use millpond_core::units::{Bytes, PageCount};
 use std::fmt;
 use std::sync::Arc;
 
-/// How much the program has besides, in bytes, beside a budget of so many.
+/// The memory set aside, in bytes, in a budget of this many.
 type Rule = dyn Fn(u64) -> u64 + Send + Sync;
 
-/// Rules of the program's, each of which counts until it is taken away.
+/// The program's rules, each in force until it is removed.
 #[derive(Default)]
 pub(crate) struct Rules {
     rules: Vec<Arc<Rule>>,
@@ -43,7 +43,7 @@ impl OneRule {
     }
 }
 
-/// What the cache may have in all, and what of it is not for frames.
+/// The cache's total memory, and the part that is not for frames.
 #[derive(Clone, Copy)]
 pub(crate) struct Budget {
     pub(crate) memory: Bytes,
@@ -125,7 +125,7 @@ impl Cache {
         rules.retain(|known| !Arc::ptr_eq(known, &rule.0));
     }
 
-    /// What is set aside in a budget, by rules as well.
+    /// The memory set aside in a budget, including that by rules.
     pub(crate) fn reserved(&self, budget: &Budget) -> Reserved {
         let rules = self.rules.lock().rules.clone();
         let by_rules = rules.iter().map(|rule| rule(budget.memory.0));
@@ -146,7 +146,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Sets memory aside for what the file needs beside its pages, if no file before it needed that.
+    /// Sets memory aside for what the file needs besides its pages, if no earlier file needed that.
     ///
     /// # Errors
     /// As [`PageCache::set_memory`]; then nothing changes.

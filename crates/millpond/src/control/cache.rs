@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// What the control socket works with, and users' handles do.
+/// The state shared by the control socket and users' handles.
 pub(crate) struct Cache {
     pub(crate) engine: Arc<Engine>,
     /// Whether the read latency goal is still the one for an unknown device.
@@ -22,7 +22,7 @@ pub(crate) struct Cache {
     pub(crate) notices: Notices,
     pub(crate) memory_beyond_limit: bool,
     pub(crate) budget: Mutex<Budget>,
-    /// How many bytes it is, for those that must not wait for its lock.
+    /// Its size in bytes, for callers that must not wait for its lock.
     pub(crate) memory_bytes: AtomicU64,
     /// Taken after the budget.
     pub(crate) rules: Mutex<Rules>,

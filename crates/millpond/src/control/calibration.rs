@@ -1,4 +1,4 @@
-//! What the device at hand is like: what it says of itself, and what a read costs on it when nothing else is asked of it.
+//! The properties of the present device: what it reports, and what a read costs while it does nothing else.
 //!
 //! ```text
 //!   the first file with content is opened ──► 24 reads ── alone in the disk ──► the goal for read latency
@@ -42,10 +42,10 @@ const AROUND_FROM: Duration = Duration::from_millis(3);
 /// 5 to 10.
 const AROUND: Bytes = Bytes::from_kib(128);
 
-/// Of so many open files of all devices reads may be made when a device is measured again.
+/// Reads for measuring a device again are made from at most this many open files, of all devices.
 const FILES_MAX: usize = 32;
 
-/// With a goal of more than so many times what the idle disk needs there is a warning.
+/// A goal of more than this many times what the idle disk needs gives a warning.
 const TOO_LONG: u32 = 5;
 
 /// What was measured of the devices that files are on. The goal that follows from the first is the setting; others have
@@ -54,7 +54,7 @@ const TOO_LONG: u32 = 5;
 pub(crate) struct Calibrations {
     pub(crate) setting: Calibrating,
     pub(super) devices: Vec<Measured>,
-    /// Open files, of which reads may be made.
+    /// Open files that reads may be made from.
     pub(super) files: Vec<Weak<DeviceFile>>,
     next_file: usize,
     /// A read that was begun before a goal was set, or was to be measured, counts no more.
@@ -72,7 +72,7 @@ impl Calibrations {
         }
     }
 
-    /// A goal was set: nothing is measured for one any more.
+    /// A goal was set: no more measurements for one.
     pub(crate) fn goal_set(&mut self) {
         if !matches!(self.setting, Calibrating::Done(_)) {
             self.setting = Calibrating::Off;
@@ -96,7 +96,7 @@ impl Calibrations {
         };
     }
 
-    /// What an idle disk's goal is, as far as that was measured once.
+    /// An idle disk's goal, if it has been measured.
     #[cfg(feature = "control")]
     pub(crate) fn goal_when_idle(&self) -> Option<Duration> {
         match self.setting {
@@ -161,13 +161,13 @@ pub(crate) enum Calibrating {
     Done(Calibration),
 }
 
-/// Whether a goal is that much longer than what the idle disk needs that it is worth a warning.
+/// Whether a goal exceeds what the idle disk needs by so much that it deserves a warning.
 pub(crate) fn is_too_long(goal: Duration, idle: Duration) -> bool {
     goal > idle * TOO_LONG
 }
 
 impl Cache {
-    /// Where the goal comes from; `None` if the form of admission has none.
+    /// The origin of the goal; `None` if the form of admission has none.
     pub(crate) fn goal_source(&self) -> Option<GoalSource> {
         let AdmissionOptions::Goal(goal) = self.options().admission else {
             return None;
@@ -214,7 +214,8 @@ impl Cache {
             return;
         }
         let at = calibrating.device(device);
-        // A device that says nothing is not asked for reads that nobody waits for. It is looked up once a device, not at each open.
+        // A device without statistics gets no reads that no caller waits for. It is looked up once a device, not at
+        // each open.
         let may_be_again = || self.engine.device.load(file) != DeviceLoad::Unknown;
         if len < FILE_BYTES_MIN {
             if matches!(calibrating.setting, Calibrating::Due) {
@@ -270,7 +271,7 @@ impl Cache {
         }
     }
 
-    /// What is known of the device that the file is on.
+    /// The known properties of the file's device.
     pub(crate) fn device_hints(&self, file: &DeviceFile) -> DeviceHints {
         let facts = self.engine.device.facts(file);
         let rotational = facts.rotational;
@@ -349,7 +350,7 @@ impl Cache {
         read.ok().map(|_| (Probe::of(before, self.load(file)), took))
     }
 
-    /// What is asked of the file's disk; by this cache, where nothing says what others ask.
+    /// The load on the file's disk; this cache's only, where the load of others is not reported.
     pub(super) fn load(&self, file: &DeviceFile) -> DeviceLoad {
         let load = self.engine.device.load(file);
         if load != DeviceLoad::OwnOnly {
@@ -365,7 +366,7 @@ impl Cache {
     }
 }
 
-/// What follows from what was measured.
+/// The conclusion from a measurement.
 pub(super) fn calibration(facts: device::DeviceFacts, measured: Measurement, took: Duration) -> Calibration {
     Calibration {
         facts,

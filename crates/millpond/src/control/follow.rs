@@ -33,7 +33,7 @@ use std::time::Duration;
 /// would be all that is done.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
-/// A pool is full when this part of it is free at most, beside what its water marks keep free.
+/// A pool counts as full when at most this part of it is free, besides what its watermarks keep free.
 const FREE_IN_FULL: u64 = 16;
 
 /// The budget in force, and the reason for it.
@@ -88,7 +88,7 @@ impl Follower {
 
     /// Has the thread look again: something was set.
     pub(crate) fn look(&self) {
-        // It was said of what was there before.
+        // The event was about the state before.
         *self.why.lock() = None;
         if let Some(thread) = &*self.thread.lock() {
             // Without a bell it looks when its time has come.
@@ -111,12 +111,12 @@ impl Follower {
     }
 }
 
-/// What the thread keeps from look to look.
+/// The thread's state between two readings.
 #[derive(Default)]
 struct Looks {
     last: Last,
     takers: Takers,
-    /// Places of which the kernel has said since the last look that programs stall.
+    /// Places where the kernel has reported stalls since the last reading.
     stalled: Vec<Option<PathBuf>>,
 }
 
@@ -162,7 +162,7 @@ fn wait(bell: &Eventfd, pressure: &mut Pressure, next: Option<Duration>, stalled
         let timeout = span.and_then(time);
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) => fds.iter().map(PollFd::revents).collect(),
-            // Interrupted: as if something was said.
+            // Interrupted: treated as an event.
             Err(_) => vec![PollFlags::empty(); fds.len()],
         }
     };
@@ -254,7 +254,7 @@ impl Cache {
         }
     }
 
-    /// As [`Limit`](crate::settings::Limit) says it.
+    /// In the form of [`Limit`](crate::settings::Limit).
     pub(crate) fn memory_told(&self, budget: &Budget) -> String {
         let size = Value::Size(budget.memory);
         let Some(range) = budget.auto else {

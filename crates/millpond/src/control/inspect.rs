@@ -1,4 +1,4 @@
-//! What is known of a cache's limits: facts for `observe/inspect.rs`.
+//! The facts behind a cache's limits, for `observe/inspect.rs`.
 
 use super::cache::Cache;
 use crate::engine::budget::{FRAME_METADATA_BYTES, IO_BYTES};

@@ -1,4 +1,4 @@
-//! Reads that tell what a device is like: which of them had it to themselves, and what follows from so many.
+//! Reads that measure a device: which of them had it to themselves, and what follows from enough of them.
 //!
 //! ```text
 //!   what is asked of the disk ──► a read ──► what was asked meanwhile
@@ -14,19 +14,19 @@ use std::time::Duration;
 
 /// Few enough for a disk that rotates: 130 ms.
 pub(super) const READS: usize = 24;
-/// Of reads beside others twice as many: each was disturbed by something else.
+/// Of reads beside other load twice as many: each was disturbed differently.
 const READS_BESIDE: usize = 2 * READS;
-/// With fewer alone a median is what one or two of them took.
+/// With fewer undisturbed reads the median is the latency of just one or two.
 const ALONE_MIN: usize = READS / 2;
 
-/// What one read was.
+/// The circumstances of one read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Probe {
-    /// The disk did nothing else meanwhile, as far as the system says.
+    /// The disk did nothing else meanwhile, as far as the system reports.
     Alone,
     /// It did.
     Beside,
-    /// The disk was not asked: a hole, or what the file system knows by itself.
+    /// The disk was not used: a hole, or data that the file system knows itself.
     NoRead,
 }
 
@@ -45,7 +45,7 @@ impl Probe {
     }
 }
 
-/// What so many reads came to.
+/// The result of a number of reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Measurement {
     pub(super) reads: usize,
@@ -77,7 +77,7 @@ impl Probes {
         self.alone.len() >= READS || self.alone.len() + self.beside.len() >= READS_BESIDE
     }
 
-    /// What they came to, however many there are: of those that were alone, if they say enough or are all.
+    /// Their result, however many there are: of the undisturbed ones, if they are enough or are all.
     pub(super) fn measurement(&self) -> Option<Measurement> {
         let is_alone = self.alone.len() >= ALONE_MIN || self.beside.is_empty();
         let mut took = self.alone.clone();

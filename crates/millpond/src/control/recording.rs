@@ -23,7 +23,7 @@ impl Cache {
             .start((path, bytes_max), &calls, about, open)
     }
 
-    /// What a trace begins with.
+    /// The beginning of a trace.
     fn about_recording(&self, began_ns: u64) -> Value {
         let program = std::env::current_exe().ok();
         let program = program.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));

@@ -10,7 +10,7 @@
 //! is always busy is read each tenth time all the same: beside others a read takes longer, so what is less than before is
 //! nearer the truth. A disk that nobody uses is left to sleep.
 //!
-//! There is no such thread before a device is to be measured again.
+//! The thread exists only while a device is to be measured again.
 
 use super::cache::Cache;
 use super::calibration::{Calibrating, calibration};
@@ -26,18 +26,19 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A minute of looks without enough reads: the disk is busy for longer.
 const LOOKS: u32 = 600;
-/// Then so often.
+/// Then at this interval.
 const LOOK_EVERY_BUSY: Duration = Duration::from_secs(1);
-/// After so many, half a minute, it is said that the goal is too long: what mends itself in seconds is not worth a line.
+/// After this many readings, half a minute, a warning says that the goal is too long: a state that ends in seconds
+/// deserves no line.
 const LOOKS_SILENT: u32 = 300;
-/// Of looks at a busy disk one in so many reads.
+/// A busy disk is read at one in this many readings.
 const READ_ANYWAY: u32 = 10;
 /// The first look after a file was opened: what opened it has begun to use it by then.
 const FIRST: Duration = Duration::from_secs(1);
-/// A goal that is the longest of its class is measured again after so long, then twice as long, and so on.
+/// A goal that is the longest of its class is measured again after this time, then after twice as long, and so on.
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
 const LONGEST_AGAIN_MAX: Duration = Duration::from_secs(3600);
-/// So many pages of the files that are open for each read.
+/// The number of pages of the open files to choose from for each read.
 const PAGES_A_READ: u64 = 2;
 /// A goal that differs by less stays: a change makes admission learn anew.
 const SAME_PERCENT: u32 = 25;
@@ -46,15 +47,15 @@ const SAME_PERCENT: u32 = 25;
 #[derive(Debug)]
 pub(crate) struct Again {
     probes: Probes,
-    /// Reads of the device so far, for the place of the next.
+    /// The number of reads of the device so far, which chooses the location of the next.
     reads: u64,
     looks: u32,
     /// The shortest read since the file was opened.
     least: Option<Duration>,
     not_before: Instant,
-    /// To the next measurement after one that was alone; zero: there was none yet.
+    /// The time to the next measurement after an undisturbed one; zero: there was none yet.
     wait: Duration,
-    /// What the disk had done when it was measured last.
+    /// The disk's counters at the last measurement.
     ended: Option<u64>,
     /// Whatever is measured next counts.
     is_asked: bool,
@@ -116,7 +117,7 @@ impl Again {
         })
     }
 
-    /// What there is was not measured alone.
+    /// The present goal was not measured undisturbed.
     pub(super) fn is_beside(&self) -> bool {
         self.wait == Duration::ZERO
     }
@@ -197,7 +198,7 @@ struct Next {
     epoch: u64,
     reads: u64,
     looks: u32,
-    /// What the disk had done when it was measured last.
+    /// The disk's counters at the last measurement.
     ended: Option<u64>,
 }
 
@@ -273,7 +274,7 @@ impl Cache {
         Some(Duration::ZERO)
     }
 
-    /// Which device and which files; or when to look again.
+    /// The device and files to measure; or when to check again.
     fn next_read(&self) -> Result<Next, Option<Duration>> {
         let calibrating = self.calibrating.lock();
         let now = Instant::now();

@@ -1,4 +1,5 @@
-//! What others take of each place in a second, while `memory=auto`: the margin has to last until the budget is lowered.
+//! How fast other programs take memory in each place, while `memory=auto`: the margin must last until the budget is
+//! lowered.
 //!
 //! ```text
 //!   held there, look by look ── less what the cache took itself ──► what others hold, until the cache gives some back
@@ -17,9 +18,9 @@ use millpond_core::units::{Bytes, Instant, Nanos};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-/// Growth is over so long, so that one allocation is not taken for a stream of them. Ours.
+/// Growth is measured over this time, so that one allocation does not look like a stream of them. Ours.
 const WINDOW: Nanos = Nanos::from_millis(500);
-/// After so long without growth half as much is expected. Ours.
+/// After this long without growth, half as much is expected. Ours.
 const HALVED_AFTER: Nanos = Nanos::from_secs(10);
 
 /// A place, as it was at the looks of the last half second.
@@ -27,9 +28,9 @@ const HALVED_AFTER: Nanos = Nanos::from_secs(10);
 struct Seen {
     group: Option<PathBuf>,
     held: u64,
-    /// What the budget has grown by and that was not seen to be taken: at once, or as it is filled.
+    /// Growth of the budget that has not shown up in the pool yet: it comes at once, or as the pool fills.
     own_to_come: u64,
-    /// What others hold, from any beginning; less what the cache has given back.
+    /// What others hold, from an arbitrary start; less what the cache has given back.
     others: VecDeque<(Instant, i64)>,
     taken: u64,
     since: Instant,
@@ -106,7 +107,7 @@ mod tests {
         }
     }
 
-    /// MiB a second after a look at so many tenths of a second.
+    /// MiB a second after a reading this many tenths of a second later.
     fn look(takers: &mut Takers, pool: Pool, held: u64, tenth: u64) -> u64 {
         let mut places = [MemoryGroup {
             group: None,

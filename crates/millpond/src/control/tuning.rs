@@ -26,14 +26,14 @@ use millpond_core::units::{Bytes, PageCount};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-/// What a change sets, whether it is another value or the same.
+/// What a change sets, whether the value differs or not.
 #[derive(Clone, Copy, Default)]
 struct Sets {
     options: bool,
     memory: bool,
-    /// The goal for read latency among them: it is not measured any more then.
+    /// The goal for read latency is among them: it is no longer measured.
     goal: bool,
-    /// That is to be measured.
+    /// That goal is to be measured.
     measure: bool,
 }
 
@@ -92,7 +92,7 @@ impl Cache {
             let mut notices = Vec::new();
             let memory = budget.with(new.memory);
             if sets.memory {
-                // Those that there are need no room any more.
+                // The existing ones need no more room.
                 let more = self.frames(&memory)?.saturating_sub(self.frames(&budget)?);
                 let tables = crate::engine::budget::tables(more);
                 notices.extend(host::check_memory(
@@ -201,7 +201,7 @@ impl Cache {
         Ok(change)
     }
 
-    /// How many frames a budget has room for.
+    /// The number of frames that fit into a budget.
     fn frames(&self, budget: &Budget) -> Result<PageCount> {
         let engine = &self.engine;
         let frames = crate::engine::budget::frames(budget.memory, engine.page_size, self.reserved(budget))?;
@@ -237,13 +237,13 @@ impl Cache {
     }
 }
 
-/// Whether the settings have the goal for reads measured.
+/// Whether the settings request a measurement of the goal for reads.
 pub(in crate::control) fn asks_to_measure(pairs: &[(&str, &str)]) -> bool {
     let measure = |(name, text): &(&str, &str)| *name == "admission.read_latency" && text.trim() == "measure";
     pairs.iter().any(measure)
 }
 
-/// What is not the same in both.
+/// The settings that differ.
 fn differences(old: &Settings, new: &Settings) -> Vec<SettingChange> {
     let mut changes: Vec<_> = SETTINGS
         .iter()

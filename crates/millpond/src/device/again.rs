@@ -7,10 +7,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Opens it by its link in /proc, whatever it is called by now; where there is no /proc, by its name, if that is still its.
+/// Opens it by its link in /proc, whatever its present name; without /proc, by its name, if that is still its own.
 ///
 /// # Errors
-/// As opening it fails; [`NO_PROC`] if there is no way to it.
+/// As opening it fails; [`NO_PROC`] if there is no way to open it.
 pub(crate) fn open_again(file: &File, name: &Path, options: &OpenOptions) -> io::Result<File> {
     let opened = options.open(format!("/proc/self/fd/{}", file.as_raw_fd()));
     match opened {

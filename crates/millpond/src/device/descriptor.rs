@@ -72,7 +72,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// Closes those that are kept and whose file this process has not locked any more.
+/// Closes kept descriptors whose file this process no longer has locked.
 fn close_free() {
     let mut kept = KEPT.lock();
     if !kept.is_empty() {

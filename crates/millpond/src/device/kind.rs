@@ -101,7 +101,7 @@ pub(super) fn check_content(path: &Path, file: &File, metadata: &Metadata) -> io
     if let Some((_, name)) = MADE_UP.iter().find(|(made_up, _)| *made_up == kind) {
         return refused(name);
     }
-    // Others of that kind. Of a file that has just been made longer the second look tells.
+    // The other files of that kind. For a file that has just grown, the second check decides.
     if metadata.len() == 0 && file.read_at(&mut [0], 0).is_ok_and(|n| n > 0) && file.metadata()?.len() == 0 {
         return refused("its file system");
     }

@@ -106,7 +106,7 @@ impl DeviceFile {
     /// Moves no file position visible to others, who may share the open file.
     ///
     /// # Errors
-    /// As seeking fails, or opening the file once more.
+    /// As seeking, or opening the file once more, fails.
     pub(super) fn seek(&self, to: SeekFrom) -> io::Result<u64> {
         if self.is_direct() {
             return Ok(rustix::fs::seek(self.descriptor(true), to)?);

@@ -24,7 +24,7 @@ use std::io;
 /// every block size.
 const CALL_BYTES_MAX: usize = 1 << 30;
 
-/// How far a request is.
+/// How far a request has come.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Progress {
     done: usize,

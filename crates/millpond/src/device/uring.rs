@@ -13,7 +13,7 @@
 //! directly against through the queue: 14.4 against 15.1 K/s at 1 outstanding, 38.5 against 34.3 at 4, 62.9
 //! against 60.0 at 32.
 //!
-//! What is submitted while the reaper is busy is started when it waits next; a batch wakes it once.
+//! A call submitted while the reaper is busy is started when it next waits; a batch wakes it once.
 
 use super::transfer::{Progress, run_here};
 use super::{Completion, Device, DeviceFacts, DeviceFile, DeviceLoad, Op, Request, Segments};
@@ -191,7 +191,7 @@ impl Device for Uring {
         let mut started_bytes = 0;
         let mut reaper = self.reaper.lock();
         loop {
-            // Before the queue is looked at: a thread that comes later calls again.
+            // Before checking the queue: a thread that comes later calls again.
             self.reaper_state.store(AWAKE, Ordering::SeqCst);
             reaper.reap(done);
             let (bytes, more) = reaper.start_batch(&self.queue, done);

@@ -1,4 +1,4 @@
-//! Whether a file has changed while it was not open.
+//! Detects whether a file has changed while it was closed.
 
 use super::DeviceFile;
 use rustix::fs::FsWord;
@@ -23,7 +23,7 @@ pub(crate) struct Version {
 const TICK_MAX: Duration = Duration::from_millis(20);
 
 impl DeviceFile {
-    /// Its version. `None`: it has no name any more, or the next change might leave it the same.
+    /// Its version. `None`: it has no name left, or the next change might not change the version.
     ///
     /// # Errors
     /// As `fstat` fails.
@@ -84,7 +84,7 @@ mod tests {
         let path = folder.path().join("data");
         let version = || {
             let file = DeviceFile::open(&path, Access::Read).unwrap();
-            // What can't be told apart yet can be a tick later.
+            // Versions that can't be distinguished yet can be a tick later.
             loop {
                 if let Some(version) = file.version().unwrap() {
                     return version;

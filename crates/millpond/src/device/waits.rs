@@ -124,7 +124,7 @@ impl Waits {
         self.list.lock().waits.remove(&number);
     }
 
-    /// It is known better by now what is waited for.
+    /// Narrows what is being waited for.
     pub(super) fn is_for(&self, number: u64, awaited: Awaited) {
         if let Some(waiting) = self.list.lock().waits.get_mut(&number) {
             waiting.awaited = awaited;
@@ -194,7 +194,7 @@ pub(crate) struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// It is known better by now what is waited for.
+    /// Narrows what is being waited for.
     pub(crate) fn is_for(&self, awaited: Awaited) {
         self.watched.waits.is_for(self.number, awaited);
     }

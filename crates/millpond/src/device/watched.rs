@@ -218,7 +218,7 @@ impl Watched {
     /// Makes sure that what began at `began_ns` is checked in time.
     pub(super) fn look_in_time(&self, began_ns: u64) {
         let at = began_ns.saturating_add(self.limit_ns.load(Ordering::Relaxed));
-        // As a rule a look is due before, for something that began earlier.
+        // Usually an earlier check is due, for something that began before.
         if at < self.look_at_ns.load(Ordering::Relaxed)
             && at < self.look_at_ns.fetch_min(at, Ordering::Relaxed)
         {
@@ -266,7 +266,7 @@ impl Watched {
         let mut warnings = Vec::new();
         {
             let mut noted = self.noted.lock();
-            // Before the entries are looked at: whatever begins from now on sees that a look is due, or asks for one.
+            // Before checking the entries: whatever begins from now on sees that a check is due, or asks for one.
             self.look_at_ns.store(u64::MAX, Ordering::Relaxed);
             let mut next = u64::MAX;
             let Noted { submitted, calls, .. } = &mut *noted;

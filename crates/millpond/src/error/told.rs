@@ -408,7 +408,8 @@ mod tests {
         assert!(found.is_empty(), "{found:#?}");
     }
 
-    /// In a string, and not as the table has it. A line with one quotation mark, or that ends with a backslash, is within a string.
+    /// In a string, unlike in the table. A line with one quotation mark, or that ends with a backslash, is within a
+    /// string.
     fn names_a_call(line: &str) -> bool {
         let line = line.trim();
         let is_comment = line.starts_with("//") || line.starts_with("assert!");

@@ -41,7 +41,7 @@ impl Hole {
         self.is_in_range(page) && self.left.lock().as_ref().is_none_or(|left| left.contains(&page))
     }
 
-    /// How many pages from this one on are not on their way out.
+    /// How many pages from this one on are not being dropped.
     pub(crate) fn pages_before(&self, page: u64) -> u64 {
         let (first, end) = (self.first.load(Ordering::SeqCst), self.end.load(Ordering::SeqCst));
         if page >= end {
@@ -53,7 +53,7 @@ impl Hole {
         }
     }
 
-    /// How many pages from this one on may not be written now; 0: it may. For the holder of the core lock.
+    /// How many pages from this one on may not be written now; 0: this one may. For the holder of the core lock.
     pub(crate) fn keeps(&self, page: u64) -> u64 {
         if !self.is_in_range(page) || mutation::is(Mutation::HoleIsWritten) {
             return 0;

@@ -52,7 +52,7 @@ use tail::Tail;
 /// No file is longer: 2^40 pages of 4 KiB, and what a system's signed offset can name.
 pub(crate) const LEN_MAX: u64 = 1 << 52;
 
-/// A thread that appends makes the file on the device longer by so much at a time.
+/// A thread that appends extends the file on the device by this much at a time.
 const ROOM_STEP: u64 = 4 << 20;
 
 /// How soon a thread that waits for the length looks whether it is being made shorter: nothing beside a cut,
@@ -71,13 +71,13 @@ pub(crate) fn check_len(len: u64) -> io::Result<u64> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, said))
 }
 
-/// What all handles of one file share: one per file, whatever its name.
+/// The state that all handles of one file share: one per file, whatever its name.
 pub(crate) struct FileInner {
     pub(crate) id: FileId,
     device: RwLock<Arc<DeviceFile>>,
     /// Whether the device's file can be written.
     writable: AtomicBool,
-    /// That this cache writes it, as other caches of the process are told.
+    /// Shows other caches of the process that this one writes it.
     pub(crate) writes: Mutex<Option<Writes>>,
     /// One of its handles was opened with `exclusive`. Changes under the lock of the list of open files, or when that handle is
     /// dropped.
@@ -88,13 +88,13 @@ pub(crate) struct FileInner {
     pub(crate) writeback_rules: WritebackRules,
     /// Its length as users see it.
     pub(crate) len: AtomicU64,
-    /// How far the file on the device goes; grows ahead of the writes.
+    /// The file's length on the device; grows ahead of the writes.
     pub(crate) room: Mutex<u64>,
     /// The holder of `room` makes the file on the device shorter.
     pub(crate) is_shortening: AtomicBool,
     /// Held by the thread that changes the length.
     pub(crate) resize: Mutex<()>,
-    /// The pages of which a hole is being made.
+    /// The pages of a hole being punched.
     pub(crate) hole: Hole,
     /// The last page, while the file becomes longer.
     pub(crate) tail: Tail,
@@ -106,7 +106,7 @@ pub(crate) struct FileInner {
     /// Some of its pages could not be written, when the core was asked last: a thread that changes the file
     /// asks it first.
     pub(crate) failing: AtomicBool,
-    /// What the device said last when it refused a write, by its number: the core is told the number alone.
+    /// The device's last error for a refused write, by its number: the core gets only the number.
     refusals: Mutex<BTreeMap<i32, io::Error>>,
     /// See [`FileInner::short_at`].
     short_at: AtomicU64,
@@ -118,7 +118,7 @@ pub(crate) struct FileInner {
 }
 
 impl FileInner {
-    /// Whether threads may write the page in a mapping, of which the caller has seen to it that no other thread uses it.
+    /// Whether threads may write the page in a mapping; the caller has made sure that no other thread uses it.
     pub(crate) fn may_open(&self, page: u64) -> bool {
         let is_tail = self.tail.is(page) && !mutation::is(Mutation::TailIsOpened);
         !self.hole.has(page) && !is_tail
@@ -203,14 +203,14 @@ impl FileInner {
         self.len.load(Ordering::SeqCst)
     }
 
-    /// The device has refused to write some of its pages. What the core is to be told.
+    /// The device has refused to write some of its pages. Returns what to report to the core.
     pub(crate) fn refused(&self, error: io::Error) -> IoError {
         let errno = errno_of(&error);
         self.refusals.lock().insert(errno, error);
         IoError(errno)
     }
 
-    /// What the core was told of a write, as the device said it.
+    /// The error of a write that the core knows by number, as the device gave it.
     pub(crate) fn write_refused(&self, IoError(errno): IoError) -> Error {
         let said = self.refusals.lock().get(&errno).map(again);
         self.write_failed(said.unwrap_or_else(|| io::Error::from_raw_os_error(errno)))
@@ -276,7 +276,7 @@ impl FileInner {
                 None => taken = self.room.try_lock_for(LOOK_AGAIN),
             }
         };
-        // If it does not work, a write beyond the end extends the file by itself; it only takes longer.
+        // If it fails, a write beyond the end extends the file anyway; it only takes longer.
         let _ = self.extend(disk, room, end);
     }
 
@@ -284,7 +284,7 @@ impl FileInner {
         if end <= *room {
             return Ok(());
         }
-        // All that was appended so far, not only this write.
+        // All appends so far, not only this write.
         let target = self.len().max(end);
         explain::timed(Wait::Length, || disk.set_len(&self.device(), target))?;
         *room = target;

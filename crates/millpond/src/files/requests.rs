@@ -1,4 +1,4 @@
-//! How many pages calls have asked for: of a file, and of all files of a cache.
+//! How many pages calls have requested: of a file, and of all files of a cache.
 //!
 //! Exact for the first thousands of a file. Then about one request in [`SAMPLED_ONE_IN`] is counted for all, so that threads
 //! which read one file seldom write what the others read. Each thread counts down to its next sample, which is all that a
@@ -7,10 +7,10 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// One request in so many is counted, in the mean.
+/// One request in this many is counted, on average.
 const SAMPLED_ONE_IN: u32 = 256;
 
-/// So many of a file are counted one by one; then a sample more or less is 6 % at most.
+/// A file's first requests, this many, are counted one by one; after that a sample more or less is at most 6 %.
 const EXACT_MAX: u64 = 8192;
 
 thread_local! {
@@ -33,7 +33,7 @@ fn is_sample() -> bool {
     })
 }
 
-/// For how many requests the present sample stands. Draws the next span: from 1 to twice the mean, less 1.
+/// The number of requests that the present sample stands for. Draws the next span: from 1 to twice the mean, less 1.
 fn take_sample() -> u32 {
     // Of "Numerical Recipes"; its upper bits are good.
     let drawn = SEQUENCE.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -43,7 +43,7 @@ fn take_sample() -> u32 {
     SPAN.replace(span)
 }
 
-/// Pages of a file asked for. In lines of memory of its own, beside which other threads read.
+/// Requested pages of a file. In cache lines of its own, away from data that other threads read.
 #[derive(Default)]
 pub(crate) struct FileRequests {
     is_sampled: AtomicBool,
@@ -84,7 +84,7 @@ impl FileRequests {
         }
     }
 
-    /// So many pages were asked for.
+    /// Counts this many requested pages.
     pub(crate) fn add(&self, pages: u64, all: &Requests) {
         all.0.0.fetch_add(pages, Ordering::Relaxed);
         let count = self.count.0.fetch_add(pages, Ordering::Relaxed) + pages;

@@ -14,14 +14,14 @@ use crate::error::Error;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// What becomes of a page that others have cut off, or cut.
+/// What to do with a page that others have cut off, or cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shrunk {
     /// It is an error.
     Refused,
-    /// That of which something is left comes, with zeros behind it: it is touched in a mapping.
+    /// A page of which a part is left comes in, with zeros past the end: it is touched in a mapping.
     LeftOver,
-    /// It comes, as zeros: a write changes it, as it would behind the end of any file.
+    /// It comes in as zeros: a write changes it, as it would past the end of any file.
     Zeros,
 }
 
@@ -51,7 +51,7 @@ impl FileInner {
         }
     }
 
-    /// Where a page in memory has zeros only because the file ended there when it was read.
+    /// The offset from which a page in memory has zeros only because the file ended there when it was read.
     pub(crate) fn short_at(&self) -> Option<u64> {
         let at = self.short_at.load(Ordering::Acquire);
         (at != WHOLE).then_some(at)

@@ -1,4 +1,4 @@
-//! What a file's pages are kept to on their way to the device: whole, in the order of a log, checked.
+//! The rules for a file's pages on their way to the device: whole, in the order of a log, checked.
 
 use super::check::PageCheck;
 use super::order::Held;
@@ -40,12 +40,12 @@ impl WritebackRules {
         self.stable == StablePages::Off
     }
 
-    /// Whether they are those of a file that was opened without any.
+    /// Whether they are those of a file opened without any.
     pub(crate) fn is_default(&self) -> bool {
         self.is_plain() && self.check.is_none() && self.held.is_none()
     }
 
-    /// The page is no more.
+    /// The page is dropped.
     pub(crate) fn forget(&self, page: PageIndex) {
         if let Some(held) = &self.held {
             held.forget(page);
@@ -76,7 +76,7 @@ impl WritebackRules {
         Err(log_failed(path, io::Error::new(io::ErrorKind::TimedOut, why)))
     }
 
-    /// How many calls the log's callback has had.
+    /// The number of calls of the log's callback.
     pub(crate) fn log_calls(&self) -> u64 {
         self.held.as_ref().map_or(0, |held| held.log.calls())
     }

@@ -1,4 +1,4 @@
-//! Which files of this process are written by which cache.
+//! The files of this process that each cache writes.
 //!
 //! Two caches that both write one file overwrite each other with what they have in memory, and both say that all is on the
 //! disk. So the second of a process is refused, or only reported if the user allows it. Files count by device and inode,
@@ -30,7 +30,7 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
-    /// For `cache`. That another cache writes it too only `beside_others` allows.
+    /// For `cache`. If another cache writes it too, only `beside_others` allows this.
     ///
     /// # Errors
     /// If another cache writes it.

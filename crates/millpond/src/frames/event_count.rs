@@ -13,7 +13,7 @@ pub(crate) struct EventCount {
 }
 
 impl EventCount {
-    /// How many events there were.
+    /// The number of events.
     pub(crate) fn count(&self) -> u64 {
         *self.count.lock()
     }

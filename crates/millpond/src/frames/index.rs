@@ -67,7 +67,7 @@ pub(crate) struct WriteToken {
 
 /// The frames of a cache and the way to them.
 pub(crate) struct Index {
-    /// How many heads are in use (low half) and the mask of hashes (high half).
+    /// The number of heads in use (low half) and the mask of hashes (high half).
     shape: AtomicU64,
     heads: Reserved<AtomicU32>,
     cells: Reserved<[AtomicU64; 2]>,
@@ -195,7 +195,7 @@ impl Index {
         panic!("{frame:?} is not in the chain of its key {key:?}");
     }
 
-    /// How many frames there are.
+    /// The number of frames.
     pub(crate) fn frames(&self, token: &WriteToken) -> u32 {
         self.check(token);
         token.frames
@@ -341,7 +341,7 @@ fn follow(link: &AtomicU32) -> Option<FrameNo> {
     }
 }
 
-/// Which page of its block.
+/// The page's index in its block.
 #[inline]
 fn in_block(key: PageKey) -> u32 {
     (key.to_bits() & (GUESS_PAGES - 1)) as u32

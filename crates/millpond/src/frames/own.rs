@@ -27,11 +27,11 @@ pub(crate) enum Waits {
     ForAll,
 }
 
-/// What kind of guard a page is held by.
+/// The kind of guard that holds a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kind {
     pub(crate) changes: bool,
-    /// It may be in another thread's hands, which has not looked at it.
+    /// It may be in the hands of another thread that has not used it.
     pub(crate) is_owned: bool,
 }
 
@@ -45,14 +45,14 @@ pub(crate) struct Held {
 /// A list for each thread that can have a hazard record. Guards of further threads are not noted.
 static NOTES: [Notes; hazard::RECORDS_MAX] = [const { Notes::new() }; hazard::RECORDS_MAX];
 
-/// Hazards whose guards other threads have looked at.
+/// Hazards whose guards other threads have used.
 static FOREIGN: OfProcess<BTreeSet<u16>> = OfProcess::new();
 
 /// A line of its own, as its thread writes it often.
 #[repr(align(64))]
 struct Notes {
     list: OfProcess<List>,
-    /// How many there are: a thread sees its own at once.
+    /// Their number: a thread sees its own at once.
     count: AtomicUsize,
 }
 
@@ -93,7 +93,7 @@ const SERIAL_SHIFT: u32 = 24;
 const FIRST_NOTE: u64 = 1 << LIST_SHIFT;
 /// A hazard that is in [`FOREIGN`], with its number in the bits below.
 const FOREIGN_HAZARD: u64 = 1 << 50;
-/// Nobody's guard, and no hazard's.
+/// No guard and no hazard.
 const NO_NOTE: u64 = u64::MAX;
 
 fn number_of(list: usize, serial: u64, at: usize) -> u64 {
@@ -143,7 +143,7 @@ impl OwnGuard {
         }
     }
 
-    /// It is no thread's from now on.
+    /// It belongs to no thread from now on.
     #[inline]
     pub(crate) fn hand_on(&self) {
         // Threads that look at it for the first time at once do the same twice, which is once.

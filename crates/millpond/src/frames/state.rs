@@ -48,7 +48,7 @@ mod forms;
 
 pub(crate) use forms::{note_use, release, test_and_clear_accessed, unpin, unwant, wake};
 
-/// What a frame is used for. `Absent` is zero, so that memory fresh from the kernel reads as no frame.
+/// The use of a frame. `Absent` is zero, so memory fresh from the kernel reads as no frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// No memory behind it: never added, or withdrawn.
@@ -134,13 +134,13 @@ pub(crate) enum Step {
     Unwant,
     /// A mapping of the file has a copy of it.
     Map,
-    /// It has none any more.
+    /// It no longer has any.
     Unmap,
     /// The mapping's is to be the only one: as `Claim`, of a page that is clean and that no thread waits for.
     Alone,
     /// The mapping's copy may be written from now on, once no hazard names the page: then `Own`, as of a claim.
     Open,
-    /// What was written in the mapping is in the frame again, and nowhere else.
+    /// The data written in the mapping is in the frame again, and nowhere else.
     Shut,
     /// The page that a mapping has alone leaves with its content.
     Vacate,
@@ -211,7 +211,7 @@ impl Word {
         self.0 & (STATE | BIASED) == State::Resident as u64 | BIASED
     }
 
-    /// How often the page was used since this was asked last, 0 to [`ACCESSES_MAX`].
+    /// How often the page was used since the last call, 0 to [`ACCESSES_MAX`].
     #[inline]
     pub(crate) fn uses(self) -> u8 {
         ((self.0 & USES) >> USES_SHIFT) as u8
@@ -223,7 +223,7 @@ impl Word {
         (self.0 & PINS) >> PIN_SHIFT
     }
 
-    /// Whether the page has content that its file has not.
+    /// Whether the page has content that its file lacks.
     #[inline]
     pub(crate) fn is_dirty(self) -> bool {
         self.has(DIRTY)

@@ -1,4 +1,4 @@
-//! What the frame table's files use of threads and atomics.
+//! The threads and atomics that the frame table's files use.
 //!
 //! `state`, `hazard`, `wait`, `index` and `table` name atomics, locks, thread-locals and zeroed arrays
 //! only through this module. `tests/shuttle` compiles the same files against another `sync`, in which

@@ -63,7 +63,7 @@ pub(crate) struct Table<M> {
     memory: M,
 }
 
-/// What a look-up without the core lock has found.
+/// The result of a look-up without the core lock.
 #[must_use]
 pub(crate) enum Lookup<P> {
     /// The page, as asked for.
@@ -73,7 +73,7 @@ pub(crate) enum Lookup<P> {
     /// Other threads hold the page in a way that excludes this one. Only calls that do not wait
     /// return it.
     Busy(FrameNo),
-    /// Not there, as far as a look without the core lock can tell.
+    /// Absent, as far as a look-up without the core lock can tell.
     Absent,
 }
 
@@ -133,7 +133,7 @@ impl<M> Table<M> {
         Some(SharedPin::new(self, grip))
     }
 
-    /// Whether the page `key` is there at this moment, used or not. Not counted as a use.
+    /// Whether the page `key` is present at this moment, used or not. Does not count as a use.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
         self.index.find(key).is_some_and(|frame| {
             // Pairs with the release at which the key was stored: the word is not that of the page that was
@@ -144,7 +144,7 @@ impl<M> Table<M> {
         })
     }
 
-    /// Whether no frame has the page `key`, or is getting it, at this moment. Not counted as a use.
+    /// Whether no frame has the page `key`, or is loading it, at this moment. Does not count as a use.
     pub(crate) fn lacks(&self, key: PageKey) -> bool {
         self.index.find(key).is_none()
     }
@@ -208,7 +208,7 @@ impl<M> Table<M> {
             .wait(frame, self.index.word(frame), (false, None), busy);
     }
 
-    /// Whether a thread has `key` in `frame` in hand to change it, at this moment.
+    /// Whether a thread holds `key` in `frame` to change it, at this moment.
     pub(crate) fn is_in_change(&self, frame: FrameNo, key: PageKey) -> bool {
         self.word(frame).is_exclusive() && self.index.key(frame) == key
     }
@@ -239,7 +239,7 @@ impl<M> Table<M> {
         }
     }
 
-    /// The device is broken: no thread waits any more for what it was to do, now or later.
+    /// The device is broken: no thread waits for its work, now or later.
     pub(crate) fn call_off(&self) {
         self.stripes.call_off();
     }

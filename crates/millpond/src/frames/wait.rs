@@ -32,10 +32,10 @@ const HAZARD_SLEEP_MAX: Duration = Duration::from_millis(1);
 /// second.
 const HAZARD_SLEEP_MOST: Duration = Duration::from_millis(100);
 
-/// What reports a long wait, once: see [`SLOW_AFTER`]. `None`: nothing does.
+/// Reports a long wait, once: see [`SLOW_AFTER`]. `None`: nothing does.
 pub(crate) type Slow<'a> = Option<&'a dyn Fn()>;
 
-/// A wait is slow after so much: far longer than a thread uses a page that it does not keep.
+/// A wait is slow after this: far longer than a thread uses a page that it does not keep.
 pub(crate) const SLOW_AFTER: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ struct Stripe {
 /// The places where threads sleep.
 pub(crate) struct Stripes {
     stripes: Box<[Stripe]>,
-    /// No thread shall wait for a device any more.
+    /// No thread may wait for a device from now on.
     called_off: AtomicBool,
 }
 
@@ -120,7 +120,7 @@ impl Stripes {
         }
         let stripe = self.of(frame);
         let mut guard = stripe.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // As far as time-outs tell.
+        // As far as time-outs show.
         let mut slept = Duration::ZERO;
         loop {
             if slept >= SLOW_AFTER

@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(reserved(Some(4 * GIB + BESIDE), None, 16 << 20), GIB);
         assert_eq!(reserved(Some(4 * GIB), None, 3 * GIB), 3 * GIB);
         assert_eq!(reserved(Some(0), Some(0), 16 << 20), 16 << 20);
-        // Tables of 20 MiB, as 80 are left beside the frames.
+        // Tables of 20 MiB: 80 are left besides the frames.
         assert_eq!(reserved(None, Some(96 << 20), 16 << 20), 2000 << 20);
         assert_eq!(reserved(Some(u64::MAX), Some(u64::MAX), 0), 64 * GIB);
     }

@@ -130,7 +130,7 @@ impl<T: Send + 'static> Teller<T> {
         let told = self.told.clone();
         match threads::spawn("millpond-hook", move || run(&told)) {
             Ok(thread) => queue.thread = Some(thread.thread().id()),
-            // Without a thread it is told here: late is worse.
+            // Without a thread it is reported here: late would be worse.
             Err(_) => {
                 queue.thread = Some(std::thread::current().id());
                 drop(queue);

@@ -101,8 +101,8 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 
-    /// `millpond umount "/mnt/a b"` found no mount there; with a mount of a name that is no UTF-8 anywhere none was found at
-    /// all, nor the limit of a control group.
+    /// `millpond umount "/mnt/a b"` found no mount there; if any mount had a name that is not UTF-8, no mount was found
+    /// at all.
     #[test]
     fn places_are_read_as_they_are_whatever_bytes_they_have() {
         let lines = b"36 35 98:0 /a\\040b /mnt/a\\040b rw - ext4 /dev/root rw\n\

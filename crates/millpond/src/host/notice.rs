@@ -191,7 +191,7 @@ pub fn to_stderr(notice: &Notice) {
     static SAID: OfProcess<HashSet<String>> = OfProcess::new();
     let line = format!("millpond: {notice}");
     if SAID.lock().insert(line.clone()) {
-        // A terminal that is gone is no reason to end a program.
+        // A closed terminal must not end a program.
         let _ = writeln!(io::stderr(), "{line}");
     }
 }

@@ -104,7 +104,7 @@ impl Pressure {
             }
             any = true;
             match teller {
-                // The group is no more.
+                // The group is gone.
                 Teller::Stalls(..) if said.intersects(PollFlags::ERR) => gone.push(at),
                 Teller::Stalls(_, place) => stalled.push(place.clone()),
                 // It says so until it is read again.

@@ -141,7 +141,7 @@ mod tests {
         drop(held);
     }
 
-    /// As of a trial of FUSE that was interrupted: a dead mount stayed there for good.
+    /// As with an interrupted trial of FUSE: a dead mount stayed there for good.
     #[test]
     fn mounts_of_a_killed_process_are_removed() {
         let dir = tempfile::tempdir().unwrap();

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// As many reads of mapped files are under way at a time as there are handlers, or a little more: they are idle but for that.
+/// The number of reads of mapped files under way at a time: as many as handlers, or a little more, since these only
+/// wait for them.
 const THREADS: usize = 8;
 
 /// What wakes a handler.
@@ -36,7 +37,7 @@ impl Bell {
 pub(crate) struct Handlers {
     bells: RwLock<Vec<Arc<Bell>>>,
     threads: Mutex<Threads>,
-    /// How many wait for a fault.
+    /// The number of handlers that wait for a fault.
     idle: AtomicUsize,
 }
 
@@ -96,7 +97,7 @@ impl Handlers {
 
     fn ring_those(&self, is_meant: impl Fn(&Bell) -> bool) {
         for bell in self.bells.read().iter().filter(|bell| is_meant(bell)) {
-            // One that can't be woken comes by itself, after a pause.
+            // A handler that can't be woken comes on its own, after a pause.
             let _ = bell.ear.ring();
         }
     }

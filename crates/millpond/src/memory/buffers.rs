@@ -1,4 +1,4 @@
-//! Whether a buffer that a call is given lies in a region, of whichever cache of this process.
+//! Detects whether a call's buffer lies in a region, of whichever cache of this process.
 //!
 //! A thread that touches a region may have to wait for a frame. A call that copies to or from the region
 //! while it holds pages of a file keeps those from leaving meanwhile: with a few such calls in a small pool
@@ -33,7 +33,7 @@ pub(crate) fn enter(memory: &RegionMemory) {
     ALL.write().push(addresses);
 }
 
-/// A region is no more.
+/// A region is gone.
 pub(crate) fn remove(memory: &RegionMemory) {
     let addresses = memory.addresses();
     let mut all = ALL.write();

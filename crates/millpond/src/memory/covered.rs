@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Pages whose states are in one page of memory.
 pub(crate) const BLOCK: u64 = 1024;
-/// What those cost.
+/// Their cost.
 pub(crate) const BLOCK_BYTES: u64 = BLOCK * 4;
 
 /// Parts of a file, by blocks of pages.
@@ -27,7 +27,7 @@ impl Covered {
         Covered(parts)
     }
 
-    /// What the states of these pages take.
+    /// The memory that the states of these pages take.
     pub(crate) fn bytes(&self) -> u64 {
         self.0
             .iter()

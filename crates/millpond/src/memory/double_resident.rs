@@ -1,4 +1,4 @@
-//! Which pages of regions are double-resident, in the order in which they came to be.
+//! The double-resident pages of regions, in the order in which they became so.
 //!
 //! ```text
 //!   new    ◄─ was read, and is write-protected   its turn comes when there are too many
@@ -21,7 +21,7 @@ const MOST: u64 = 6 * BATCH_MAX;
 const BATCH_SHARE: u64 = 1024;
 const BATCH_MAX: u64 = 32;
 
-/// What second memories take.
+/// The memory that second copies take.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DoubleResidentBytes {
     /// A frame's share.
@@ -31,7 +31,7 @@ pub(crate) struct DoubleResidentBytes {
 }
 
 impl DoubleResidentBytes {
-    /// Where there are regions with pages of so many bytes.
+    /// For regions with pages of this many bytes.
     pub(crate) fn of(page_bytes: u64) -> DoubleResidentBytes {
         DoubleResidentBytes {
             frame: page_bytes.div_ceil(SHARE),
@@ -44,7 +44,7 @@ impl DoubleResidentBytes {
 pub(crate) struct DoubleResident(Mutex<Lines>);
 
 struct Lines {
-    /// Of `new` and `old` together.
+    /// The number in `new` and `old` together.
     most: usize,
     batch: usize,
     new: VecDeque<PageKey>,
@@ -63,7 +63,7 @@ impl DoubleResident {
         }))
     }
 
-    /// There are so many frames from now on.
+    /// Sets the number of frames.
     pub(crate) fn fit(&self, frames: PageCount) {
         let lines = &mut *self.0.lock();
         lines.most = (frames.0 / SHARE).clamp(1, MOST) as usize;

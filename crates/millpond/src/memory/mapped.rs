@@ -39,15 +39,15 @@ pub(crate) struct MappedFile {
     pub(crate) space: RegionInner,
     /// Held shared by a thread that serves a fault: the last mapping waits for these before the file may be closed.
     pub(crate) serving: RwLock<()>,
-    /// Pages of which a touch is `SIGBUS`.
+    /// Pages whose touch is `SIGBUS`.
     pub(crate) marked: Mutex<BTreeSet<u64>>,
-    /// Stores wait because too much can't be written, as was said.
+    /// Stores wait because too much can't be written, and that has been reported.
     pub(crate) stores_wait: AtomicBool,
-    /// What of it mappings have had.
+    /// The parts that mappings have had.
     pub(crate) covered: Mutex<Covered>,
-    /// What is known of its pages, which it has of the budget.
+    /// The states of its pages, paid for by the budget.
     pub(crate) states: States,
-    /// Has the budget pay for so many blocks of states more.
+    /// Has the budget pay for this many more blocks of states.
     pub(crate) pays_states: PaysStates,
 }
 
@@ -106,7 +106,7 @@ impl MappedFiles {
         found.map(|(mapped, page)| (mapped.clone(), page))
     }
 
-    /// Whether there is any: memory that must not be used after the cache is poisoned.
+    /// Whether there is any mapped file: its memory must not be used after the cache is poisoned.
     pub(crate) fn any(&self) -> bool {
         self.list.read().iter().any(Option::is_some)
     }
@@ -135,7 +135,7 @@ impl MappedFiles {
         })
     }
 
-    /// The file is not mapped any more.
+    /// The file is no longer mapped.
     pub(crate) fn remove(&self, file: FileId) {
         self.list.write()[file.0 as usize] = None;
     }

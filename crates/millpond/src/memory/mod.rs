@@ -59,10 +59,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use write_protect::WriteProtect;
 
-/// What a page of a region costs beside its frame: 4 bytes of state, 8 of checksum, 4 of slot.
+/// The cost of a region's page besides its frame: 4 bytes of state, 8 of checksum, 4 of slot.
 pub(crate) const PAGE_BYTES: u64 = 16;
 
-/// What a cache's threads know of a region.
+/// The state of a region that a cache's threads share.
 pub(crate) struct RegionInner {
     pub(crate) id: FileId,
     pub(crate) memory: Arc<RegionMemory>,
@@ -79,7 +79,7 @@ pub(crate) struct RegionInner {
 }
 
 impl RegionInner {
-    /// A region of `count` pages, of which none is in memory.
+    /// A region of `count` pages, none of which is in memory.
     ///
     /// # Errors
     /// If the system gives no addresses for its tables.
@@ -109,7 +109,7 @@ pub(crate) struct Regions {
     pub(crate) tables: AllTables,
     /// Pages that were read ahead and then moved into their regions.
     pub(crate) ahead_hits: AtomicU64,
-    /// The system once had no memory to bring a page, and that was said.
+    /// Whether it was reported that the system had no memory to bring a page.
     pub(crate) had_no_memory: AtomicBool,
 }
 
@@ -128,7 +128,7 @@ impl Regions {
         })
     }
 
-    /// Where a slot is: in which file, and at which page of it. Behind the first page, which says what the file is.
+    /// A slot's location: its file, and its page there. The first page says what the file is.
     pub(crate) fn place(&self, slot: SlotNo) -> (Arc<FileInner>, PageIndex) {
         let at = self.swap.partition_point(|area| area.first <= slot) - 1;
         let area = &self.swap[at];
@@ -146,7 +146,7 @@ impl Regions {
         self.swap.iter().for_each(|area| area.claim.keep());
     }
 
-    /// Whether system calls that touch a page which is not in memory fail.
+    /// Whether system calls that touch an absent page fail.
     pub(crate) fn misses_system_calls(&self) -> bool {
         !self.exchange.uffd().sees_system_calls()
     }
@@ -157,7 +157,7 @@ impl Regions {
         self.list.read().get(file.0 as usize)?.clone()
     }
 
-    /// What is known of the pages of the region of this number.
+    /// The page states of the region with this number.
     #[inline]
     pub(crate) fn pages_of<T>(&self, file: FileId, ask: impl FnOnce(&Pages) -> T) -> Option<T> {
         let list = self.list.read();
@@ -174,7 +174,7 @@ impl Regions {
         found.map(|(region, page)| (region.clone(), page))
     }
 
-    /// Whether there is any: memory that must not be used after the cache is poisoned.
+    /// Whether there is any region: its memory must not be used after the cache is poisoned.
     pub(crate) fn any(&self) -> bool {
         self.mapped.any() || self.list.read().iter().any(Option::is_some)
     }

@@ -25,7 +25,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Where a page is.
+/// The location of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub(crate) enum At {
@@ -33,11 +33,11 @@ pub(crate) enum At {
     Absent = 0,
     /// In the region.
     Mapped = 1,
-    /// In its frame's place in the arena.
+    /// In its frame's slot in the arena.
     Cached = 2,
-    /// On its way between two of them.
+    /// Moving between two of them.
     Busy = 3,
-    /// In its frame's place, from which a device reads it.
+    /// In its frame's slot, from which a device reads it.
     Writing = 4,
     /// Lost: its slot could not be read.
     Poisoned = 5,
@@ -57,21 +57,21 @@ const DOUBLE: u32 = 1 << 3;
 const PROTECTED: u32 = 1 << 8;
 /// Its slot holds the same: no thread could write it since it was read from there, or written there.
 const SAME: u32 = 1 << 9;
-/// What is kept while the page is `Busy`, `Cached` or `Writing`, and only its holder changes.
+/// Flags valid while the page is `Busy`, `Cached` or `Writing`, which only its holder changes.
 const KEPT: u32 = AHEAD | MARK | LAZY;
-/// What is kept while it is `Busy` or `Mapped`.
+/// Flags valid while it is `Busy` or `Mapped`.
 const KEPT_MAPPED: u32 = DOUBLE | PROTECTED;
-/// What is kept while it is `Busy`.
+/// Flags valid while it is `Busy`.
 const KEPT_BUSY: u32 = KEPT | KEPT_MAPPED | SAME;
 
-/// What is known of a page that was read ahead, at its first touch.
+/// The outcome of a page's read-ahead, at its first touch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Ahead {
     pub(crate) was_read: bool,
     pub(crate) is_mark: bool,
 }
 
-/// What a page in its region is besides.
+/// The further properties of a page in its region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Residence {
     /// Its frame's place has memory as well.
@@ -181,12 +181,12 @@ impl Pages {
         self.states[page as usize].fetch_or(LAZY, Ordering::AcqRel);
     }
 
-    /// Whether that was noted of a page of ours, and no thread has touched it since.
+    /// Whether that was noted for a page of ours, and no thread has touched it since.
     pub(crate) fn is_lazy(&self, page: u64) -> bool {
         self.states[page as usize].load(Ordering::Acquire) & (LAZY | WANTED) == LAZY
     }
 
-    /// What a page in our hands is in its region, or will be when it is put there.
+    /// The properties of a page in our hands in its region, present or future.
     pub(crate) fn note_residence(&self, page: u64, residence: Residence) {
         let word = &self.states[page as usize];
         let bits = [(residence.is_double, DOUBLE), (residence.is_protected, PROTECTED)];
@@ -224,7 +224,7 @@ impl Pages {
         }
     }
 
-    /// What was noted of a page of ours.
+    /// The notes about a page of ours.
     pub(crate) fn ahead(&self, page: u64) -> Ahead {
         let word = self.states[page as usize].load(Ordering::Acquire);
         Ahead {

@@ -1,4 +1,4 @@
-//! What is known of the pages of a mapped file takes memory where they were touched: a page of it for each 4 MiB of the file.
+//! Page states of a mapped file take memory only where pages were touched: a page of states for each 4 MiB of the file.
 //!
 //! ```text
 //!   first touch of a block ──► room below the limit? ──► touched
@@ -30,7 +30,7 @@ pub(crate) struct States {
 struct List {
     /// In the order in which they were touched.
     order: VecDeque<u64>,
-    /// What the budget has for these.
+    /// The budget's share for these.
     limit: u64,
 }
 
@@ -58,17 +58,17 @@ impl States {
         self.there[block as usize].load(Ordering::Relaxed) != 0
     }
 
-    /// How many the file has.
+    /// The number that the file has.
     pub(crate) fn most(&self) -> u64 {
         self.there.len() as u64
     }
 
-    /// How many there may be.
+    /// The maximum number.
     pub(crate) fn limit(&self) -> u64 {
         self.list.lock().limit
     }
 
-    /// The budget has so many for this file, if `pays` says so of those that are more than before.
+    /// The budget grants this number for the file, if `pays` agrees to the increase.
     pub(crate) fn raise<E>(&self, limit: u64, pays: impl FnOnce(u64) -> Result<(), E>) -> Result<(), E> {
         let mut list = self.list.lock();
         let more = limit.saturating_sub(list.limit);
@@ -101,7 +101,7 @@ impl States {
         Some(oldest)
     }
 
-    /// It is not there any more. Its pages are in the caller's hands.
+    /// It is no longer there. Its pages are in the caller's hands.
     pub(crate) fn left(&self, block: u64) {
         let mut list = self.list.lock();
         self.there[block as usize].store(0, Ordering::Relaxed);

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The core keeps a slot in 31 bits.
 const SLOTS_MAX: u64 = 1 << 31;
 
-/// How a swap file begins. No other file is overwritten.
+/// The beginning of a swap file. No other file is overwritten.
 const MAGIC: &[u8] = b"millpond swap: nothing in here is of use to anybody\n";
 
 /// A swap file or block device, to which pages of regions are evicted.
@@ -60,7 +60,7 @@ pub(crate) struct Claim {
 enum Undo {
     /// It was made.
     Remove(PathBuf),
-    /// It was there, so long.
+    /// It existed, with this length.
     Cut(u64),
 }
 
@@ -89,7 +89,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // The error that brought us here is the one to tell.
+        // The error that brought us here is the one to report.
         let _ = self.undo();
     }
 }
@@ -233,7 +233,7 @@ impl SwapFile {
     }
 }
 
-/// What a cache with swap has for its regions.
+/// A cache's swap for its regions.
 ///
 /// # Errors
 /// [`Error::Swap`]; [`Error::Setup`] if userfaultfd is refused.
@@ -288,7 +288,7 @@ fn lock_for_good(file: File) -> io::Result<FileLock<Descriptor>> {
     })
 }
 
-/// A new file in `folder` that has no name, or none any more where the file system has no such files.
+/// A new file in `folder` without a name, or unlinked at once where the file system has no such files.
 fn nameless(folder: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).mode(0o600);

@@ -20,7 +20,7 @@ const SHARE: u64 = 32;
 /// The tables of all regions.
 pub(crate) struct AllTables {
     count: AtomicU64,
-    /// From how many on empty ones are given back.
+    /// Empty tables are given back from this number on.
     most: AtomicU64,
     /// Whether the kernel takes them.
     can: bool,
@@ -35,12 +35,12 @@ impl AllTables {
         }
     }
 
-    /// There are so many frames.
+    /// Sets the number of frames.
     pub(crate) fn fit(&self, frames: u64) {
         self.most.store((frames / SHARE).max(1), Ordering::Relaxed);
     }
 
-    /// How many there are, at most.
+    /// Their maximum number.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Whether pages that come to be read are write-protected.
+//! Decides whether pages that are read in are write-protected.
 //!
 //! A page that is write-protected leaves without a move, and costs a fault more when it is written. A program that writes
 //! most of what it has just read pays that for nothing: if of [`WINDOW`] pages more than a quarter were opened
@@ -6,12 +6,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Pages after which it is decided anew.
+/// The number of pages between two decisions.
 const WINDOW: u32 = 256;
 /// Windows without.
 const REST: u32 = 15;
 
-/// What a region's threads did with pages that were write-protected.
+/// What a region's threads did with write-protected pages.
 #[derive(Default)]
 pub(crate) struct WriteProtect {
     came: AtomicU32,

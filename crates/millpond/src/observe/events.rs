@@ -1,4 +1,4 @@
-//! What the cache says through the `tracing` crate, for its subscribers: slow and rare things, and no hit.
+//! The cache's events through the `tracing` crate: slow and rare ones, and no hit.
 //!
 //! | target | level | what |
 //! |---|---|---|
@@ -27,7 +27,7 @@ use std::path::Path;
 use std::time::Duration;
 use tracing::Level;
 
-/// A wait that is as long is told at `info`: what a person notices.
+/// A wait of this length is reported at `info`: what a person notices.
 const STALL_LONG: Duration = Duration::from_millis(100);
 /// And at `debug`: longer than a healthy disk takes.
 const STALL: Duration = Duration::from_millis(10);
@@ -58,7 +58,7 @@ pub(crate) fn sync_failed(path: &Path, error: &Error) {
     tracing::error!(target: "millpond::sync", path = %path.display(), %error, "not durable");
 }
 
-/// Whether a subscriber wants to know of stalls: only then is the time taken.
+/// Whether a subscriber wants stalls: only then is the time taken.
 pub(crate) fn wants_stalls() -> bool {
     tracing::enabled!(target: STALLS, Level::INFO)
 }

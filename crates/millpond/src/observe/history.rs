@@ -73,7 +73,7 @@ pub struct SettingChange {
     pub name: &'static str,
     /// The old value, as it can be typed; `None` if the form selected then has no such setting.
     pub old: Option<String>,
-    /// What it is.
+    /// Its name.
     pub new: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub struct LimitChange {
     pub name: &'static str,
     /// The old value.
     pub old: PageCount,
-    /// What it is.
+    /// Its name.
     pub new: PageCount,
 }
 

@@ -5,14 +5,14 @@ use millpond_core::manager::{DerivedValue, FRAMES_MAX, FRAMES_MIN};
 use millpond_core::units::{Bytes, Instant, PageSize};
 use std::time::Duration;
 
-/// What the number of frames follows from. The core is told how many there are; here is why.
+/// The inputs of the number of frames. The core gets only the number; here is the reason.
 pub(crate) struct MemoryFacts {
     pub(crate) memory: Bytes,
     /// For the device's queues and requests, and what the program has set aside.
     pub(crate) transfers: Bytes,
     /// For copies of pages that must stay as they are while they are written.
     pub(crate) copies: Bytes,
-    /// For regions, with so many frames as there are.
+    /// For regions, with this number of frames.
     pub(crate) regions: Bytes,
     pub(crate) metadata_bytes_per_frame: u64,
     /// The budget's setting, in words.

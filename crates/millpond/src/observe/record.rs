@@ -32,11 +32,11 @@ pub trait Recorder: Send + fmt::Debug {
 pub struct Step<'a> {
     /// When, by the cache's clock.
     pub now: Instant,
-    /// What had happened.
+    /// The event.
     pub event: &'a Event<'a>,
-    /// What was asked of the frames, and what they answered, in this order.
+    /// The questions to the frames and their answers, in this order.
     pub answers: &'a [Answer],
-    /// What came of it.
+    /// The effects.
     pub effects: &'a Effects,
 }
 

@@ -90,21 +90,21 @@ impl Memory {
 pub enum SettingError {
     /// No setting has this name.
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// A setting with a similar name.
         nearest: Option<&'static str>,
     },
     /// The text is not `NAME=VALUE`.
     NotAPair {
-        /// What was asked for.
+        /// The input.
         text: String,
     },
     /// The value does not fit the setting's type.
     NotOfItsKind {
         /// The setting.
         setting: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: String,
         /// The accepted input and range.
         allowed: String,

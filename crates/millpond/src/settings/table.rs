@@ -15,17 +15,17 @@ use std::fmt;
 /// Something that can be set while a cache runs.
 #[non_exhaustive]
 pub struct Setting {
-    /// What it is called: `dirty.background`.
+    /// Its name: `dirty.background`.
     pub name: &'static str,
-    /// What it says, in a line.
+    /// Its description, in a line.
     pub about: &'static str,
     /// When to change it, and to what.
     pub change_when: &'static str,
-    /// What it takes.
+    /// The kind of its values.
     pub kind: Kind,
     /// The choice to which it belongs, and the forms of that which have it.
     pub of: Option<(&'static str, &'static [&'static str])>,
-    /// Where it is; `None`: it is the budget.
+    /// Its slot in the options; `None`: it is the budget.
     pub(super) slot: Option<SlotOf>,
 }
 

@@ -157,7 +157,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// A decimal number as `numerator / 10^decimals`, and what stands behind it.
+/// A decimal number as `numerator / 10^decimals`, and the text after it.
 fn decimal(text: &str) -> Option<(u128, u32, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -171,7 +171,7 @@ fn decimal(text: &str) -> Option<(u128, u32, &str)> {
     Some((digits, decimals.len() as u32, unit.trim()))
 }
 
-/// `number` of so many units, to the nearest whole; in any case more than 64 bits hold where it is more.
+/// `number` of these units, to the nearest whole; where it is more than 64 bits hold, more than that in any case.
 fn scaled(number: u128, decimals: u32, unit: u64) -> u128 {
     let tens = 10_u128.pow(decimals);
     number.saturating_mul(u128::from(unit)).saturating_add(tens / 2) / tens
@@ -213,7 +213,7 @@ fn budget(text: &str, allowed: impl Fn() -> Bytes) -> Option<Value> {
     (min <= max).then_some(Value::Auto(MemoryRange { min, max }))
 }
 
-/// Whether a text is `auto:MIN..MAX` with bounds that are exchanged.
+/// Whether a text is `auto:MIN..MAX` with swapped bounds.
 pub(super) fn is_reversed(text: &str) -> bool {
     let bounds = text
         .trim()
@@ -269,7 +269,7 @@ fn show_size(f: &mut fmt::Formatter<'_>, bytes: u64) -> fmt::Result {
 }
 
 fn show_time(f: &mut fmt::Formatter<'_>, ns: u64) -> fmt::Result {
-    // Hours and minutes are no powers of ten.
+    // Hours and minutes are not powers of ten.
     let (unit, factor) = TIMES[2..]
         .iter()
         .find(|(_, factor)| ns >= *factor)

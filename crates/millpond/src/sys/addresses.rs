@@ -70,18 +70,18 @@ impl RegionMemory {
         self.mapping.start().addr().get() + offset
     }
 
-    /// From the first byte to behind the last.
+    /// From the first byte to the one after the last.
     pub(crate) fn addresses(&self) -> Range<usize> {
         let start = self.mapping.start().addr().get();
         start..start + self.mapping.len()
     }
 
-    /// How many pages there are.
+    /// The number of pages.
     pub(crate) fn page_count(&self) -> usize {
         self.mapping.len() / kernel_page()
     }
 
-    /// Whether a thread that touches a page which is not there gets a signal.
+    /// Whether a thread that touches an absent page gets a signal.
     pub(crate) fn signals(&self) -> bool {
         self.touch == Touch::Signals
     }

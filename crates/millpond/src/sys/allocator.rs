@@ -1,4 +1,4 @@
-//! What the C library's allocator keeps of memory that the program has given back.
+//! Memory that the C library's allocator keeps after the program has freed it.
 
 /// From this size on an allocation is memory of its own, which goes back to the system when it is freed. Of smaller ones a
 /// thread that ends leaves a few.

@@ -49,11 +49,11 @@ pub(crate) struct Arena {
     mapping: Mapping,
     page_size: PageSize,
     frames_max: u32,
-    /// What the kernel answered when it was asked for huge pages; `None`: it was not.
+    /// The kernel's answer to the request for huge pages; `None`: there was no request.
     huge_pages: Option<io::Result<()>>,
     /// If pages are exchanged with regions one by one: no huge pages then.
     places: Option<Places>,
-    /// What puts memory where there is none, if pages are exchanged.
+    /// Commits memory where there is none, if pages are exchanged.
     filler: OnceLock<Arc<Userfault>>,
 }
 
@@ -263,13 +263,13 @@ impl Arena {
         }
     }
 
-    /// How far behind the arena's start a place is.
+    /// A slot's distance from the arena's start.
     #[inline]
     fn at(&self, place: u32) -> usize {
         (place as usize) << self.page_size.shift()
     }
 
-    /// How far behind the arena's start a frame's memory is.
+    /// The distance of a frame's memory from the arena's start.
     ///
     /// # Panics
     /// If it has none, because its page is in a region.
@@ -289,7 +289,7 @@ impl Arena {
         }
     }
 
-    /// Where a frame's memory is.
+    /// The address of a frame's memory.
     ///
     /// # Panics
     /// As [`Arena::offset`].

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 const DISABLE: c_int = 1;
 
 unsafe extern "C" {
-    /// The libc crate has it not.
+    /// The libc crate lacks it.
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
@@ -28,7 +28,7 @@ pub fn cancel_point() {
     unsafe { pthread_testcancel() };
 }
 
-/// As long as this lives the calling thread is not cancelled. Two calls of the C library and none of the kernel.
+/// While this lives the calling thread is not cancelled. Two calls of the C library and none of the kernel.
 #[derive(Debug)]
 pub struct CancelHeldOff {
     before: c_int,

@@ -34,7 +34,7 @@ impl Clock {
     }
 }
 
-/// For how long a thread has waited, by the sleeps that it made.
+/// How long a thread has waited, measured by its sleeps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     waited: Duration,
@@ -60,7 +60,7 @@ impl Patience {
         self.counted_to = now;
     }
 
-    /// How long that is, all together.
+    /// The total so far.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
     }
@@ -73,7 +73,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// How often some thread is to look.
+    /// How often some thread must check.
     pub(crate) const EVERY: Duration = Duration::from_secs(1);
 
     pub(crate) fn new() -> Watch {

@@ -52,7 +52,7 @@ impl Copies {
         self.memory.range().len() + self.free.lock().capacity() * size_of::<u32>()
     }
 
-    /// How many are free.
+    /// The number of free copies.
     #[cfg(test)]
     pub(crate) fn free(&self) -> usize {
         self.free.lock().len()

@@ -19,7 +19,7 @@ struct Counted;
 
 impl Counted {
     fn note(&self) {
-        // A thread that is ending has no count any more.
+        // A thread that is ending has no count left.
         let _ = COUNT.try_with(|count| count.set(count.get() + 1));
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Step {
     pub(crate) flags: i32,
 }
 
-/// What direct I/O on a file wants to be aligned to.
+/// The alignment that direct I/O on a file needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DirectAlignment {
     pub(crate) memory: u32,
@@ -119,7 +119,7 @@ pub(crate) fn lock(file: &impl AsRawFd) -> io::Result<()> {
     }
 }
 
-/// This opening of the file has no lock on it any more, even if others share the opening.
+/// Removes this opening's lock on the file, even if others share the opening.
 pub(crate) fn unlock(file: &impl AsRawFd) {
     // SAFETY: takes numbers; the file is open until the call returns.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-/// An eventfd. A program may have closed it although it is not its own: to close it once more is no error then.
+/// An eventfd. A program may have wrongly closed it: closing it again is then no error.
 #[derive(Debug)]
 pub(crate) struct Eventfd(RawFd);
 
@@ -25,7 +25,7 @@ impl Eventfd {
     /// Wakes the thread that waits, or the next one that does.
     ///
     /// # Errors
-    /// It is no more: the program has closed it.
+    /// It is gone: the program has closed it.
     pub(crate) fn ring(&self) -> io::Result<()> {
         let one = 1_u64;
         // Not by `write`, which is a place where a thread may be cancelled: what is rung for may be in the path of a hit.
@@ -44,7 +44,7 @@ impl Eventfd {
     /// Back to silence, where a read of it does not wait.
     pub(crate) fn clear(&self) {
         let mut count = 0_u64;
-        // SAFETY: eight bytes, which outlive the call. That it was silent already is no harm.
+        // SAFETY: eight bytes, which outlive the call. It may already have been silent.
         unsafe { libc::read(self.0, (&raw mut count).cast(), size_of::<u64>()) };
     }
 }

@@ -31,7 +31,7 @@ const NONE: RawFd = -1;
 /// live on in children.
 static LOCKED: [AtomicI32; 1024] = [const { AtomicI32::new(NONE) }; 1024];
 
-/// Which process made something: equal only in the one that made it.
+/// The process that made something: equal only in that process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Maker(u32);
 
@@ -65,7 +65,7 @@ impl<T: Default> OfProcess<T> {
         OfProcess(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// That of this process.
+    /// This process's value.
     pub fn lock(&self) -> MutexGuard<'static, T>
     where
         T: 'static,
@@ -91,7 +91,7 @@ impl<T: Default> OfProcess<T> {
     }
 }
 
-/// In a child, which has one thread: stores and system calls only.
+/// Runs in a child, which has one thread: stores and system calls only.
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     for slot in &LOCKED {
@@ -142,7 +142,7 @@ impl<F: AsRawFd> NotInChildren<F> {
 
 impl<F: AsRawFd> Drop for NotInChildren<F> {
     fn drop(&mut self) {
-        // In a child the descriptor's number may be another file's by now.
+        // In a child the descriptor's number may be another file's.
         if !self.is_anothers() {
             if let Some(slot) = self.slot {
                 slot.store(NONE, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! What this process may have: the limits that `ulimit` shows, and what it has of them.
+//! This process's limits, as `ulimit` shows them, and its use of them.
 
 use std::fs;
 use std::io;
 
-/// What there is a limit for.
+/// The limited resources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resource {
     /// Bytes of addresses (`ulimit -v`).
@@ -21,9 +21,9 @@ pub enum Resource {
 /// Limits; `None`: there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// What is in force.
+    /// The limit in force.
     pub current: Option<u64>,
-    /// To what the process may raise it.
+    /// The maximum to which the process may raise it.
     pub maximum: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn limit(resource: Resource) -> Option<u64> {
     resource_limits(resource).ok()?.current
 }
 
-/// How much of it the process has; 0 if that can't be known, without `/proc`.
+/// How much of it the process uses; 0 if that can't be known, without `/proc`.
 pub(crate) fn used(resource: Resource) -> u64 {
     let name = match resource {
         Resource::Addresses => "VmSize:",

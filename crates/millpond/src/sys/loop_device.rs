@@ -9,7 +9,7 @@ const ADD: libc::c_ulong = 0x4C80;
 /// `LOOP_CTL_REMOVE` of `linux/loop.h`.
 const REMOVE: libc::c_ulong = 0x4C81;
 
-/// Makes the loop device of that number, with nothing behind it. For root.
+/// Makes the loop device with that number, without a file. For root.
 ///
 /// # Errors
 /// `EEXIST` if it is there; else as the system says.

@@ -143,7 +143,7 @@ impl MappedFile {
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        // SAFETY: ours, and nothing refers into it any more.
+        // SAFETY: ours, and nothing refers into it now.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

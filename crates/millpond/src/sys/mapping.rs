@@ -188,7 +188,7 @@ pub(super) unsafe fn give_back(address: *mut libc::c_void, len: usize) -> bool {
     give(libc::MADV_DONTNEED)
 }
 
-/// What mmap(2) means by `EAGAIN`.
+/// The meaning of `EAGAIN` from mmap(2).
 fn explained(error: io::Error, len: usize) -> io::Error {
     match error.raw_os_error() {
         Some(libc::EAGAIN) => io::Error::new(
@@ -214,7 +214,7 @@ pub(crate) enum Advice {
     DoNotDump,
     /// A child process does not get it.
     DoNotFork,
-    /// Put memory behind it now instead of at the first touch (Linux 5.14).
+    /// Commit memory now instead of at the first touch (Linux 5.14).
     Populate,
 }
 
@@ -234,14 +234,14 @@ pub(crate) fn is_resident(address: usize) -> bool {
     let page = std::ptr::without_provenance_mut(address);
     // SAFETY: the kernel writes a byte for the one page, and checks its address.
     let answer = unsafe { libc::mincore(page, kernel_page(), &raw mut found) };
-    // No memory for the answer is no answer.
+    // Without memory for the answer there is none.
     answer != 0 || found & 1 == 1
 }
 
 /// Called only with parts of a mapping that its only owner is done with.
 fn unmap(address: *mut u8, len: usize) {
     if len > 0 {
-        // SAFETY: the caller owns the range and nothing refers into it any more.
+        // SAFETY: the caller owns the range and nothing refers into it now.
         unsafe { libc::munmap(address.cast(), len) };
     }
 }

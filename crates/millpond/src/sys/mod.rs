@@ -1,4 +1,4 @@
-//! All unsafe code of this crate, and the system calls behind it.
+//! All unsafe code of this crate, and its system calls.
 //!
 //! What leaves this folder is safe by its types: memory is named by ranges of an owner that lives as long
 //! as they do, and what the kernel may still touch is owned by the ring until it says it is done.

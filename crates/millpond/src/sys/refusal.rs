@@ -1,8 +1,8 @@
-//! What it means that a system call is refused which every kernel that is used here has.
+//! Explains refusals of system calls that every supported kernel has.
 
 use std::io;
 
-/// The error of `call` with its cause and the way out, as far as they can be told.
+/// The error of `call` with its cause and the way out, where they are known.
 pub(crate) fn explained(call: &str, error: io::Error) -> io::Error {
     let text = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EINVAL) => format!(

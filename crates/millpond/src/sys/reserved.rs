@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// drop.
 ///
 /// # Safety
-/// That they are: atomics and arrays of them.
+/// The condition holds: atomics and arrays of them.
 pub(crate) unsafe trait Zeroed: Sync {}
 
 // SAFETY: an atomic integer; zero is a value.

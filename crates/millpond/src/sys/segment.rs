@@ -81,7 +81,7 @@ pub struct Segments {
     one: libc::iovec,
     /// All ranges, if there is more than one.
     many: Vec<libc::iovec>,
-    /// Where the list of them comes from and goes back to.
+    /// Where its list comes from and goes back to.
     spare: Option<Arc<Ranges>>,
     bytes: usize,
     address_bits: usize,

@@ -49,7 +49,7 @@ pub(crate) fn install(serve: Serve) -> io::Result<()> {
     Ok(())
 }
 
-/// What is done at `SIGBUS`, after it was set to `new`: before that.
+/// The handler of `SIGBUS` before it was set to `new`.
 fn action(new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
     // SAFETY: numbers and an optional pointer, of which zero is a value.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -21,14 +21,14 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    // A thread begins with the mask of the one that starts it: so there is no moment in which it has another.
+    // A thread begins with the mask of its starter, so at no moment does it have another.
     let before = set_mask(libc::SIG_BLOCK, &from_elsewhere());
     let started = Builder::new().name(name.into()).spawn(work);
     set_mask(libc::SIG_SETMASK, &before);
     started
 }
 
-/// How long a thread is waited for that may never wake up.
+/// How long to wait for a thread that may never wake up.
 const LOST: Duration = Duration::from_secs(2);
 
 /// Waits until a thread that was told to has ended; if what it is woken by `is_lost`, a while only: then it is left to
@@ -41,7 +41,7 @@ pub(crate) fn join_unless_lost(thread: JoinHandle<()>, is_lost: bool) {
         }
         sleep(Duration::from_millis(1));
     }
-    // It has poisoned the cache if it has panicked; there is no caller left to tell.
+    // It has poisoned the cache if it has panicked; there is no caller left to report to.
     let _ = thread.join();
 }
 

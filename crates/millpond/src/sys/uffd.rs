@@ -31,9 +31,9 @@ const COPY_MODE_WP: u64 = 1 << 1;
 const WRITEPROTECT_MODE_WP: u64 = 1;
 /// Of a fault: it is a write.
 const PAGEFAULT_FLAG_WRITE: u64 = 1;
-/// What pages are filled with: the largest page that a kernel has, and enough for one call to be cheap.
+/// The source of filled pages: the largest page that a kernel has, and enough for one call to be cheap.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-/// How often a page is filled that the kernel could not fill at the moment.
+/// How often to retry filling a page that the kernel could not fill at the moment.
 const FILL_TRIES: u32 = 1000;
 
 /// `_IOWR(0xAA, number, size)`.
@@ -117,7 +117,7 @@ impl Message {
         (self.event == EVENT_PAGEFAULT).then_some(self.address as usize & !4095)
     }
 
-    /// What for.
+    /// Its purpose.
     pub(crate) fn access(&self) -> Access {
         match self.flags & PAGEFAULT_FLAG_WRITE {
             0 => Access::Read,
@@ -126,7 +126,7 @@ impl Message {
     }
 }
 
-/// What a thread was about to do with a page.
+/// The access of a thread to a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     /// To read it.
@@ -135,10 +135,10 @@ pub(crate) enum Access {
     Write,
 }
 
-/// What becomes of a thread that touches a page which is not there.
+/// What happens to a thread that touches an absent page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touch {
-    /// It sleeps, and the reader of the descriptor is told.
+    /// It sleeps, and the reader of the descriptor is notified.
     Sleeps,
     /// It gets `SIGBUS`; if it is in a system call, that fails with `EFAULT`.
     Signals,
@@ -281,7 +281,7 @@ impl Userfault {
         unsafe { self.copy_pages(to, from, kernel_page(), is_protected).1 }
     }
 
-    /// The same of pages that follow one another. Returns how many bytes were copied before an error.
+    /// The same for consecutive pages. Returns how many bytes were copied before an error.
     ///
     /// # Safety
     /// As of [`Userfault::copy_page`].
@@ -417,14 +417,14 @@ impl AsFd for Userfault {
     }
 }
 
-/// Where a thread waits for faults: of several that wait, each new fault wakes one.
+/// Where a thread waits for faults: of several waiting ones, each new fault wakes one.
 #[derive(Debug)]
 pub(crate) struct Ear {
     epoll: OwnedFd,
     alarm: Eventfd,
 }
 
-/// What the events of an [`Ear`] are told apart by.
+/// Distinguishes the events of an [`Ear`].
 const FAULTS: u64 = 0;
 const ALARM: u64 = 1;
 

@@ -82,7 +82,7 @@ impl Bell {
         }
     }
 
-    /// Whether the bell's descriptor is gone, so that the ring is of no use any more.
+    /// Whether the bell's descriptor is gone, so that the ring is useless.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::SeqCst)
     }
@@ -99,7 +99,7 @@ impl Bell {
     }
 }
 
-/// What the program has done to a ring that is lost.
+/// How the program broke a lost ring.
 pub(crate) fn lost() -> io::Error {
     let why = "the program has closed one of the cache's own descriptors, an eventfd; make a new cache, and look for a \
                close() of a descriptor that was already closed, or for closefrom()";
@@ -115,7 +115,7 @@ pub(crate) struct Ring<T> {
     slots: Vec<Slot<T>>,
     slots_free: Vec<u32>,
     bell: Arc<Bell>,
-    /// Where the bell's read goes.
+    /// The target of the bell's read.
     bell_count: Box<AtomicU64>,
     bell_pending: bool,
     /// Handed in, not yet told to the kernel.

@@ -1,4 +1,4 @@
-//! A part of a file that the kernel writes out before it would by itself.
+//! Has the kernel write out a part of a file earlier than it would on its own.
 
 use std::fs::File;
 use std::io;

@@ -131,12 +131,12 @@ impl File {
             self.is_whole_again();
         }
         let tail = (len > old).then(|| self.shut_last()).flatten();
-        // From here on as in a cut: SeqCst, and before the pages behind it are looked for.
+        // From here on as in a cut: SeqCst, and before looking for the pages past it.
         self.inner.len.store(len, Ordering::SeqCst);
         drop(tail);
         self.resized(len);
         self.engine().discard(&self.inner, len.div_ceil(size)..last)?;
-        // The page in which one of the two ends lies has zeros behind it.
+        // The page that contains one of the two ends has zeros past it.
         let end = len.min(old) / size;
         if self.engine().drop_clean(&self.inner, end..end + 1)? > 0
             && let Lookup::Found(mut pin) = self.lock(self.key(end), Call::Write(size as usize))

@@ -56,7 +56,7 @@ impl File {
             return Ok(());
         }
         let first = offset.div_ceil(size);
-        // Nothing of the last page is behind the end of the file.
+        // The last page has nothing past the end of the file.
         let last = if end == length {
             end.div_ceil(size)
         } else {

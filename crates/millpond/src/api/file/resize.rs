@@ -97,7 +97,7 @@ impl File {
         }
         self.unlock_page(page, pin);
         refused?;
-        // From here on the length keeps others from what is behind it.
+        // From here on the length keeps others from the bytes past it.
         drop(hole);
         // Before the discard: read-ahead goes no further from here on.
         self.resized(len);
@@ -169,7 +169,7 @@ impl File {
     /// caller holds the length lock; otherwise it has not extended the file.
     pub(super) fn leave_room(&self, at_end: bool) {
         if at_end && *self.inner.room.lock() > self.len() {
-            // The error that brought us here is the one to tell.
+            // The error that brought us here is the one to report.
             let _ = self.resize_device(self.len());
         }
     }

@@ -48,7 +48,7 @@ pub(super) struct Written {
     pub(super) is_cut: bool,
 }
 
-/// How a part continues.
+/// The next step of a part.
 enum Next {
     /// Continue with the next page, or retry the same one.
     GoOn,
@@ -65,7 +65,7 @@ struct Part<'a, S: ?Sized> {
     /// The byte of `buf` that goes to the start of the target.
     skip: usize,
     target: Target,
-    /// Where it ends in the file.
+    /// Its end in the file.
     end: u64,
     /// The page that is next.
     page: u64,
@@ -255,7 +255,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
         let shift = self.file.engine().page_size.shift();
         let whole = (self.end >> shift).saturating_sub(self.page);
         let left = self.last - self.page + 1;
-        // The last one counts if nothing of the file is behind the write.
+        // The last page counts if the file has nothing past the write.
         let covers_last = self.target.at_end && self.file.len() <= self.end;
         let pages = if covers_last { left } else { whole.min(left) };
         pages.max(1)

@@ -67,7 +67,7 @@ impl OwnedPageRef {
         OwnedPageRef { own, pin, len }
     }
 
-    /// It is for another thread, which has not looked at it yet.
+    /// It is for another thread, which has not used it yet.
     #[cfg(feature = "tokio")]
     pub(crate) fn hand_on(self) -> OwnedPageRef {
         self.own.hand_on();
@@ -129,7 +129,7 @@ impl OwnedPageMut {
         set_order(&self.pin.holder().inner, self.page, n)
     }
 
-    /// It is for another thread, which has not looked at it yet.
+    /// It is for another thread, which has not used it yet.
     #[cfg(feature = "tokio")]
     pub(crate) fn hand_on(self) -> OwnedPageMut {
         self.own.hand_on();

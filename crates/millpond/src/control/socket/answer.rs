@@ -1,4 +1,4 @@
-//! What a cache answers to a line of words.
+//! A cache's answers to lines of words.
 //!
 //! | line | answer |
 //! |---|---|
@@ -35,7 +35,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Of the lines and answers: it becomes another when what a client knows does not hold any more.
+/// The version of lines and answers: it changes when clients' assumptions no longer hold.
 const PROTOCOL: u32 = 1;
 
 const COMMANDS: [&str; 13] = [
@@ -124,7 +124,7 @@ fn about(cache: &Cache) -> Value {
     })
 }
 
-/// What the devices have not answered for `hung_io_timeout`; null if there is nothing.
+/// Requests that the devices have not answered for `hung_io_timeout`; null if there are none.
 fn overdue(cache: &Cache) -> Value {
     cache
         .engine
@@ -144,7 +144,7 @@ fn set(cache: &Cache, by: &By, pairs: &[&str]) -> Result<Change, Error> {
     cache.set(by.clone(), &pairs?)
 }
 
-/// What there is to say of a goal for reads that was set, or is to be measured.
+/// A note about a goal for reads that was set, or is to be measured.
 fn on_goal(cache: &Cache, change: &Change, pairs: &[&str]) -> Option<String> {
     let goal = cache.inspect_goal()?.setting;
     let now = SettingValue::Time(goal);
@@ -186,7 +186,7 @@ fn cuts(cache: &Cache, change: &Change) -> Vec<String> {
             DirtyLimit::Share(share) => PageCount(share.of(dirtyable)),
             DirtyLimit::Size(bytes) => bytes.to_pages(cache.engine.page_size),
         };
-        // What stands behind the comma are its bounds.
+        // Its bounds follow the comma.
         let bounds = derived.formula.rsplit_once(", ").map_or("", |(_, bounds)| bounds);
         (pages != derived.pages).then(|| {
             format!(
@@ -233,7 +233,7 @@ fn limits(cache: &Cache) -> Value {
             by_file || change.settings.iter().any(named)
         };
         let by = history.changes.iter().rev().find(is_last);
-        // Of what the core was told while it was made there is no change.
+        // Settings from the cache's creation have no change.
         let (set_last, set_ago) = match by {
             None if history.forgotten == 0 => (None, cache.engine.age()),
             _ => (d.set_last, limit.set_ago),

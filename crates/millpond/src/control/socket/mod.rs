@@ -63,7 +63,7 @@ impl Control {
         let (stop, stopped) = UnixStream::pair().map_err(failed)?;
         let thread = threads::spawn("millpond-control", move || {
             if let Err(error) = serve::run(&bound, &cache, &stopped) {
-                // There is no other place to report it; the cache needs none of this.
+                // There is no other place to report it; the cache works without the socket.
                 let _ = writeln!(io::stderr(), "millpond: the control socket has ended: {error}");
             }
         })

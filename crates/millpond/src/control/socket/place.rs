@@ -54,7 +54,7 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        // The file may have been removed, and another process's may have its name by now.
+        // The file may have been removed, and another process's may have its name now.
         if fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
@@ -177,7 +177,7 @@ pub(super) fn bind_default() -> Result<Bound> {
     bind_in(&folders(), std::process::id())
 }
 
-/// So many names are tried in a folder: more caches of processes with one number share none.
+/// The number of names tried in a folder: more caches of processes with one id share none.
 const NAMES_MAX: u32 = 4096;
 
 /// The number of a process is its own in its PID namespace only: in containers that share the folder all may be number 1.
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"mine");
     }
 
-    /// As in two containers that share the folder, where both are number 1.
+    /// As in two containers that share the folder, where both have process id 1.
     #[test]
     fn two_processes_of_one_number_have_sockets_of_their_own() {
         let folder = tempfile::tempdir().unwrap();

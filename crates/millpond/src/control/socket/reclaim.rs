@@ -1,4 +1,4 @@
-//! What reclaim has met at the cold end of memory, and what it did there, for clients that ask.
+//! What reclaim has scanned at the cold end of memory, and what it did there, for clients that ask.
 
 use super::answer::seconds;
 use crate::control::cache::Cache;

@@ -29,7 +29,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::Instant;
 
-/// How long to leave a client alone for which there is no descriptor.
+/// How long to leave a client waiting for which there is no descriptor.
 const REST: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -38,7 +38,7 @@ const REST: Timespec = Timespec {
 struct Client {
     stream: UnixStream,
     by: By,
-    /// What was sent and not yet answered.
+    /// Input received and not yet answered.
     input: Vec<u8>,
     /// The rest of a line that was too long is on its way.
     skipping: bool,
@@ -55,7 +55,7 @@ struct Client {
 /// Serves until `stopped` ends.
 ///
 /// # Errors
-/// The system's, if it can't wait for sockets any more.
+/// The system's, if it can no longer wait for sockets.
 pub(super) fn run(bound: &Bound, cache: &Cache, stopped: &UnixStream) -> io::Result<()> {
     // Ends when the slow one has, which a disk may keep waiting; so would the end of its recording.
     thread::scope(|scope| {
@@ -92,7 +92,7 @@ fn wait(bound: &Bound, stopped: &UnixStream, bell: &UnixStream, clients: &[Clien
     ];
     fds.extend(clients.iter().map(|client| {
         let flags = match (&client.awaited, client.output.is_empty()) {
-            // That it has gone is told in any case.
+            // Its hangup is reported in any case.
             (Some(_), _) => PollFlags::empty(),
             (None, true) => PollFlags::IN,
             (None, false) => PollFlags::OUT,
@@ -169,7 +169,7 @@ impl Client {
     /// Does what can be done now; false when the client is to be forgotten.
     fn serve(&mut self, cache: &Cache, slow: &mut Slow<'_, '_>) -> bool {
         if self.awaited.is_some() {
-            // Of one that waits nothing else is told but that it has gone.
+            // For a waiting client only its hangup is reported.
             return false;
         }
         if self.output.is_empty() && !self.receive() {

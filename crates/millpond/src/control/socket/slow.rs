@@ -77,7 +77,7 @@ impl<'scope, 'env> Slow<'scope, 'env> {
         while self.bell.read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
     }
 
-    /// Where the answer to this line will come from; the bell rings then.
+    /// The channel for the answer to this line; the bell rings when it is there.
     ///
     /// # Errors
     /// The system's, if it gives no thread.

@@ -112,7 +112,7 @@ pub(super) fn devices(cache: &Cache) -> Value {
     })
 }
 
-/// What people call it.
+/// Its name for people.
 fn class(class: DeviceClass) -> &'static str {
     match class {
         DeviceClass::Arm => "one arm",

@@ -29,12 +29,12 @@ pub(crate) fn is_callback() -> bool {
     CALLBACK_OF.with(Cell::get) != 0
 }
 
-/// Whether the calling thread is that of this log's callback: waiting for the log it would wait for itself.
+/// Whether the calling thread is that of this log's callback: if it waited for the log, it would wait for itself.
 pub(super) fn is_callback_of(state: &State) -> bool {
     CALLBACK_OF.with(Cell::get) == std::ptr::from_ref(state).addr()
 }
 
-/// What was asked of a log.
+/// The requests to a log.
 #[derive(Default)]
 pub(super) struct Asked {
     has_flush: bool,
@@ -42,7 +42,7 @@ pub(super) struct Asked {
     /// Up to which record, and the most ever.
     wanted: u64,
     wanted_most: u64,
-    /// Of the call that is under way or was last, unless it failed.
+    /// The record of the running or last call, unless it failed.
     tried: u64,
     calls_begun: u64,
     is_busy: bool,
@@ -75,12 +75,12 @@ impl Asked {
         self.calls_begun
     }
 
-    /// No call begins any more.
+    /// No further call begins.
     pub(super) fn stop(&mut self) {
         self.stops = true;
     }
 
-    /// Whether a call is under way.
+    /// Whether a call is running.
     pub(super) fn is_busy(&self) -> bool {
         self.is_busy
     }
@@ -96,7 +96,7 @@ impl Asked {
         true
     }
 
-    /// How many calls begin before the first one that is about record `n`.
+    /// How many calls begin before the first one that covers record `n`.
     pub(super) fn calls_before(&self, n: u64) -> u64 {
         let is_being_asked = self.is_busy && self.tried >= n;
         self.calls_begun - u64::from(is_being_asked)

@@ -1,4 +1,4 @@
-//! Which pages of a file wait for its log, and for which record.
+//! The pages of a file that wait for its log, and for which record.
 //!
 //! ```text
 //!   set_order ──► orders: page → record ── the flusher meets the page, which is not durable ──► listed: (record, page)
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// is a tenth of that.
 const PAGE_ORDER_BYTES: u64 = 51;
 
-/// The same of the list, with leaves of 192 bytes.
+/// The same for the list, with leaves of 192 bytes.
 const PAGE_LISTED_BYTES: u64 = 35;
 
 /// Bytes of both a frame: the dirty limit allows one frame in five by default.
@@ -70,7 +70,7 @@ impl Held {
         }
     }
 
-    /// The file is closed: it asks for nothing any more. May wait for a call of the log's callback.
+    /// The file is closed: it requests nothing more. May wait for a call of the log's callback.
     pub(crate) fn closed(&self) {
         let holder = self.holder.lock().take();
         drop(holder);
@@ -131,7 +131,7 @@ impl Held {
         self.orders.lock().listed.last().map(|&(n, _)| n)
     }
 
-    /// The page's present content needs no order any more: it is being written, or it is no more.
+    /// The page's present content needs no order any longer: it is being written, or has been dropped.
     pub(crate) fn forget(&self, page: PageIndex) {
         let mut orders = self.orders.lock();
         if let Some(order) = orders.pages.remove(&page.0) {

@@ -1,4 +1,5 @@
-//! How far a log is durable, and what waits for it: no page goes to its file before the log record that it depends on.
+//! How far a log is durable, and the pages that wait for it: no page goes to its file before the log record that it
+//! depends on.
 //!
 //! ```text
 //!   PageMut::set_order(n) ──► Held: page → n, while it is dirty and n is not durable
@@ -70,11 +71,11 @@ pub struct LogOrder {
 pub(crate) trait Follower: Send + Sync {
     /// The log has advanced.
     fn log_moved(&self);
-    /// It could not be made durable: the caller that waits for pages which need it is told.
+    /// It could not be made durable: callers that wait for pages which need it get the error.
     fn log_refused(&self);
 }
 
-/// What users' handles and files have in common.
+/// The state shared by users' handles and files.
 pub(crate) struct Log {
     state: Arc<State>,
     /// Users' handles.
@@ -84,7 +85,7 @@ pub(crate) struct Log {
     maker: Maker,
 }
 
-/// What the callback's thread has, too.
+/// The state shared with the callback's thread, too.
 struct State {
     durable: AtomicU64,
     /// Something waits for the log to advance.
@@ -252,12 +253,12 @@ impl Log {
         self.state.asked.lock().can_flush()
     }
 
-    /// Whether record `n` is durable. If not, the thread that asked is woken when the log advances.
+    /// Whether record `n` is durable. If not, the asking thread is woken when the log advances.
     pub(crate) fn is_durable(&self, n: u64) -> bool {
         self.state.is_durable(n)
     }
 
-    /// From now on the cache is told when the log has advanced.
+    /// From now on the cache is notified when the log has advanced.
     pub(crate) fn join(&self, cache: Weak<dyn Follower>) {
         let mut caches = self.state.caches.lock();
         caches.retain(|other| other.strong_count() > 0);
@@ -276,7 +277,7 @@ impl Log {
         }
     }
 
-    /// How many calls of the callback have begun: what [`Log::refused_since`] wants to know.
+    /// How many calls of the callback have begun: the argument of [`Log::refused_since`].
     pub(crate) fn calls(&self) -> u64 {
         self.state.asked.lock().calls()
     }
@@ -294,7 +295,7 @@ impl Log {
         })
     }
 
-    /// Whether the calling thread is that of the callback, so that it can't wait for the log.
+    /// Whether the calling thread is the callback's, so it can't wait for the log.
     pub(crate) fn is_own_callback(&self) -> bool {
         flush::is_callback_of(&self.state)
     }

@@ -1,4 +1,4 @@
-//! What only the holder of the core lock may do: put pages in, take them out, add and withdraw frames.
+//! Operations of the core lock's holder: putting pages in, taking them out, adding and withdrawing frames.
 
 use super::pins::Grip;
 use super::{Holder, Load, SharedPin, Table};
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// Memory for frames, numbered from 0.
 pub(crate) trait Memory {
-    /// How many frames there may ever be: 1 to 2^32 - 2.
+    /// The maximum number of frames: 1 to 2^32 - 2.
     fn frames_max(&self) -> u32;
 
     /// Puts memory behind `frames`.
@@ -26,7 +26,7 @@ pub(crate) trait Memory {
     /// Free frames are about to hold pages that follow one another, and the page that `behind` holds, if one does.
     fn granted(&self, _frames: &[FrameNo], _behind: impl FnOnce() -> Option<FrameNo>) {}
 
-    /// Frames hold nothing any more.
+    /// Frames become empty.
     fn freed(&self, _frames: &Vacated) {}
 
     /// Gives back the memory behind frames to which no thread can have a right; they stay usable.
@@ -55,7 +55,7 @@ impl Vacated {
     }
 }
 
-/// A [`Table`] as the holder of the core lock sees it. Hits go on beside it.
+/// A [`Table`] as the holder of the core lock sees it. Hits run concurrently.
 pub(crate) struct LockedTable<'a, M> {
     table: &'a Table<M>,
     token: &'a mut WriteToken,
@@ -68,7 +68,7 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         LockedTable { table, token }
     }
 
-    /// How many frames there are: those below this number.
+    /// The number of frames: those below this number exist.
     pub(crate) fn frames(&self) -> u32 {
         self.table.index.frames(self.token)
     }
@@ -94,7 +94,7 @@ impl<'a, M: Memory> LockedTable<'a, M> {
         loads.extend(pages.zip(frames).map(|(key, &frame)| self.insert_one(key, frame)));
     }
 
-    /// The same of one page.
+    /// The same for one page.
     #[cfg(test)]
     pub(crate) fn insert(&mut self, key: PageKey, frame: FrameNo) -> Load {
         let mut loads = Vec::new();

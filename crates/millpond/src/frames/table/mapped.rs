@@ -28,7 +28,7 @@ impl<M> Table<M> {
         !must_stand_back && state::step(self.index.word(frame), Step::Map).is_ok()
     }
 
-    /// The mapping has no copy of the page any more.
+    /// The mapping no longer has a copy of the page.
     ///
     /// # Panics
     /// If it has none, or the only one.
@@ -105,7 +105,7 @@ impl<M> Table<M> {
             .wait_hazard(frame, word, slow, |word| is_ours(word) && !is_off(), is_used);
     }
 
-    /// What was written in the mapping is in the frame again, and nowhere else.
+    /// The data written in the mapping is in the frame again, and nowhere else.
     pub(crate) fn shut(&self, frame: FrameNo) {
         let word = state::must(self.index.word(frame), Step::Shut).new;
         self.wake_waiters(frame, word);

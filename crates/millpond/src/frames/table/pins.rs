@@ -5,7 +5,7 @@ use crate::frames::hazard::Hazard;
 use millpond_core::units::FrameNo;
 use std::sync::Arc;
 
-/// What keeps a table alive for a pin: a borrow, or a share of what owns it.
+/// What keeps a table alive for a pin: a borrow, or a share of its owner.
 ///
 /// [`Holder::table`] gives the same table every time; a pin's memory depends on it.
 pub(crate) trait Holder {
@@ -106,7 +106,7 @@ impl<H: Holder> SharedPin<H> {
         self.table().index.key(self.frame())
     }
 
-    /// The hazard by which it is pinned, if it is.
+    /// The hazard that pins it, if one does.
     #[inline]
     pub(crate) fn hazard(&self) -> Option<Hazard> {
         self.grip.hazard()
@@ -200,7 +200,7 @@ impl<H: Holder> ExclusivePin<H> {
         &self.holder
     }
 
-    /// Whether the page was clean before: the owner has to report it dirty (T6).
+    /// Whether the page was clean before: the owner must report it dirty (T6).
     #[inline]
     pub(crate) fn first_dirty(&self) -> bool {
         self.claim.0 >> 32 != 0

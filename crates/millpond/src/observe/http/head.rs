@@ -8,16 +8,16 @@ pub(super) const HEAD_BYTES_MAX: usize = 8 << 10;
 /// And one with more lines.
 const HEADERS_MAX: usize = 100;
 
-/// What was asked for.
+/// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked<'a> {
     /// The path, with its slash, as it was sent.
     pub path: &'a str,
-    /// What stands behind its question mark, or nothing.
+    /// The part after the question mark, or nothing.
     pub query: &'a str,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// 200 if it is what was asked for.
@@ -29,7 +29,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What was asked for.
+    /// The requested resource.
     pub fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Answer {
         Answer {
             status: 200,
@@ -81,7 +81,7 @@ impl Answer {
     }
 }
 
-/// The answer to what has come so far; `None` if its head is not whole.
+/// The answer to the input so far; `None` if its head is incomplete.
 pub(super) fn answer(
     input: &[u8],
     is_loopback: bool,

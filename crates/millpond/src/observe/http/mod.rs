@@ -35,7 +35,7 @@ const CLIENTS_MAX: usize = 32;
 /// How long a client may take from its connection to the end of its answer. Prometheus gives up after 10 s by default.
 const CLIENT_TIME: Duration = Duration::from_secs(10);
 
-/// How long to leave a client alone for which there is no descriptor.
+/// How long to leave a client waiting for which there is no descriptor.
 const REST: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -72,7 +72,7 @@ impl Server {
                 answer,
             };
             if let Err(error) = serving.run() {
-                // There is no other place to report it; nothing needs this.
+                // There is no other place to report it; nothing depends on the server.
                 let _ = writeln!(
                     io::stderr(),
                     "millpond: the server at {address} has ended: {error}"
@@ -86,7 +86,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -114,7 +114,7 @@ impl<F: FnMut(&Asked<'_>) -> Answer> Serving<F> {
     /// Serves until the sign to stop.
     ///
     /// # Errors
-    /// The system's, if it can't wait for sockets any more.
+    /// The system's, if it can no longer wait for sockets.
     fn run(&mut self) -> io::Result<()> {
         let is_loopback = self.listener.local_addr()?.ip().is_loopback();
         loop {

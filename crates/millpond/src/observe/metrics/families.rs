@@ -1,4 +1,4 @@
-//! Which figures there are, and what they are called.
+//! The metrics and their names.
 
 use super::Facts;
 use super::text::{Family, Kind, Text};

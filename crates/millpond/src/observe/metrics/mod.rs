@@ -30,7 +30,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const INDEX: &str =
     "<!doctype html><title>Millpond</title><p>A page cache. <a href=\"/metrics\">/metrics</a></p>\n";
 
-/// What is told of a cache.
+/// The facts about a cache.
 pub(crate) struct Facts {
     pub(crate) stats: Stats,
     pub(crate) devices: Vec<DeviceFigures>,

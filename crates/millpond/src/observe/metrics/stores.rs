@@ -1,4 +1,4 @@
-//! What stores say of themselves, by their names and units.
+//! The figures that stores report, by name and unit.
 
 use super::families::seconds;
 use super::text::Kind::{Counter, Gauge, Summary};
@@ -10,7 +10,7 @@ pub(super) fn families(stores: &[StoreFigures], text: &mut Text) {
     let mut shown: Vec<(&str, &str)> = Vec::new();
     for figure in stores.iter().flat_map(|store| &store.figures) {
         let (kind, ending) = unit(figure.value);
-        // The format wants all samples of a family behind its one head.
+        // The format requires all samples of a family after its one head.
         if shown.contains(&(figure.name, ending)) {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// What a family's samples are.
+/// The type of a family.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Counter,

@@ -15,16 +15,16 @@ use super::{Access, What};
 use millpond_core::units::Nanos;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How a trace begins; the last byte is the version.
+/// The beginning of a trace; the last byte is the version.
 pub(super) const MAGIC: [u8; 8] = *b"MPTRACE\x01";
 
 /// No block has a longer content; one that claims so is damaged.
 pub(super) const CONTENT_MAX: usize = 1 << 20;
 
-/// What is around a content: kind, length, check sum.
+/// The size of a block's frame: kind, length, checksum.
 pub(super) const FRAME_BYTES: usize = 1 + 4 + 8;
 
-/// What a block is about.
+/// The kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// The cache, as JSON. The first block.
@@ -54,9 +54,9 @@ pub(crate) struct Opened {
     pub(crate) number: u32,
     /// Device and inode: what a file is, whatever it is called.
     pub(crate) identity: (u64, u64),
-    /// How many pages it had.
+    /// Its number of pages.
     pub(crate) pages: u64,
-    /// What it was called, as the system's bytes.
+    /// Its name, as the system's bytes.
     pub(crate) path: Vec<u8>,
 }
 
@@ -98,7 +98,7 @@ fn put_signed(out: &mut Vec<u8>, value: i64) {
     put(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// What is left of a content.
+/// The rest of a content.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -139,7 +139,7 @@ const FILE: u8 = 0x20;
 const PAGES: u8 = 0x40;
 const SPENT: u8 = 0x80;
 
-/// What both sides know before the next access: whatever is as here is not written.
+/// What both sides know before the next access: equal values are not written.
 struct Before {
     at: u64,
     /// Where the last access ended.

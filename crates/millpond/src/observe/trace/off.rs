@@ -1,4 +1,4 @@
-//! In the place of recording where the feature `trace` is left out: calls say what they do, and nothing takes it.
+//! Stands in for recording where the feature `trace` is left out: calls report themselves, and nothing records them.
 
 #![allow(
     dead_code,

@@ -1,4 +1,4 @@
-//! The recordings of a cache: begun, looked at, ended.
+//! The recordings of a cache: starting, watching and ending them.
 
 use super::format::{self, Kind, MAGIC, Opened};
 use super::shards::Sink;
@@ -33,7 +33,7 @@ struct Running {
     began: Instant,
 }
 
-/// How a recording goes.
+/// The progress of a recording.
 #[cfg(feature = "control")]
 pub(crate) struct Progress {
     pub(crate) path: PathBuf,
@@ -104,7 +104,7 @@ impl Recordings {
             before: calls.counters(),
             began: Instant::now(),
         };
-        // A beginning alone is no trace, and in the way of the next try.
+        // A beginning alone is not a trace, and would be in the way of the next try.
         let failed = |source| {
             let _ = std::fs::remove_file(path);
             failed(source)
@@ -135,7 +135,7 @@ impl Recordings {
         Ok(self.number)
     }
 
-    /// How the recording goes, or how the last one has ended; `None` if there was none.
+    /// The progress of the recording, or the end of the last one; `None` if there was none.
     #[cfg(feature = "control")]
     pub(crate) fn progress(&mut self) -> Option<Progress> {
         self.reap();
@@ -164,7 +164,7 @@ impl Recordings {
         self.last.clone()
     }
 
-    /// Takes in what has ended by itself.
+    /// Takes in a recording that has ended on its own.
     fn reap(&mut self) {
         if self
             .running

@@ -1,4 +1,4 @@
-//! Where calls leave what is recorded of them: buffers by thread, for which no thread waits.
+//! Where calls leave their records: buffers by thread, for which no thread waits.
 //!
 //! ```text
 //!   a call ends ──► its thread's shard: a lock of its own, a buffer ── full ──► the writer's thread ── empty ──┐
@@ -33,7 +33,7 @@ pub(super) const BUFFER: usize = 1024;
 /// Buffers in all, 5 MiB: with one in each shard there are 96 for the writer, which is 98,000 accesses behind then.
 pub(super) const BUFFERS_MAX: usize = 128;
 
-/// What is recorded of a cache's calls, on its way to the file.
+/// The records of a cache's calls, on their way to the file.
 #[derive(Default)]
 pub(crate) struct Sink {
     queue: Mutex<Queue>,
@@ -44,9 +44,9 @@ pub(crate) struct Sink {
     pub(super) lost: AtomicU64,
     /// Files that were opened.
     opened: Mutex<Vec<Opened>>,
-    /// So far in the file.
+    /// The offset in the file so far.
     pub(super) accesses: AtomicU64,
-    /// As long as the file is.
+    /// The file's length.
     pub(super) bytes: AtomicU64,
 }
 
@@ -76,7 +76,7 @@ impl Sink {
         Ok(empty)
     }
 
-    /// Waits for full buffers, at most for so long, and takes them.
+    /// Waits for full buffers, at most this long, and takes them.
     pub(super) fn wait(&self, at_most: Duration) {
         let mut queue = self.queue.lock();
         if queue.full.is_empty() && !self.stop.load(Ordering::Acquire) {
@@ -100,7 +100,7 @@ impl Sink {
 
     /// Asks for the end.
     pub(super) fn end(&self) {
-        // Under the lock, so that it is not missed between a look and a wait.
+        // Under the lock, so it is not missed between a check and a wait.
         let _queue = self.queue.lock();
         self.stop.store(true, Ordering::Release);
         self.bell.notify_one();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long calls' accesses stay in memory at most.
+/// How long accesses stay in memory at most.
 const FLUSH: Duration = Duration::from_millis(250);
 
 /// Left for the end in the size that a trace may have.
@@ -38,7 +38,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes until the end, and says what there is in the file.
+    /// Writes until the end, and reports what the file contains.
     pub(super) fn run(mut self) -> Recorded {
         let mut lost = 0;
         let ended = loop {
@@ -55,7 +55,7 @@ impl Writer {
                 Err(error) => break Ended::Failed(error.to_string()),
             }
         };
-        // What comes between the last look and this is behind the end.
+        // Accesses after the last take are not part of the trace.
         self.calls.set_recorded(false);
         self.calls.shards().flush(true);
         let took = self.began.elapsed();
@@ -75,7 +75,7 @@ impl Writer {
         }
     }
 
-    /// Writes what there is; `false` if the trace may not become so long. `lost`: what is said already.
+    /// Writes what is there; `false` if the trace may not become that long. `lost`: losses already reported.
     fn write_out(&mut self, lost: &mut u64) -> io::Result<bool> {
         // In this order: the files of these accesses were opened before them.
         let buffers = self.sink.take();

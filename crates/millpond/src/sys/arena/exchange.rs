@@ -50,7 +50,7 @@ use std::sync::{Arc, OnceLock};
 /// or a pin of a transfer that has just ended, both gone within microseconds.
 const MOVE_TRIES: u32 = 100_000;
 
-/// After so many tries the page may be merged with others, which ends when the kernel is told so.
+/// After this many tries the page may be merged with others, which ends when the kernel is told so.
 const UNMERGE_AT: u32 = 20;
 
 /// The right to move a page between its region and its frame, and to read it in the frame.
@@ -70,7 +70,7 @@ pub(crate) enum Stuck {
     Gone,
 }
 
-/// What moves pages.
+/// Moves pages.
 ///
 /// A page is moved by the userfaultfd of where it goes: the arena's, or the region's own if that is another.
 pub(crate) struct Exchange {
@@ -79,7 +79,7 @@ pub(crate) struct Exchange {
     signals: OnceLock<Userfault>,
     /// Pages can be write-protected.
     can_write_protect: AtomicBool,
-    /// Memory that the program had locked was unlocked, and nobody has said so yet.
+    /// Locked memory of the program was unlocked, and that has not been reported yet.
     unlocked: AtomicBool,
     own_memory: OwnMemory,
     /// Frames get their memory when they are made, not at first use.
@@ -123,7 +123,7 @@ impl Exchange {
         }
     }
 
-    /// Where faults are read.
+    /// The reader of faults.
     pub(crate) fn uffd(&self) -> &Userfault {
         &self.uffd
     }
@@ -260,7 +260,7 @@ impl Exchange {
         }
     }
 
-    /// How many pages, from the first on, follow one another both in the region and in the arena.
+    /// The number of pages, from the first on, that are consecutive both in the region and in the arena.
     pub(crate) fn run(&self, pages: &[InHand<'_>]) -> usize {
         let place = |page: &InHand<'_>| self.places().of(page.frame);
         let follows = |pair: &&[InHand<'_>]| {
@@ -274,7 +274,7 @@ impl Exchange {
         self.table.memory().places()
     }
 
-    /// The pages have no memory in the arena any more.
+    /// The pages no longer have memory in the arena.
     fn vacate(&self, pages: &[InHand<'_>]) {
         self.places().vacate(pages.iter().map(|page| page.frame));
     }

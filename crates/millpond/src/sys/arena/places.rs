@@ -78,7 +78,7 @@ impl Stale {
         }
     }
 
-    /// As runs of places that follow one another.
+    /// As runs of consecutive slots.
     pub(super) fn runs(&mut self) -> impl Iterator<Item = &[u32]> + Clone {
         let places = &mut self.places[..self.count];
         places.sort_unstable();
@@ -88,9 +88,9 @@ impl Stale {
 
 /// The places of an arena's frames.
 pub(super) struct Places {
-    /// For each frame: its place plus one, or 0 if it has none.
+    /// For each frame: its slot plus one, or 0 if it has none.
     of: Reserved<AtomicU32>,
-    /// For each place in [`Maps::free`]: its frame.
+    /// For each slot in [`Maps::free`]: its frame.
     at: Reserved<AtomicU32>,
     maps: Mutex<Maps>,
 }
@@ -101,7 +101,7 @@ struct Maps {
     frames: u32,
     /// Places without memory.
     empty: FreeFrames,
-    /// The place behind the one that the last page leaving its region got.
+    /// The slot after the one that the last page leaving its region got.
     next: u32,
     /// Places of free frames.
     free: FreeFrames,
@@ -114,7 +114,7 @@ struct Maps {
 }
 
 impl Maps {
-    /// The memory of a place is no more, or ours alone.
+    /// The memory of a slot is gone, or ours alone.
     fn is_fresh(&mut self, place: u32) {
         if self.seen.take_this(FrameNo(place)) {
             self.stale.remove(place);
@@ -132,7 +132,7 @@ impl Maps {
 }
 
 impl Places {
-    /// For at most so many frames; there are none yet.
+    /// For at most this many frames; there are none yet.
     pub(super) fn new(frames_max: u32) -> io::Result<Places> {
         Ok(Places {
             of: Reserved::new(frames_max as usize)?,
@@ -149,7 +149,7 @@ impl Places {
         numbers * size_of::<u32>() as u64 + bits.iter().sum::<u64>()
     }
 
-    /// How many frames were born.
+    /// The number of frames born.
     pub(super) fn frames(&self) -> u32 {
         self.maps.lock().frames
     }

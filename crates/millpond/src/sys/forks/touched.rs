@@ -19,7 +19,7 @@ static REGIONS: [(AtomicUsize, AtomicUsize); 256] =
 /// The signal's former handler, in a child.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// A region that is told of, until it is dropped.
+/// A region registered for the message, until it is dropped.
 pub(crate) struct Listed(Option<&'static (AtomicUsize, AtomicUsize)>);
 
 impl Listed {
@@ -46,7 +46,7 @@ impl Drop for Listed {
     }
 }
 
-/// In a child, before it goes on: from now on it is told.
+/// In a child, before it goes on: the message is enabled from now on.
 pub(super) fn explain() {
     let any = REGIONS
         .iter()

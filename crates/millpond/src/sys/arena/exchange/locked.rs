@@ -18,13 +18,13 @@ impl Exchange {
         was_locked
     }
 
-    /// What the program has had the kernel merge is not merged any more.
+    /// Ends the kernel's merging of pages that the program requested.
     pub(super) fn unmerge(&self, memory: &RegionMemory) {
         memory.mapping.unmerge();
         self.table.memory().unmerge();
     }
 
-    /// Whether memory that the program had locked was unlocked since this was asked.
+    /// Whether locked memory of the program was unlocked since the last call.
     pub(crate) fn take_unlocked(&self) -> bool {
         self.unlocked.load(Ordering::Relaxed) && self.unlocked.swap(false, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What only pages of mapped files need.
+//! Operations only for pages of mapped files.
 
 use super::{Exchange, InHand};
 use crate::sys::drops::Drops;
