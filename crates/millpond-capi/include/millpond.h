@@ -66,8 +66,8 @@ typedef struct millpond_recording millpond_recording; /* a trace being written *
 // millpond_cache_options.flags: allow a budget above what a control group or the machine allows.
 #define MILLPOND_CACHE_BEYOND_LIMIT 2
 
-// millpond_cache_options.flags: `millpond stat`, `top`, `set` and `record` of the same user find the cache, through a socket
-// among the user's run-time files. Costs a thread, which sleeps.
+// millpond_cache_options.flags: `millpond stat`, `top`, `set` and `record` of the same user find the cache, through a
+// socket among the user's run-time files. Costs a thread, which sleeps.
 #define MILLPOND_CACHE_CONTROL 4
 
 // millpond_cache_options.flags: the swap file has no name, and is gone with the cache.
@@ -314,12 +314,13 @@ struct millpond_cache_options {
     const char *swap_path;
     // The size of the swap file in bytes.
     uint64_t swap_bytes;
-    // Receives what a user should know though no call fails, such as a device that does not answer. NULL: standard error.
+    // Receives what a user should know though no call fails, such as a device that does not answer. NULL: standard
+    // error.
     millpond_hook on_warning;
     // Receives what the cache must do without on this host, each message once. NULL: standard error.
     millpond_hook on_notice;
-    // Passed to both hooks, and kept as long as the cache: until the handles of the cache and of all its files and regions are
-    // closed. The last of these calls waits for a running hook, and no hook begins once it has returned.
+    // Passed to both hooks, and kept as long as the cache: until the handles of the cache and of all its files and
+    // regions are closed. The last of these calls waits for a running hook, and no hook begins once it has returned.
     void *kept_user;
     // Faults for tests, which the cache keeps until it is closed. NULL: none.
     const millpond_faults *faults;
@@ -392,8 +393,8 @@ struct millpond_file_options {
 };
 
 // A page, held for reading. It is the caller's, and its size never changes; it needs no initialisation before
-// millpond_page_get. It may be moved, and put by another thread. Put it once, and no copy of it: putting two copies is undefined
-// behaviour, which the library does not detect.
+// millpond_page_get. It may be moved, and put by another thread. Put it once, and no copy of it: putting two copies is
+// undefined behaviour, which the library does not detect.
 struct millpond_page {
     // The page's bytes, which stay where they are and as they are until millpond_page_put. NULL when it is put.
     const void *data;
@@ -426,13 +427,13 @@ typedef int (*millpond_log_flush)(void *kept_user, uint64_t wanted, uint64_t *du
 // Page number `page` is about to be written: `data` is a private copy of the whole page, which may be stamped.
 typedef void (*millpond_before_write)(void *kept_user, uint64_t page, void *data, size_t len);
 
-// Page number `page` was read: all of it, with zeros past the end of the file and where nothing was ever written. Returns 0 if
-// it is as it was written; otherwise its reader gets MILLPOND_CHECK with the text put into `why`, a buffer of
-// MILLPOND_CHECK_WHY bytes.
+// Page number `page` was read: all of it, with zeros past the end of the file and where nothing was ever written.
+// Returns 0 if it is as it was written; otherwise its reader gets MILLPOND_CHECK with the text put into `why`, a
+// buffer of MILLPOND_CHECK_WHY bytes.
 typedef int (*millpond_after_read)(void *kept_user, uint64_t page, const void *data, size_t len, char *why);
 
-// Callbacks for every page of a file. Both are called by whichever thread writes or reads, by several at once, and must not
-// use the cache.
+// Callbacks for every page of a file. Both are called by whichever thread writes or reads, by several at once, and
+// must not use the cache.
 struct millpond_check_options {
     // sizeof(struct millpond_check_options).
     size_t size;
@@ -444,8 +445,8 @@ struct millpond_check_options {
     void *kept_user;
 };
 
-// A fault, and when it happens. Set all of it to zero, then `size` and the rest. The operation fails with `error`, or, if that is 0, is
-// done `delay_ns` later, or, if that is 0 too, does not start until millpond_faults_release.
+// A fault, and when it happens. Set all of it to zero, then `size` and the rest. The operation fails with `error`, or,
+// if that is 0, is done `delay_ns` later, or, if that is 0 too, does not start until millpond_faults_release.
 struct millpond_fault {
     // sizeof(struct millpond_fault).
     size_t size;
@@ -505,8 +506,8 @@ millpond_code millpond_cache_sync_all(millpond_cache *cache);
 // first, as the call's own code and message. MILLPOND_OK if there is none left.
 millpond_code millpond_cache_take_lost(millpond_cache *cache);
 
-// Gives the cache another budget, in bytes. Excess memory goes back as pages can be evicted; until then the cache is over
-// its budget. MILLPOND_MEMORY changes nothing.
+// Gives the cache another budget, in bytes. Excess memory goes back as pages can be evicted; until then the cache is
+// over its budget. MILLPOND_MEMORY changes nothing.
 millpond_code millpond_cache_set_memory(millpond_cache *cache,
                                         uint64_t bytes);
 
@@ -522,8 +523,9 @@ millpond_code millpond_cache_set(millpond_cache *cache,
                                  const char *const *values,
                                  size_t count);
 
-// The value of a setting, as it can be set again, with a zero byte at its end. `needed`, if not NULL, gets its length without that byte.
-// MILLPOND_BUFFER if it does not fit into `size` bytes. Empty for a setting of a form that was not chosen.
+// The value of a setting, as it can be set again, with a zero byte at its end. `needed`, if not NULL, gets its length
+// without that byte. MILLPOND_BUFFER if it does not fit into `size` bytes. Empty for a setting of a form that was not
+// chosen.
 millpond_code millpond_cache_setting(const millpond_cache *cache,
                                      const char *name,
                                      char *buffer,
@@ -676,8 +678,8 @@ millpond_code millpond_page_try_get(const millpond_file *file,
 // Releases a page. MILLPOND_HANDLE if it is not held.
 millpond_code millpond_page_put(struct millpond_page *page);
 
-// Holds page number `number` for changing: no other thread has it meanwhile. It is dirty from then on, and is not written
-// before it is put; a sync waits for that. May pause while too much is dirty. MILLPOND_OWN_GUARD if the thread
+// Holds page number `number` for changing: no other thread has it meanwhile. It is dirty from then on, and is not
+// written before it is put; a sync waits for that. May pause while too much is dirty. MILLPOND_OWN_GUARD if the thread
 // holds the page already, for reading too.
 //
 // Errors as millpond_page_get and millpond_file_write_at. A hit is a lock of the page.
@@ -696,19 +698,21 @@ millpond_code millpond_page_mut_get_or_grow(millpond_file *file,
 // Releases a page held for changing. MILLPOND_HANDLE if it is not held.
 millpond_code millpond_page_mut_put(struct millpond_page_mut *page);
 
-// Makes the page depend on record `order` of the file's log: it is not written to its file before the log is durable up to it.
-// Call it after the record has its number and before the page is put. MILLPOND_INVALID if the file has no log.
+// Makes the page depend on record `order` of the file's log: it is not written to its file before the log is durable
+// up to it. Call it after the record has its number and before the page is put. MILLPOND_INVALID if the file has no
+// log.
 millpond_code millpond_page_set_order(struct millpond_page_mut *page,
                                       uint64_t order);
 
 // The page size in bytes, for all files of the cache; a file's last page may be shorter.
 millpond_code millpond_file_page_size(const millpond_file *file, uint64_t *bytes);
 
-// Maps `len` bytes of the file from `offset` on, in a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that stay
-// until millpond_map_close or millpond_map_drop, and the part in memory is within the budget. Any `offset` is allowed,
-// and so is a `len` beyond the end of the file: that part can be touched once the file is longer. `len` 0: up to the end.
-// `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps the file open,
-// also when `file` is closed.
+// Maps `len` bytes of the file from `offset` on, in a cache with MILLPOND_CACHE_MAPPINGS: they are at addresses that
+// stay until millpond_map_close or millpond_map_drop, and the part in memory is within the budget. Any `offset` is
+// allowed, and so is a `len` beyond the end of the file: that part can be touched once the file is longer. `len` 0: up
+// to the end.
+// `flags` are MILLPOND_MAP_... flags. All mappings of a file show it at the same addresses. The mapping keeps the file
+// open, even when `file` is closed.
 //
 // A page that can't be read is SIGBUS for the thread that touches it, after a warning that says why; so is one past the
 // end of the file. millpond_map_try_read has an error instead. A store may pause while too much is dirty. A forked child
@@ -722,9 +726,9 @@ millpond_code millpond_map_new(millpond_file *file,
                                uint32_t flags,
                                millpond_map **map);
 
-// The same, with addresses for the first `room` bytes of the file: all that later mappings can have while this one exists,
-// because they share its addresses. Costs addresses only, and counts for the first mapping. 0, and millpond_map_new:
-// twice the file, and at least 1 GiB.
+// The same, with addresses for the first `room` bytes of the file: all that later mappings can have while this one
+// exists, because they share its addresses. Costs addresses only, and counts for the first mapping. 0, and
+// millpond_map_new: twice the file, and at least 1 GiB.
 millpond_code millpond_map_new_with_room(millpond_file *file,
                                          uint64_t offset,
                                          uint64_t len,
@@ -756,8 +760,8 @@ millpond_code millpond_map_copy_to(const millpond_map *map,
                                    size_t offset,
                                    size_t *read);
 
-// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE past the end of the mapping or of the
-// file; then nothing is written.
+// Copies all of `len` bytes to `offset`, as millpond_file_write_at. MILLPOND_RANGE past the end of the mapping or of
+// the file; then nothing is written.
 millpond_code millpond_map_copy_from(millpond_map *map,
                                      const void *data,
                                      size_t len,
@@ -774,14 +778,16 @@ millpond_code millpond_map_advise(millpond_map *map, size_t offset, size_t len, 
 // Whether the page with byte `offset` of the mapping is in memory at this moment: `*is` is 1 or 0.
 millpond_code millpond_map_is_resident(const millpond_map *map, size_t offset, int *is);
 
-// Makes what was stored durable and drops the mapping, which stays if that fails. No pointer into it may be used afterwards.
+// Makes what was stored durable and drops the mapping, which stays if that fails. No pointer into it may be used
+// afterwards.
 millpond_code millpond_map_close(millpond_map *map);
 
-// Drops the mapping. What was stored stays in the cache, and is written later. No pointer into it may be used afterwards.
+// Drops the mapping. What was stored stays in the cache, and is written later. No pointer into it may be used
+// afterwards.
 millpond_code millpond_map_drop(millpond_map *map);
 
-// Makes a region of `len` bytes, initially zero, in a cache with a swap file. `flags` is 0 or MILLPOND_REGION_IN_THREAD. The
-// caller owns `*region` and drops it with millpond_region_drop.
+// Makes a region of `len` bytes, initially zero, in a cache with a swap file. `flags` is 0 or
+// MILLPOND_REGION_IN_THREAD. The caller owns `*region` and drops it with millpond_region_drop.
 //
 // MILLPOND_SWAP if the swap file is missing or too small, MILLPOND_MEMORY, MILLPOND_SETUP.
 millpond_code millpond_region_new(millpond_cache *cache,
@@ -802,9 +808,9 @@ millpond_code millpond_region_advise(millpond_region *region,
 // Drops the region. No pointer into it may be used afterwards.
 millpond_code millpond_region_drop(millpond_region *region);
 
-// Makes a log, durable up to record 0. The log may number records freely, as long as later ones have larger numbers: usually by the
-// byte at which they end. With `flush` the cache asks when pages wait; `kept_user` is passed to it, and kept
-// until the log and all files opened with it are dropped: the last of these calls waits for a running `flush`,
+// Makes a log, durable up to record 0. The log may number records freely, as long as later ones have larger numbers:
+// usually by the byte at which they end. With `flush` the cache asks when pages wait; `kept_user` is passed to it, and
+// kept until the log and all files opened with it are dropped: the last of these calls waits for a running `flush`,
 // and no `flush` begins once it has returned. With NULL the cache waits until millpond_log_advance is called.
 //
 // The caller owns `*log` and drops it with millpond_log_drop. MILLPOND_SETUP if the system gives no thread.
@@ -812,8 +818,8 @@ millpond_code millpond_log_new(millpond_log_flush flush,
                                void *kept_user,
                                millpond_log **log);
 
-// Reports that the log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it can be written
-// at once.
+// Reports that the log is durable up to `record`. A smaller number than before changes nothing. Pages that wait for it
+// can be written at once.
 millpond_code millpond_log_advance(millpond_log *log,
                                    uint64_t record);
 
@@ -824,8 +830,8 @@ millpond_code millpond_log_durable(const millpond_log *log, uint64_t *record);
 // unless it is called from it.
 millpond_code millpond_log_drop(millpond_log *log);
 
-// Makes a check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check` and drops it
-// with millpond_check_drop.
+// Makes a check, for millpond_file_options.check. All handles of a file have the same one. The caller owns `*check`
+// and drops it with millpond_check_drop.
 millpond_code millpond_check_new(const struct millpond_check_options *options,
                                  millpond_check **check);
 
@@ -860,8 +866,8 @@ millpond_code millpond_recording_start(millpond_cache *cache,
                                        const char *path,
                                        millpond_recording **recording);
 
-// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets the number in the trace, `*lost` the number left out
-// because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
+// Ends it, and closes the handle in any case. `*accesses`, if not NULL, gets the number in the trace, `*lost` the
+// number left out because the disk was too slow. MILLPOND_TRACE if not all of it could be written.
 millpond_code millpond_recording_stop(millpond_recording *recording,
                                       uint64_t *accesses,
                                       uint64_t *lost);
