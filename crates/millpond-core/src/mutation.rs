@@ -23,14 +23,14 @@ macro_rules! mutations {
             /// All of them.
             pub const ALL: &[Mutation] = &[$(Mutation::$mutation,)*];
 
-            /// As the variable names it.
+            /// Its name in the variable.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Mutation::$mutation => $name,)*
                 }
             }
 
-            /// What is wrong.
+            /// The mistake.
             pub fn what(self) -> &'static str {
                 match self {
                     $(Mutation::$mutation => concat!($($doc,)*).trim_ascii(),)*
@@ -71,7 +71,7 @@ mutations! {
     ShrinkForgotten = "shrink-forgotten",
     /// Bytes in transit are not all taken off when a write ends.
     TransitLeaks = "transit-leaks",
-    /// What is in transit to one device is counted for all.
+    /// Bytes in transit to one device are counted for all.
     OneControllerForAll = "one-controller-for-all",
     /// A device that has a limit in bytes is held to the goal of a disk.
     DeviceLimitIsTheForms = "device-limit-is-the-forms",
@@ -81,9 +81,9 @@ mutations! {
     LoseWakeup = "lose-wakeup",
     /// A sync is not told that the last of its pages was cut off.
     SyncNotEndedByCut = "sync-not-ended-by-cut",
-    /// A page in other hands is not looked at again for a sync.
+    /// A page in other hands is not checked again for a sync.
     PassNotResumed = "pass-not-resumed",
-    /// What is behind a cut in its page is there again when the file grows.
+    /// Data past a cut in its page reappears when the file grows.
     OldBytesBehindCut = "old-bytes-behind-cut",
     /// A cut does not wait for a write of the page that it cuts.
     CutBeforeWrites = "cut-before-writes",
@@ -95,23 +95,23 @@ mutations! {
     PoisonWakesNobody = "poison-wakes-nobody",
     /// A page of a region that is written after it was read is taken for one that was not.
     OldTwinIsKept = "old-twin-is-kept",
-    /// What became of pages that bimodal insertion has let in says nothing about how many are let in.
+    /// The outcome of pages admitted by bimodal insertion does not influence how many are admitted.
     BimodalShareIsFixed = "bimodal-share-is-fixed",
     /// A refault of a page that was active moves the target of the inactive list up, too.
     TargetOnlyRises = "target-only-rises",
-    /// What a mapping has of a page stays there when the page is changed by a call.
+    /// A mapping keeps its version of a page when a call changes the page.
     MappedCopyIsKept = "mapped-copy-is-kept",
     /// A page that a thread writes in a mapping is dirty, and the core is not told.
     OpenedPageIsUnknown = "opened-page-is-unknown",
     /// A page is written in a mapping while a reader has it by a hazard slot.
     OpenedWhilePinned = "opened-while-pinned",
-    /// What is stored in a mapping behind the end of its file stays there.
+    /// Data stored in a mapping past the end of its file stays there.
     MappedTailIsKept = "mapped-tail-is-kept",
     /// The last page of a file is written in a mapping while the file becomes longer.
     TailIsOpened = "tail-is-opened",
 }
 
-/// Whether this process shall make the mistake.
+/// Whether this process makes the mistake.
 ///
 /// # Panics
 /// With the feature, if the variable names none.
@@ -127,7 +127,7 @@ pub fn is(mutation: Mutation) -> bool {
     *of_process == Some(mutation)
 }
 
-/// Whether this process shall make the mistake: never, without the feature `mutations`.
+/// Whether this process makes the mistake: never, without the feature `mutations`.
 #[cfg(not(feature = "mutations"))]
 #[inline(always)]
 pub const fn is(_: Mutation) -> bool {

@@ -45,7 +45,7 @@ impl Number {
     }
 }
 
-/// As messages show it.
+/// For messages.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -70,7 +70,7 @@ pub enum Limit {
     Option(&'static str),
 }
 
-/// What an option may be.
+/// The range of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
     /// The minimum.
@@ -89,7 +89,7 @@ pub struct Row<T> {
     pub name: &'static str,
     /// Reads its value, if the chosen form has the option and the value is of this kind.
     get: fn(&T) -> Option<Number>,
-    /// What it may be.
+    /// The range.
     pub allowed: Allowed,
 }
 

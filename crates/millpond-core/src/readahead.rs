@@ -145,7 +145,7 @@ impl ReadAhead {
         self.streams.clear();
     }
 
-    /// Whether to read nothing but what is asked for.
+    /// Whether to read only what is requested.
     pub fn is_off(&self, options: &ReadAheadOptions) -> bool {
         options.max == Bytes(0) || self.pattern == Pattern::Random
     }
@@ -170,7 +170,7 @@ impl ReadAhead {
         let learns = self.learns;
         let known = self.streams.iter().position(|s| {
             let is_near = first <= s.end && s.end.0 <= end.0.max(first.0 + s.window) && s.window > 0;
-            // Who comes to a page that this one has left behind begins anew.
+            // A reader that comes to a page that this stream has left starts anew.
             is_near && !(learns && first < s.walk.reached)
         });
         let adjacent = self.streams.iter().position(|s| s.end == first);
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(missed(&mut ra, 916, 16), Some((932, 32)));
     }
 
-    /// As blobs in a database are read at random. It was 34 pages for 3, and the disk was busy with what no one used.
+    /// As blobs in a database are read at random. It was 34 pages for 3, and the disk was busy with unused data.
     #[test]
     fn records_at_random_places_are_read_without_much_that_no_one_uses() {
         let (mut ra, mut read) = (ReadAhead::default(), 0);

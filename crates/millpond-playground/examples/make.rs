@@ -26,7 +26,7 @@ const USAGE: &str = "usage: cargo run -p millpond-playground --example make [-- 
 /// The code is read by people on slow lines: for size it is a third smaller than for speed, and a scene is as fluent.
 const OPT_LEVEL: &str = "s";
 
-/// What a program prints.
+/// The output of a program.
 fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let said = Command::new(env::var_os(program.to_uppercase()).unwrap_or_else(|| program.into()))
         .args(arguments)
@@ -205,7 +205,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match run(&arguments) {
         Ok(said) => {
-            // Whoever has closed the terminal doesn't read it.
+            // A user who has closed the terminal doesn't read it.
             let _ = writeln!(io::stdout(), "{said}");
             ExitCode::SUCCESS
         }

@@ -159,7 +159,7 @@ impl Column {
     /// The system of this number in the scene of `link`, at its beginning.
     ///
     /// # Errors
-    /// If there is no such system, or a machine can't be.
+    /// If there is no such system, or the machine is impossible.
     pub fn begin(link: &Link, column: usize) -> Result<Column, String> {
         let count = link.scene.columns.len();
         if column >= count {
@@ -194,13 +194,13 @@ impl Column {
         self.at >= until
     }
 
-    /// Goes on to the next note, at most through `until`; the moment at which it is.
+    /// Goes on to the next note, at most until `until`; returns the moment.
     pub fn run_to_note(&mut self, until: Instant) -> Instant {
         self.at = self.at.max(self.world.run_to_note(until));
         self.at
     }
 
-    /// The moment at which it is.
+    /// The present moment.
     pub fn at(&self) -> Instant {
         self.at
     }

@@ -1,4 +1,4 @@
-//! A link: what stands behind the `#` of the page's address, and names one state.
+//! A link: the part after the `#` of the page's address, which names one state.
 //!
 //! `scene=gorman2011&rule=vanilla&load=fs-mark&seed=1&at=15000000000`: the scene, a step of each of its settings, the seed, and
 //! the moment in nanoseconds of virtual time. What is left out is what the page opens with. `scale=100` makes sizes a tenth of
@@ -35,7 +35,7 @@ pub const OWN: &str = "own";
 /// it names something else.
 ///
 /// # Errors
-/// What is wrong with it, and what could stand there.
+/// The mistake, and what is allowed there.
 pub fn own(text: &str) -> Option<Result<String, String>> {
     let text = decoded(text.strip_prefix('#').unwrap_or(text));
     let pairs: Vec<(&str, &str)> = text.split('&').filter_map(|pair| pair.split_once('=')).collect();
@@ -61,7 +61,7 @@ pub fn own(text: &str) -> Option<Result<String, String>> {
 const EXACT: u64 = 1 << 53;
 
 impl Link {
-    /// What the page opens with in this scene.
+    /// The page's first state in this scene.
     pub fn opening(scene: &'static Scene) -> Link {
         Link {
             scene,
@@ -75,7 +75,7 @@ impl Link {
     /// Reads what [`Display`](fmt::Display) writes; also with the `#`.
     ///
     /// # Errors
-    /// What is wrong with it, and what could stand there.
+    /// The mistake, and what is allowed there.
     pub fn parse(text: &str) -> Result<Link, String> {
         let text = &decoded(text.strip_prefix('#').unwrap_or(text));
         let pairs: Vec<(&str, &str)> = text.split('&').filter_map(|pair| pair.split_once('=')).collect();

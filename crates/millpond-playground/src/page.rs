@@ -7,7 +7,7 @@
 //!     ▲ this crate as WebAssembly: made by `examples/make.rs`, and kept
 //! ```
 //!
-//! Scripts are put behind one another in one order, in one function of their own.
+//! Scripts are concatenated in one order, in one function of their own.
 
 mod assemble;
 

@@ -1,4 +1,4 @@
-//! Why a page was moved, a write held back or a writer paused: what is said when a movement is clicked.
+//! Why a page was moved, a write held back or a writer paused: the text shown when a movement is clicked.
 
 use crate::world::Note;
 use millpond_core::io::Reason;
@@ -8,13 +8,13 @@ use millpond_core::reclaim::trace::{Caller, Outcome, Record, Trace};
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::look::{DiskLook, next_write};
 
-/// What was done, as a page draws it, and why.
+/// An action, as a page draws it, and its reason.
 type Words = (&'static str, String);
 
-/// Of the last decisions of a trace the last and the rare ones as notes, the oldest first, in the words of a system.
+/// The last and the rare decisions of a trace as notes, the oldest first, in the words of a system.
 pub(crate) fn of_trace(trace: &Trace, most: usize, words: fn(&Record) -> Words) -> Vec<Note> {
     let all: Vec<&Record> = trace.records().collect();
-    // half of them others than frees, as far as there are such: frees come by the hundred, and hide what is rare
+    // half of them others than frees, if there are enough: frees come by the hundred, and hide what is rare
     let numbers = || (0..all.len()).rev();
     let mut last: Vec<usize> = numbers()
         .filter(|&n| all[n].outcome != Outcome::Freed)
@@ -64,7 +64,7 @@ fn class(outcome: Outcome) -> &'static str {
     }
 }
 
-/// In the words of Linux.
+/// In Linux's words.
 pub(crate) fn linux(record: &Record) -> Words {
     let scans = match record.caller {
         Caller::Kswapd => "kswapd",
@@ -115,7 +115,7 @@ pub(crate) fn linux(record: &Record) -> Words {
     (class(record.outcome), why)
 }
 
-/// In Millpond's.
+/// In Millpond's words.
 pub(crate) fn millpond(record: &Record) -> Words {
     let scans = match record.caller {
         Caller::Kswapd => "Background reclaim",
@@ -143,7 +143,7 @@ pub(crate) fn millpond(record: &Record) -> Words {
     )
 }
 
-/// In FreeBSD's: the priority is the daemon's pass, and what is tagged went to the laundry queue.
+/// In FreeBSD's words: the priority is the daemon's pass, and tagged pages went to the laundry queue.
 pub(crate) fn freebsd(record: &Record) -> Words {
     let then = match record.outcome {
         Outcome::Freed => "It was clean and not in use: to the cache queue, which counts as free.",

@@ -12,7 +12,7 @@ pub struct Recorded {
     uses: Vec<Use>,
 }
 
-/// What a page says of it.
+/// The page's description of it.
 #[derive(Serialize)]
 struct About {
     format: &'static str,
@@ -41,7 +41,7 @@ impl Recorded {
     /// Reads the bytes of a file of that name; and what it is, as JSON.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake.
     pub fn read(name: &str, bytes: &[u8]) -> Result<(Recorded, String), String> {
         let requests = traces::parse(Path::new(name), bytes, &Options::default())?;
         let uses = requests.uses();
@@ -67,7 +67,7 @@ impl Recorded {
         Ok((Recorded { uses }, about))
     }
 
-    /// Misses of the policy of this number with so many frames, at least one.
+    /// Misses of the policy with this number in this many frames, at least one.
     pub fn misses(&self, model: usize, frames: u64) -> u64 {
         let model = model_of(model);
         let never = &mut |_: f64| Ok::<(), std::convert::Infallible>(());
@@ -77,7 +77,7 @@ impl Recorded {
         }
     }
 
-    /// Why the policy of this number misses less than Millpond with so many frames, in a few sentences.
+    /// Why the policy with this number misses less than Millpond in this many frames, in a few sentences.
     pub fn why(&self, better: usize, frames: u64) -> String {
         why::why(&self.uses, model_of(better), in_range(frames))
     }

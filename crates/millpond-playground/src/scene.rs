@@ -1,4 +1,4 @@
-//! What there is to see: a scene for each post, with its settings, its systems and the post's own figures.
+//! The scenes: one for each post, with its settings, its systems and the post's own figures.
 
 mod catalogue;
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 /// A step of a setting.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Step {
-    /// As links write it.
+    /// Its form in links.
     pub name: &'static str,
-    /// What it means, in a sentence; empty if its name says it.
+    /// Its meaning, in a sentence; empty if the name says it.
     pub about: &'static str,
     /// The moment to go to when a reader chooses it, in milliseconds; 0: stay.
     pub opens_at_ms: u64,
@@ -19,28 +19,28 @@ pub struct Step {
 /// A setting: the one that the post is about, as a slider, or which of the post's loads is run.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Setting {
-    /// As links write it.
+    /// Its form in links.
     pub name: &'static str,
-    /// What a page calls it.
+    /// Its name on the page.
     pub label: &'static str,
-    /// What the names of its steps are counted in; empty if they are names.
+    /// The unit of its steps' names; empty if they are words.
     pub unit: &'static str,
-    /// What it can be, in order.
+    /// Its steps, in order.
     pub steps: &'static [Step],
-    /// Which step it is at first.
+    /// Its initial step.
     pub first: usize,
-    /// Whether it is the one that the post is about.
+    /// Whether it is the post's subject.
     pub is_slider: bool,
 }
 
-/// A system beside others.
+/// One of the compared systems.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Column {
-    /// What it is called.
+    /// Its name.
     pub title: &'static str,
     /// What it does, in a sentence; empty if the setting's step says it.
     pub about: &'static str,
-    /// Whether the slider is its.
+    /// Whether the slider applies to it.
     pub follows_slider: bool,
 }
 
@@ -49,11 +49,11 @@ pub struct Column {
 pub struct Shown {
     /// The figure's name, as the laboratory's metrics have it.
     pub name: &'static str,
-    /// What a page calls it.
+    /// Its name on the page.
     pub label: &'static str,
-    /// What it is multiplied by before it is shown.
+    /// The factor for display.
     pub factor: f64,
-    /// Digits behind the point.
+    /// Decimal digits.
     pub digits: u32,
     /// Its unit; empty for counts.
     pub unit: &'static str,
@@ -65,7 +65,7 @@ pub struct Shown {
 pub enum Compared {
     /// At any moment: a rate, a share, a word.
     Always,
-    /// It is a sum over a run of so many seconds: its part for the time so far is shown.
+    /// A sum over a run of this many seconds: its part for the time so far is shown.
     InPart(u64),
     /// From this moment on, in milliseconds.
     From(u64),
@@ -76,17 +76,17 @@ pub enum Compared {
 /// A number that the post has.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Published {
-    /// Of which column or step of the slider; behind a comma: only with that step of a setting.
+    /// The column or step of the slider; after a comma: only with that step of a setting.
     pub of: &'static str,
-    /// Of which figure.
+    /// The figure.
     pub figure: &'static str,
-    /// As the post writes it.
+    /// The value as the post writes it.
     pub value: &'static str,
     /// When.
     pub compared: Compared,
 }
 
-/// What is to be tried first: a step of the slider.
+/// The first thing to try: a step of the slider.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Shows {
     /// The step.
@@ -95,14 +95,14 @@ pub struct Shows {
     pub says: &'static str,
 }
 
-/// What is drawn over time.
+/// A figure drawn over time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Plot {
     /// The figure.
     pub figure: &'static str,
-    /// What a page calls it.
+    /// Its name on the page.
     pub label: &'static str,
-    /// Its growth in so much virtual time is drawn, in milliseconds; 0: its value.
+    /// Its growth over this much virtual time is drawn, in milliseconds; 0: its value.
     pub per_ms: u64,
     /// Virtual time between two points, in milliseconds.
     pub every_ms: u64,
@@ -113,33 +113,33 @@ pub struct Plot {
 /// A scene.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Scene {
-    /// As links write it, and the laboratory's experiments.
+    /// Its name in links, and that of the laboratory's experiment.
     pub name: &'static str,
-    /// In the list of scenes.
+    /// Its name in the list of scenes.
     pub short: &'static str,
     /// A headline.
     pub title: &'static str,
-    /// Who wrote the post, when, and under which subject.
+    /// The post's author, date and subject.
     pub post: &'static str,
-    /// What the post saw.
+    /// The post's observation.
     pub saw: &'static str,
-    /// What to look at.
+    /// What to watch.
     pub look: &'static str,
-    /// What the button moves the slider to.
+    /// The step to which the button moves the slider.
     pub shows: Option<Shows>,
     /// Its settings, the slider first.
     pub settings: &'static [Setting],
     /// The systems, side by side.
     pub columns: &'static [Column],
-    /// What the shades of pages mean here, in the order of `Shade`; empty: not here.
+    /// The meanings of pages' shades here, in the order of `Shade`; empty: unused.
     pub shades: [&'static str; 6],
     /// Numbers under the picture.
     pub shown: &'static [Shown],
     /// The post's numbers.
     pub published: &'static [Published],
-    /// What is said of them.
+    /// The notes about them.
     pub published_note: &'static str,
-    /// What is drawn over time.
+    /// The figures drawn over time.
     pub plot: Plot,
     /// The moment at which it opens, in milliseconds.
     pub opens_at_ms: u64,

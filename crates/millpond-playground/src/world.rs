@@ -1,4 +1,4 @@
-//! What every world can do: go on, and say what it looks like.
+//! The calls of every world: going on, and describing itself.
 
 use millpond_core::units::Instant;
 use millpond_sim::look::Look;
@@ -32,7 +32,7 @@ impl Figure {
 pub struct Note {
     /// When, in nanoseconds.
     pub at: u64,
-    /// What it happened to.
+    /// The page or task concerned.
     pub page: String,
     /// What, in a few words.
     pub what: &'static str,
@@ -56,15 +56,15 @@ pub trait World {
     /// Events of the simulation so far.
     fn events(&self) -> u64;
 
-    /// What was noted so far, in number.
+    /// The number of notes so far.
     fn notes(&self) -> u64;
 
-    /// What it looks like, its lists in so many parts.
+    /// Its picture, with its lists in this many parts.
     fn look(&self, parts: usize) -> Look;
 
     /// Its numbers so far.
     fn figures(&self) -> Vec<Figure>;
 
-    /// The last notes, the oldest first; at most so many.
+    /// The last notes, the oldest first; at most this many.
     fn log(&self, most: usize) -> Vec<Note>;
 }

@@ -28,7 +28,7 @@ pub(crate) struct File {
     #[pyo3(get)]
     pond: Py<Pond>,
     path: PathBuf,
-    /// As `open_array` was given it: `r`, `r+`, `w+`.
+    /// The mode given to `open_array`: `r`, `r+`, `w+`.
     #[pyo3(get)]
     mode: String,
     /// Device and inode: the same for all names of a file.
@@ -116,14 +116,15 @@ impl File {
         py.detach(|| open.file.write_at(data, offset)).map_err(raise)
     }
 
-    /// The bytes of the file that are its memory: the first, and the one behind the last. Both are 0 if it is not mapped.
+    /// The file's memory: the addresses of its first byte, and of the one after the last. Both are 0 if it is not
+    /// mapped.
     #[getter]
     fn part(&self) -> PyResult<(u64, u64)> {
         let part = |(mapping, start): &(Mapping, u64)| (*start, start + mapping.len() as u64);
         Ok(self.open()?.mapping.get().map_or((0, 0), part))
     }
 
-    /// Where its memory is, for NumPy. A view of it keeps this object.
+    /// The address of its memory, for NumPy. A view of it keeps this object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (mapping, _) = self.mapping()?;

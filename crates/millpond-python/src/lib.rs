@@ -1,4 +1,4 @@
-//! What the Python package `millpond` does in Rust: caches (`Pond`), and memory for arrays, of their own or of a file.
+//! The Rust part of the Python package `millpond`: caches (`Pond`), and memory for arrays, their own or a file's.
 //!
 //! ```text
 //!   ndarray ──base──► Block ──► Region          the array keeps its memory, and memory keeps its cache

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Of a page of these caches.
+/// The page size of these caches.
 const PAGE_BYTES: u64 = 4096;
 
 pub(crate) fn raise(error: Error) -> PyErr {
@@ -45,7 +45,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     }
 }
 
-/// What the machine does not allow and is done without, in Python's words.
+/// A limitation of the machine, in Python's words.
 fn message(notice: &Notice) -> String {
     match notice {
         Notice::NoKernelFaults => "this user's system calls can't wait for parts of an array that are not in memory: tofile, \
@@ -103,13 +103,13 @@ pub(crate) fn interface(
     Ok(dict)
 }
 
-/// One budget, and the swap file behind it if there is one.
+/// One budget, and its swap file if there is one.
 #[pyclass(frozen, weakref, module = "millpond._millpond")]
 pub(crate) struct Pond {
     cache: Mutex<Option<Own<PageCache>>>,
     /// Blocks that stand in it.
     pub(crate) arrays: AtomicUsize,
-    /// How many notices were handed out.
+    /// How many notices were returned.
     reported: AtomicUsize,
 }
 
@@ -148,14 +148,14 @@ impl Pond {
         })
     }
 
-    /// What the machine does not allow and is done without, that was not returned before.
+    /// Limitations of the machine that have not been returned before.
     fn new_notices(&self) -> PyResult<Vec<String>> {
         let notices = self.cache()?.notices();
         let reported = self.reported.swap(notices.len(), Ordering::Relaxed);
         Ok(notices.iter().skip(reported).map(message).collect())
     }
 
-    /// Whether this process has made it, not one that it was forked from.
+    /// Whether this process made it, and not one that it was forked from.
     fn is_ours(&self) -> bool {
         self.cache.lock().as_ref().is_some_and(|own| own.here().is_ok())
     }
@@ -182,7 +182,7 @@ impl Pond {
         least.map_err(raise)
     }
 
-    /// What it has done and how full it is.
+    /// Its activity and how full it is.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let cache = self.cache()?;
         let (stats, page) = (cache.stats(), cache.options().page_size.bytes());
@@ -208,10 +208,10 @@ impl Pond {
 /// A budget as all of Millpond reads it: the least and the most in bytes, which are the same unless the host decides.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 #[pyfunction]
 pub(crate) fn memory_of(text: &str) -> PyResult<(u64, u64)> {
-    // What "auto" alone is up to, as there is no budget yet.
+    // The maximum of "auto" alone, as there is no budget yet.
     let half = Bytes(memory_allowed() / 2);
     match settings::memory(text.trim(), half) {
         Ok(Value::Size(bytes)) => Ok((bytes.0, bytes.0)),
@@ -227,14 +227,15 @@ pub(crate) fn memory_of(text: &str) -> PyResult<(u64, u64)> {
 /// A size in bytes, as all of Millpond reads it.
 ///
 /// # Errors
-/// What is allowed, without the name of the argument.
+/// The allowed values, without the argument's name.
 #[pyfunction]
 pub(crate) fn size_of(text: &str) -> PyResult<u64> {
     let size = quantity::parse_size(text).map_err(PyValueError::new_err)?;
     Ok(size.0)
 }
 
-/// What an array of so many bytes takes of a budget beside its pages: in a swap file, or from byte `start` of a file on.
+/// What an array of this many bytes takes of a budget besides its pages: in a swap file, or from byte `start` of a file
+/// on.
 #[pyfunction]
 #[pyo3(signature = (bytes, start=None))]
 pub(crate) fn beside(bytes: u64, start: Option<u64>) -> u64 {
@@ -244,10 +245,10 @@ pub(crate) fn beside(bytes: u64, start: Option<u64>) -> u64 {
     }
 }
 
-/// Whether an array that takes `beside` of a budget beside its pages can have this one.
+/// Whether an array that takes `beside` of a budget besides its pages fits into this one.
 ///
 /// # Errors
-/// How much is enough.
+/// The sufficient budget.
 #[pyfunction]
 pub(crate) fn check_memory(memory: u64, beside: u64) -> PyResult<()> {
     let without = memory.saturating_sub(beside);
@@ -255,7 +256,7 @@ pub(crate) fn check_memory(memory: u64, beside: u64) -> PyResult<()> {
     enough.map_err(|error| too_small(error, memory - without, beside))
 }
 
-/// The same of a budget of which `beside` is taken, and that was so many bytes `larger`.
+/// The same for a budget of which `beside` is taken, and that was `larger` by this many bytes.
 fn too_small(error: Error, larger: u64, beside: u64) -> PyErr {
     match error {
         Error::BudgetTooSmall {
@@ -287,7 +288,7 @@ impl Drop for Pond {
     }
 }
 
-/// Memory of one array: it is given back when nothing stands on it any more.
+/// The memory of one array: given back when nothing refers to it.
 #[pyclass(frozen, module = "millpond._millpond")]
 pub(crate) struct Block {
     region: Option<Own<Region>>,
@@ -310,7 +311,7 @@ impl Block {
         })
     }
 
-    /// Where the memory is, for NumPy: its array interface, version 3. A view of it keeps this object.
+    /// The address of the memory, for NumPy: its array interface, version 3. A view of it keeps this object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Some(own) = &self.region else {

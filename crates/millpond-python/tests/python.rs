@@ -37,7 +37,7 @@ fn missing(modules: &[&str]) -> Option<String> {
     }
 }
 
-/// Why there are no regions here, and so no arrays, if the package in `packages` says that.
+/// Why there are no regions here, and so no arrays, according to the package in `packages`.
 fn refused(packages: &Path, folder: &Path) -> Option<String> {
     let probe = "import millpond, sys; millpond.empty(1, memory='16M', swap=sys.argv[1])";
     let mut command = Command::new(python());
@@ -84,7 +84,7 @@ fn wheel(folder: &Path) -> PathBuf {
     wheel
 }
 
-/// What tools for types make of the package in `packages`.
+/// The type checkers' verdict on the package in `packages`.
 fn check_types(packages: &Path, folder: &Path, tests: &Path) {
     if let Some(why) = missing(&["mypy"]) {
         println!("skipped: types of the Python package: {why}");
@@ -104,7 +104,7 @@ fn check_types(packages: &Path, folder: &Path, tests: &Path) {
     run("stubtest", tool("mypy.stubtest").arg("millpond"));
 }
 
-/// What the tests in Python make of it.
+/// The result of the tests in Python.
 fn check_behaviour(packages: &Path, folder: &Path, tests: &Path) {
     if let Some(why) = refused(packages, folder) {
         println!("skipped: the Python package: {why}");

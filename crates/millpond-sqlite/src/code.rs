@@ -12,7 +12,7 @@ pub(crate) const IOERR: c_int = 10;
 pub(crate) const NOTFOUND: c_int = 12;
 pub(crate) const FULL: c_int = 13;
 pub(crate) const CANTOPEN: c_int = 14;
-/// Of an extension: it stays when the connection that has loaded it is closed.
+/// For an extension: it stays when the connection that loaded it is closed.
 pub(crate) const OK_LOAD_PERMANENTLY: c_int = 256;
 
 pub(crate) const IOERR_READ: c_int = IOERR | 1 << 8;
@@ -34,7 +34,7 @@ pub(crate) const IOERR_SHMMAP: c_int = IOERR | 21 << 8;
 /// A journal or WAL can't be made in the folder.
 pub(crate) const READONLY_DIRECTORY: c_int = READONLY | 6 << 8;
 
-/// What SQLite has to be told if this call of a file fails, of which `usual` is the number.
+/// The number for SQLite if this call of a file fails, which is usually `usual`.
 pub(crate) fn of(error: &Error, usual: c_int) -> c_int {
     match (error, error.errno()) {
         (Error::NoFrames { .. }, _) => IOERR_NOMEM,

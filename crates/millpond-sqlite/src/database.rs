@@ -1,4 +1,4 @@
-//! What the connections of the process to one database share.
+//! The state shared by the process's connections to one database.
 
 use crate::ffi::read_lock::ReadLock;
 use crate::locks::{Connection, Level, Locks};
@@ -19,13 +19,13 @@ pub(crate) struct Database {
 pub(crate) struct State {
     pub(crate) locks: Locks,
     pub(crate) shm: Shm,
-    /// What keeps other processes out, once a connection has read or written under a lock.
+    /// Keeps other processes out, once a connection has read or written under a lock.
     claim: Option<Claim>,
 }
 
 /// The database is this process's, until the last connection closes it.
 pub(crate) enum Claim {
-    /// By a lock of the whole file, which the engine holds as long as this handle.
+    /// By a lock on the whole file, which the engine holds as long as this handle.
     Writes(#[expect(dead_code, reason = "it is held")] File),
     /// A file that this process may not write: by a lock for reading, of the range that SQLite uses.
     Reads(#[expect(dead_code, reason = "it is held")] ReadLock),

@@ -18,17 +18,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What SQLite has open.
+/// An open file of SQLite's.
 pub(crate) struct Opened {
     file: File,
     path: PathBuf,
     process: Process,
     maker: Maker,
-    /// Of the SQLite that has it.
+    /// The SQLite that has it.
     log: &'static dyn Log,
     /// Whether the connection may write it.
     pub(crate) is_writable: bool,
-    /// Whether the process may.
+    /// Whether the process may write it.
     is_process_writable: bool,
     /// Its name may not be durable yet.
     is_name_new: bool,
@@ -37,16 +37,16 @@ pub(crate) struct Opened {
     pub(crate) errno: c_int,
     /// Bytes of the database that may be had by [`Opened::fetch`]: `PRAGMA mmap_size`.
     pub(crate) fetch_bytes_max: u64,
-    /// The file's length is a multiple of this, as far as it is SQLite that says how long it becomes; 0 is any.
+    /// The file's length is a multiple of this where SQLite sets the length; 0 is any.
     pub(crate) chunk_bytes: u64,
     /// Pages that SQLite has, with where they are. There are as many as cursors: few.
     fetched: Vec<(u64, OwnedPageRef)>,
     main: Option<Main>,
-    /// Of which it is a file, if it is none of a disk. Last: it may be closed with its last file.
+    /// The folder that it belongs to, if it is not on a disk. Last: it may be closed with its last file.
     folder: Option<Arc<dyn Folder>>,
 }
 
-/// Of a database, not of its journal.
+/// For a database, not for its journal.
 struct Main {
     database: Arc<Database>,
     connection: Connection,
@@ -139,7 +139,7 @@ impl Opened {
         }
     }
 
-    /// What SQLite is told of this error, and keeps its number.
+    /// Reports this error to SQLite, and returns its number.
     fn fail(&mut self, error: &Error, usual: c_int) -> c_int {
         self.errno = error.errno();
         let mut why = error.told(SURFACE);
@@ -157,7 +157,7 @@ impl Opened {
         }
     }
 
-    /// Fills the buffer, behind the end of the file with zeros.
+    /// Fills the buffer, with zeros past the end of the file.
     pub(crate) fn read(&mut self, buffer: &mut [u8], offset: u64) -> c_int {
         match self.file.read_at(buffer, offset) {
             Ok(len) if len == buffer.len() => code::OK,
@@ -258,7 +258,7 @@ impl Opened {
         }
     }
 
-    /// Whether this connection has a page lent that such a change would wait for, for ever.
+    /// Whether this connection has a page lent that such a change would wait for forever.
     fn is_fetched(&self, bytes: Range<u64>) -> bool {
         let of = |&(offset, ref page): &(u64, OwnedPageRef)| offset..offset + page.len() as u64;
         let mut lent = self.fetched.iter().map(of);
@@ -326,7 +326,7 @@ impl Opened {
         main.is_some_and(|main| main.database.state.lock().locks.is_reserved())
     }
 
-    /// Where region number `index` of the WAL's shared memory is.
+    /// The address of region number `index` of the WAL's shared memory.
     ///
     /// # Errors
     /// SQLite's number: a database that this process may only read can't have one, as others may write to the WAL.
@@ -380,7 +380,7 @@ impl Opened {
         }
     }
 
-    /// Whether the name leads elsewhere by now.
+    /// Whether the name leads elsewhere now.
     pub(crate) fn has_moved(&self) -> bool {
         if self.folder.is_some() {
             return false;
@@ -394,7 +394,7 @@ impl Opened {
     /// `PRAGMA millpond`: all figures; with `NAME`, a setting; with `NAME=VALUE`, sets it.
     ///
     /// # Errors
-    /// What is wrong, for the user.
+    /// The error, for the user.
     pub(crate) fn pragma<'a>(&self, argument: Option<&'a str>) -> Result<String, String> {
         let cache = &self.process.cache;
         let told = |error: Error| error.told(SURFACE);
@@ -426,12 +426,13 @@ impl Opened {
         }
     }
 
-    /// Whether it is the parent's: this process was forked from the one that has opened it.
+    /// Whether it belongs to the parent: this process was forked from the one that opened it.
     pub(crate) fn is_parents(&self) -> bool {
         self.maker.is_another()
     }
 
-    /// What a call of a parent's file answers, which does nothing: locks are counted in memory, and the cache is not here.
+    /// The answer of a call on a parent's file, which does nothing: locks are counted in memory, and the cache is not
+    /// here.
     pub(crate) fn refuse(&self, number: c_int) -> c_int {
         if self.main.is_none() {
             process::is_parents(&self.path);
@@ -446,7 +447,7 @@ impl Opened {
         number
     }
 
-    /// Closes it. What could not be written is told, in SQLite's log too.
+    /// Closes it. What could not be written is reported, in SQLite's log too.
     pub(crate) fn close(mut self) -> c_int {
         if self.is_parents() {
             self.refuse(code::OK);

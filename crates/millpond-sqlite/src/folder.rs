@@ -31,13 +31,13 @@ pub trait Folder: Send + Sync {
     /// The length of a file that may be open; `None`: there is none.
     fn len(&self, name: &str) -> Option<u64>;
 
-    /// What is wrong with the folder, if there is more to say than an error of a file does.
+    /// The folder's trouble, if there is more to report than a file's error does.
     fn trouble(&self) -> Option<String>;
 }
 
 /// All folders that a process can open.
 pub trait Folders: Send + Sync {
-    /// The folder of this name. It is closed when nothing has it any more. `parameter`: of the database's URI.
+    /// The folder of this name. It is closed when it has no user left. `parameter`: of the database's URI.
     ///
     /// # Errors
     /// Why it can't be opened, for people.
@@ -72,7 +72,7 @@ pub fn log(why: &str) {
 /// Whether `parameter` of a URI says that `name` is on, as SQLite reads its own: `1`, `yes`, `True`. It is off if it says nothing.
 ///
 /// # Errors
-/// What is allowed, for people.
+/// The allowed values, in words.
 pub fn is_on(parameter: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<bool, String> {
     parameter(name).map_or(Ok(false), |text| crate::words::named(name, &text))
 }
@@ -81,7 +81,7 @@ pub fn is_on(parameter: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<b
 /// more.
 ///
 /// # Errors
-/// What is allowed, for people.
+/// The allowed values, in words.
 pub fn with_memory(builder: Builder, memory: &str) -> Result<Builder, String> {
     crate::words::with_memory(builder, memory)
 }
@@ -94,7 +94,7 @@ fn split(path: &str) -> Option<(&str, &str)> {
     (!folder.is_empty() && !name.is_empty()).then_some((folder, name))
 }
 
-/// What a database's name names, and opens its folder.
+/// Resolves a database's name, and opens its folder.
 ///
 /// # Errors
 /// Why there is none, for people.
@@ -118,7 +118,7 @@ pub(crate) fn open<'a>(
     Ok((folders.open(folder, parameter)?, name))
 }
 
-/// The same of one that is open.
+/// The same for one that is open.
 pub(crate) fn find(path: &str) -> Option<(Arc<dyn Folder>, &str)> {
     let (folder, name) = split(path)?;
     let registered = FOLDERS

@@ -9,7 +9,7 @@
 //! The rules are those of SQLite's unix VFS (`unixLock` in `os_unix.c`), without what it does for other processes: there are
 //! none.
 
-/// How far a connection is.
+/// The lock level of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Level {
     #[default]
@@ -21,7 +21,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// As SQLite numbers them.
+    /// In SQLite's numbers.
     pub(crate) fn from_number(number: i32) -> Option<Level> {
         Some(match number {
             0 => Level::None,

@@ -12,20 +12,20 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// How SQLite asks for a file.
+/// SQLite's request to open a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) writes: bool,
     pub(crate) creates: bool,
     pub(crate) is_new: bool,
     pub(crate) is_database: bool,
-    /// Whether a write that is cut off leaves bytes beside it as they were: `psow`.
+    /// Whether a write that is cut off leaves the bytes next to it unchanged: `psow`.
     pub(crate) is_powersafe: bool,
     /// Whether a link is followed.
     pub(crate) follows: bool,
 }
 
-/// What was opened.
+/// The opened file.
 pub(crate) struct Found {
     pub(crate) file: File,
     /// Whether the process may write it.
@@ -39,7 +39,7 @@ pub(crate) struct Found {
 /// The permissions that SQLite gives a database: `SQLITE_DEFAULT_FILE_PERMISSIONS`.
 const MODE: u32 = 0o644;
 
-/// Whose a journal or WAL has to be.
+/// The required owner of a journal or WAL.
 fn of_database(path: &Path) -> Option<fs::Metadata> {
     let name = path.to_str()?;
     let (database, _) = name.rsplit_once('-')?;
@@ -108,7 +108,7 @@ fn resemble(file: &File, found: &Stat, like: &fs::Metadata, mode: u32) {
     }
 }
 
-/// Whether it may be there, but not to be written.
+/// Whether it may exist but not be writable.
 fn is_refused(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -33,7 +33,7 @@ type Identity = (u64, u64);
 #[derive(Clone)]
 pub(crate) struct Process {
     pub(crate) cache: PageCache,
-    /// What makes disks fail, if that was asked for.
+    /// Makes disks fail, if that was requested.
     pub(crate) faults: Option<Arc<Faulty>>,
 }
 
@@ -42,7 +42,7 @@ struct Own {
     /// Once a database was opened.
     process: Option<Process>,
     databases: HashMap<Identity, Weak<Database>>,
-    /// What files could not write when they were closed, as long as their own connections have not heard of it.
+    /// What files could not write when they were closed, until their own connections have heard of it.
     lost: Vec<Error>,
     /// In a forked child: journals and WALs that its parent has open, as far as a connection of the parent's has been
     /// used here.
@@ -51,7 +51,7 @@ struct Own {
 
 static OWN: OfProcess<Own> = OfProcess::new();
 
-/// What the variable says, pair by pair.
+/// The variable's values, pair by pair.
 pub(crate) fn variable() -> Vec<(String, String)> {
     let text = std::env::var(VARIABLE).unwrap_or_default();
     let words = text.split([' ', ',']).filter(|word| !word.is_empty());
@@ -62,10 +62,10 @@ pub(crate) fn variable() -> Vec<(String, String)> {
     words.map(pair).collect()
 }
 
-/// Whether one of this crate's own is on there; its name alone says so too.
+/// Whether one of this crate's own is on there; its name alone means so too.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub(crate) fn is_on(pairs: &[(String, String)], name: &str) -> Result<bool, String> {
     match pairs.iter().find(|(of, _)| of == name) {
         None => Ok(false),
@@ -143,7 +143,7 @@ fn with(
         set(&process.cache, &asked)?;
         Ok(process)
     });
-    // SQLite has but one number for it, and its log is rarely looked at.
+    // SQLite has only one number for it, and its log is rarely read.
     process.inspect_err(|why| {
         let _ = writeln!(
             std::io::stderr(),
@@ -160,7 +160,7 @@ fn process(memory: Option<&str>) -> Result<Process, String> {
     }
 }
 
-/// What connections of the process to this file share.
+/// The state shared by the process's connections to this file.
 pub(crate) fn database(identity: Identity) -> Arc<Database> {
     let databases = &mut OWN.lock().databases;
     databases.retain(|_, database| database.strong_count() > 0);
@@ -172,7 +172,7 @@ pub(crate) fn database(identity: Identity) -> Arc<Database> {
     })
 }
 
-/// What could not be written when the file was closed. What others could not is left for those that close them.
+/// What could not be written when the file was closed. Losses of other files are left for those that close them.
 pub(crate) fn take_lost(cache: &PageCache, path: &Path) -> Vec<Error> {
     let lost = &mut OWN.lock().lost;
     lost.extend(cache.take_lost());
@@ -216,10 +216,10 @@ pub(crate) fn has_become_own(database: &Path) {
     OWN.lock().parents.retain(|path| !is_of(path));
 }
 
-/// What is to fail: `writes:5`, or `syncs:28:3` for three times, with numbers of errno.
+/// The faults: `writes:5`, or `syncs:28:3` for three times, with numbers of errno.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub(crate) fn fault(text: &str) -> Result<FaultRule, String> {
     let mut parts = text.split(':');
     let target = match parts.next() {

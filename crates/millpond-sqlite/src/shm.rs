@@ -12,14 +12,14 @@ use std::sync::atomic::AtomicU64;
 /// `SQLITE_SHM_NLOCK`.
 pub(crate) const LOCKS: usize = 8;
 
-/// Which of the locks a connection has.
+/// The locks that a connection has.
 #[derive(Default, Debug)]
 pub(crate) struct Held {
     shared: [bool; LOCKS],
     exclusive: [bool; LOCKS],
 }
 
-/// Of all connections to a database.
+/// For all connections to a database.
 #[derive(Default)]
 pub(crate) struct Shm {
     /// Never moved, and kept until the last connection has let go of all. Words that SQLite reads and writes by its own
@@ -45,7 +45,7 @@ impl Shm {
         }
     }
 
-    /// Where region number `index` is, of `bytes`; `None` if it is not there and not to be made.
+    /// The address of region number `index`, of `bytes`; `None` if it does not exist and is not to be made.
     pub(crate) fn region(&mut self, index: usize, bytes: usize, make: bool) -> Option<*mut c_void> {
         while make && self.regions.len() <= index {
             let words = std::iter::repeat_with(AtomicU64::default).take(bytes.div_ceil(8));

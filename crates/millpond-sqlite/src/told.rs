@@ -12,7 +12,7 @@ pub(crate) trait Log: Sync {
 
 static ALL: Mutex<Vec<&'static dyn Log>> = Mutex::new(Vec::new());
 
-/// This one is there from now on. Once more is no harm.
+/// Registers this one. Doing so again is harmless.
 pub(crate) fn add(log: &'static dyn Log) {
     let mut all = ALL.lock();
     if !all.iter().any(|known| std::ptr::addr_eq(*known, log)) {
@@ -20,7 +20,7 @@ pub(crate) fn add(log: &'static dyn Log) {
     }
 }
 
-/// Says to all of them what is no single one's.
+/// Reports to all of them what concerns no single one.
 pub(crate) fn tell_all(number: c_int, why: &str) {
     let all = ALL.lock().clone();
     for log in all {
@@ -28,7 +28,7 @@ pub(crate) fn tell_all(number: c_int, why: &str) {
     }
 }
 
-/// Of tests, where there is no SQLite.
+/// For tests, where there is no SQLite.
 #[cfg(test)]
 pub(crate) struct Nobody;
 

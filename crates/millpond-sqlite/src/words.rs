@@ -1,10 +1,10 @@
-//! What is on or off in parameters and settings of this crate's own, and budgets. SQLite's own are read by SQLite.
+//! Switches in this crate's own parameters and settings, and budgets. SQLite reads its own.
 
 use millpond::Builder;
 use millpond::settings::{self, Value};
 use millpond::units::Bytes;
 
-/// A budget unless it is said, of a cache and of a store: the library's own.
+/// The default budget of a cache and of a store: the library's own.
 const MEMORY_BYTES: u64 = 64 << 20;
 
 /// Reads it in any case and as a number, as SQLite reads its own. `None`: it is neither.
@@ -16,10 +16,10 @@ pub(crate) fn is_on(text: &str) -> Option<bool> {
     }
 }
 
-/// The same of `name`.
+/// The same for `name`.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub(crate) fn named(name: &str, text: &str) -> Result<bool, String> {
     is_on(text).ok_or_else(|| {
         format!("{name}={text} is neither on nor off: give 1 or 0, on or off, yes or no, true or false")
@@ -29,7 +29,7 @@ pub(crate) fn named(name: &str, text: &str) -> Result<bool, String> {
 /// A cache, with the budget that is asked for where it is made: there may be no room for more.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub(crate) fn with_memory(builder: Builder, memory: &str) -> Result<Builder, String> {
     match settings::memory(memory, Bytes(MEMORY_BYTES)).map_err(|why| why.to_string())? {
         Value::Auto(range) => Ok(builder.memory_auto(range.min.0, range.max.0)),

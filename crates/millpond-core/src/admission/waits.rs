@@ -12,7 +12,7 @@ use alloc::collections::VecDeque;
 pub(super) struct Waits {
     /// When each transfer was issued, in that order.
     transfers: VecDeque<Instant>,
-    /// When each sync of the device began. They end in any order, and can't be told apart.
+    /// When each sync of the device began. They end in any order, and can't be distinguished.
     syncs: VecDeque<Instant>,
     /// Since when callers have waited without any of the waits ending.
     since_ended: Instant,

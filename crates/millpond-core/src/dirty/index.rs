@@ -1,4 +1,4 @@
-//! Which pages of a file are dirty, so that one write takes neighbors together.
+//! The dirty pages of a file, so that one write takes neighbors together.
 //!
 //! A map from runs of 64 pages to bitmaps: 16 bytes for each run that holds a dirty page, whatever the file's length.
 //! The next dirty page in file order takes one lookup.

@@ -31,7 +31,7 @@ pub const TOGETHER: u64 = 16;
 /// The longest first window: half of the longest, so that what was brought in vain of a record is less than it.
 pub const START_MAX: u64 = 32;
 
-/// Those who go through a region at the same time that are told apart.
+/// The number of concurrent walkers of a region that are distinguished.
 const WALKERS: usize = 16;
 
 /// Pages between two faults of a walk that may have been there all the time.
@@ -42,13 +42,13 @@ struct Walker {
     /// Its last window.
     first: u64,
     end: u64,
-    /// How long that would have been without its alignment; 0: there is no walker.
+    /// Its length without alignment; 0: there is no walker.
     window: u64,
     /// It came to the end of a window.
     went_on: bool,
 }
 
-/// Who goes through a region.
+/// The walkers of a region.
 #[derive(Clone, Debug)]
 pub struct FaultAround {
     walkers: [Walker; WALKERS],
@@ -75,7 +75,7 @@ impl FaultAround {
         let page = page.0;
         let is_his = |w: &&mut Walker| w.window > 0 && w.first <= page && page <= w.end + GAP_MAX;
         if let Some(walker) = self.walkers.iter_mut().find(is_his) {
-            // A page that was left behind in a window, for others had it in hand, proves nothing.
+            // A page skipped in a window because another thread held it proves nothing.
             if page >= walker.end {
                 let window = (walker.window * 2).min(WINDOW_MAX);
                 *walker = Walker::at(page, window);
@@ -112,7 +112,8 @@ impl Walker {
 mod tests {
     use super::*;
 
-    /// The faults of who goes through these pages, none of which is in its region, and the page behind the last that came.
+    /// The faults of a walk through these pages, none of which is in its region, and the page after the last one
+    /// brought.
     fn walk(around: &mut FaultAround, pages: core::ops::Range<u64>) -> (u64, u64) {
         let (mut faults, mut end) = (0, pages.start);
         for page in pages {
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(around.touched(PageIndex(5)), 1);
     }
 
-    /// What is there needs no fault: the walk goes on behind it.
+    /// A present page needs no fault: the walk continues after it.
     #[test]
     fn pages_that_were_there_all_the_time_do_not_end_a_walk() {
         let mut around = FaultAround::default();

@@ -18,19 +18,20 @@ use super::ReadAhead;
 use crate::units::PageIndex;
 use alloc::vec::Vec;
 
-/// A record of up to so many windows is read at once; longer ones are a stream, whose next window is asked for in time.
+/// A record of up to this many windows is read at once; a longer one is a stream, whose next window is requested in
+/// time.
 pub const WINDOWS_MAX: u64 = 2;
 
 /// Walks that must have been seen before anything is expected.
 const WALKS_MIN: usize = 8;
 
-/// So many walks are asked how far they went, the last ones that are not under way.
+/// The number of walks whose length counts: the last ones that are not under way.
 const WALKS_MAX: usize = 16;
 
 /// Proofs that are remembered to know how many walks are under way.
 const PROOFS_MAX: usize = 32;
 
-/// Of those seen, the part that went less far than what is expected.
+/// The share of the walks seen that went less far than expected.
 const SHORTER_OF_8: usize = 3;
 
 /// Records that begin at the same place modulo so many pages, a power of two, are told from the middles of others: the
@@ -50,7 +51,7 @@ pub(super) struct Walk {
     pub(super) first: PageIndex,
     /// Behind the last page that it is proven to have used.
     pub(super) reached: PageIndex,
-    /// Pages whose use proves that it came so far: of the window before and the last one.
+    /// Pages whose use proves that it came this far: of the previous window and the last one.
     proofs: [Option<(PageIndex, PageIndex)>; 4],
     /// Nothing of what it was expected to use had to be read: how far it goes can't be seen.
     is_unseen: bool,
@@ -336,7 +337,7 @@ mod tests {
         }
     }
 
-    /// The second reader is taken for the first, who has overtaken his window, and began behind him.
+    /// The second reader is taken for the first, which has overtaken its window, and began behind it.
     #[test]
     fn a_reader_taken_for_a_stream_has_walked_only_its_own_way() {
         for mut ahead in [ReadAhead::default(), ReadAhead::that_learns(24)] {

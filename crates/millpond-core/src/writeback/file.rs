@@ -18,12 +18,12 @@ pub(super) struct SyncPass {
     pub(super) todo: PageSet,
     /// Pages that have to be issued as soon as they may be: some of [`FileWork::log_blocked`].
     pub(super) log_blocked: PageSet,
-    /// Whether those who wait know that there is nothing else left.
+    /// Whether the waiting callers know that nothing else is left.
     pub(super) log_blocked_told: bool,
     /// Transfers that have to end.
     pub(super) waiting: Vec<IoId>,
     pub(super) error: Option<IoError>,
-    /// Where the search in `todo` goes on.
+    /// The position of the search in `todo`.
     pub(super) cursor: PageIndex,
     /// Whether a page was issued since the search last began at the start.
     pub(super) progress: bool,
@@ -51,7 +51,7 @@ pub(super) struct OrderKey {
 /// A file some of whose pages could not be written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Failing {
-    /// What the device said last.
+    /// The device's last answer.
     pub(super) error: IoError,
     /// When the next page is tried, if no caller asks for durability before.
     pub(super) until: Instant,
@@ -77,7 +77,7 @@ pub(super) struct FileWork {
     /// Pages that it has refused alone and not taken since, and that are tried again: in one of the sets above, or being
     /// written.
     pub(super) retried: PageSet,
-    /// The same of pages whose last write has failed with others.
+    /// The same for pages whose last write failed together with others.
     pub(super) suspect: PageSet,
     /// While there are pages in backoff, retried or suspect pages.
     pub(super) failing: Option<Failing>,
@@ -89,7 +89,7 @@ pub(super) struct FileWork {
     pub(super) reclaim_flagged: PageSet,
     /// Whether the file is in the flusher's queue of files with such pages.
     pub(super) reclaim_flagged_queued: bool,
-    /// Where the search in `reclaim_flagged` goes on, and whether it is worth it to begin at the start again.
+    /// The position of the search in `reclaim_flagged`, and whether it is worthwhile to begin at the start again.
     pub(super) reclaim_flagged_from: PageIndex,
     pub(super) reclaim_flagged_progress: bool,
     pub(super) cursor: PageIndex,
@@ -105,7 +105,7 @@ pub(super) struct FileWork {
     pub(super) pass_queued: bool,
     pub(super) write_behind: WriteBehind,
     pub(super) write_behind_queued: bool,
-    /// Where the search in `retry_ready` goes on.
+    /// The position of the search in `retry_ready`.
     pub(super) retry_ready_from: PageIndex,
     pub(super) retry_ready_queued: bool,
 }
@@ -156,7 +156,7 @@ impl FileWork {
         PageCount(sets.map(PageSet::len).iter().sum()) + self.in_transit_pages
     }
 
-    /// Whether nothing of it has to be written, and no caller waits for anything.
+    /// Whether nothing of it must be written, and no caller waits for it.
     pub(super) fn is_idle(&self) -> bool {
         let has_callers = self.pass.is_some() || !self.next_tickets.is_empty();
         !has_callers && self.in_transit.is_empty() && self.unwritten() == PageCount(0)
@@ -178,7 +178,7 @@ impl FileWork {
     }
 
     /// Begins a pass for the tickets that wait, if none is under way. Whether one is.
-    /// `small_fsync_max`: of so many pages it is a small fsync at most.
+    /// `small_fsync_max`: the number of pages up to which it is a small fsync.
     pub(super) fn begin_pass(&mut self, small_fsync_max: PageCount) -> bool {
         if self.pass.is_none() && !self.next_tickets.is_empty() {
             let mut todo = self.dirty.clone();
@@ -218,7 +218,7 @@ impl FileWork {
             behind.from = first;
         }
         behind.next = first.after(count);
-        // The writer that dirtied these pages still holds them; a run is complete when the writer has gone on behind it.
+        // The writer that dirtied these pages still holds them; a run is complete when the writer has moved past it.
         behind.until = PageIndex(first.0 / run * run);
         behind.until > behind.from
     }

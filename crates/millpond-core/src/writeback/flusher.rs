@@ -38,7 +38,7 @@ pub struct Job {
     pub reason: Reason,
     /// The first page, which is dirty.
     pub first: PageIndex,
-    /// At most so many.
+    /// The maximum of the above.
     pub max: u64,
     /// For a sync of few pages, as of a log: a caller waits for just these.
     pub small_fsync: bool,
@@ -110,7 +110,7 @@ impl Flusher {
         self.dirty
     }
 
-    /// Pages of the file that are dirty or in transit: at most so many are not on the device.
+    /// The number of the file's pages that are dirty or in transit: at most this many are not on the device.
     pub fn unwritten(&self, file: FileId) -> PageCount {
         let work = self.files.get(file.0 as usize).and_then(Option::as_ref);
         work.map_or(PageCount(0), FileWork::unwritten)
@@ -129,7 +129,7 @@ impl Flusher {
         self.files[at] = Some(FileWork::new(device));
     }
 
-    /// A file is no more.
+    /// A file is dropped.
     ///
     /// # Panics
     /// If it has dirty pages or transfers in transit.
@@ -221,7 +221,7 @@ impl Flusher {
         }
     }
 
-    /// Pages that are no more are not dirty either.
+    /// Dropped pages are not dirty either.
     pub fn discarded(&mut self, file: FileId, page: PageIndex) {
         self.remove(file, page);
         if let Some(pass) = &mut self.work(file).pass {
@@ -238,7 +238,7 @@ impl Flusher {
         self.queue_pass(file);
     }
 
-    /// No caller waits for this any more. Call [`Flusher::ended`] afterwards: others may have waited for its pass.
+    /// No caller waits for this now. Call [`Flusher::ended`] afterwards: others may have waited for its pass.
     pub fn sync_given_up(&mut self, file: FileId, ticket: SyncTicket) {
         let work = self.work(file);
         work.next_tickets.retain(|&other| other != ticket);
@@ -302,7 +302,7 @@ impl Flusher {
         }
     }
 
-    /// None of the job's pages can be written at this moment, `skip` of them: the search goes on behind them.
+    /// None of the job's `skip` pages can be written at this moment: the search continues after them.
     pub fn passed_over(&mut self, job: &Job, skip: u64) {
         self.advance(job, skip, false);
     }
@@ -386,7 +386,7 @@ impl Flusher {
         self.queue_pass(file);
     }
 
-    /// Pages that were in other hands may be free by now, and it may be time to try again what has failed.
+    /// Pages that were in other hands may be free now, and failed ones may be due for a retry.
     pub fn tick(&mut self, now: Instant) {
         for at in 0..self.files.len() {
             let Some(work) = self.files[at].as_mut().filter(|work| !work.is_idle()) else {

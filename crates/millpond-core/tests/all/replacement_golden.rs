@@ -129,7 +129,7 @@ fn a_walk_that_turns_back_costs_hardly_more_than_by_last_use() {
     }
 }
 
-/// What a walk needs must not cost what a loop needs: the reverse order.
+/// The rule for walks must not cost loops anything: the reverse order.
 #[test]
 fn of_a_loop_longer_than_memory_most_of_what_can_be_kept_is() {
     let looping: Vec<u32> = (0..150_000).map(|n| n % 5_000).collect();

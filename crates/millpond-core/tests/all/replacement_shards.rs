@@ -1,4 +1,4 @@
-//! What it costs in misses to divide one budget among shards, each with lists of its own and its part of the pages.
+//! The cost in misses of dividing one budget among shards, each with its own lists and its part of the pages.
 //!
 //! ```text
 //!   page, or 64 pages together ── hash ──► one of S shards with 1/S of memory      against one pool
@@ -16,7 +16,7 @@ const SHARDS: [u32; 4] = [2, 4, 8, 16];
 /// Pages that go to the same shard together: a window of read-ahead must not be cut into requests of a page.
 const TOGETHER: u32 = 64;
 
-/// A shard with fewer pages than this is no example of a cache: lists and ghosts are rounded to whole pages.
+/// A shard with fewer pages than this is not an example of a cache: lists and ghosts are rounded to whole pages.
 const PAGES_MIN: u32 = 60;
 
 /// Misses with `shards` equal shards; groups of `together` pages are spread by hash.

@@ -1,4 +1,4 @@
-//! What each option of Millpond's rule is worth: what of decision 0002's table needs no build of its own.
+//! The worth of each option of Millpond's rule: the part of decision 0002's table that needs no build of its own.
 //!
 //! `MILLPOND_TRACES=folder cargo test -p millpond-core --test all replacement_variants:: -- --ignored --nocapture`
 

@@ -1,6 +1,6 @@
 //! Limits follow from the last settings and from memory now, and from nothing else (Hills 2015).
 //!
-//! `MILLPOND_SEQUENCES=100000` tries so many random sequences; 3,000 by default. A failure says which it was.
+//! `MILLPOND_SEQUENCES=100000` sets the number of random sequences; 3,000 by default. A failure says which it was.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -102,7 +102,7 @@ fn after_any_sequence_of_settings_the_limits_are_those_of_the_last() {
                     frames = draw.frames();
                     step(&mut manager, Event::MemoryChanged { frames });
                 }
-                // Whoever asks, and whatever else happens.
+                // Whichever caller asks, and whatever else happens.
                 1 => step(
                     &mut manager,
                     Event::Resume {

@@ -1,4 +1,4 @@
-//! What a page calls. Numbers go through arguments, text through one buffer in this module's memory.
+//! The calls of a page. Numbers go through arguments, text through one buffer in this module's memory.
 //!
 //! ```text
 //!   page: buffer(len), writes text there ──► begin(column) ─► run(until, events) ─► state(parts, notes) ──► reads text there
@@ -49,7 +49,7 @@ fn text(page: &Page) -> String {
     String::from_utf8_lossy(&page.text).into_owned()
 }
 
-/// From now on what a panic says is kept: the module ends there, and its memory can still be read.
+/// Keeps the message of a panic from now on: the module ends there, and its memory can still be read.
 #[unsafe(no_mangle)]
 pub extern "C" fn keep_panics() {
     std::panic::set_hook(Box::new(|panic| PANIC.set(panic.to_string())));
@@ -67,7 +67,7 @@ pub extern "C" fn panic_text() -> *const u8 {
     PANIC.with_borrow(|text| text.as_ptr())
 }
 
-/// Where text of `len` bytes is to be written.
+/// The address to which text of `len` bytes is to be written.
 #[unsafe(no_mangle)]
 pub extern "C" fn buffer(len: u32) -> *mut u8 {
     with(|page| {
@@ -77,7 +77,7 @@ pub extern "C" fn buffer(len: u32) -> *mut u8 {
     })
 }
 
-/// Where the text is that was left.
+/// The address of the text that was left.
 #[unsafe(no_mangle)]
 pub extern "C" fn left() -> *const u8 {
     with(|page| page.text.as_ptr())
@@ -112,7 +112,7 @@ pub extern "C" fn begin(column: u32) -> i32 {
     })
 }
 
-/// Goes on through a moment, in at most about so many events; whether it is there.
+/// Goes on past a moment, in at most about this many events; returns whether it is reached.
 #[unsafe(no_mangle)]
 pub extern "C" fn run(until: f64, events: f64) -> u32 {
     with(|page| {
@@ -124,7 +124,7 @@ pub extern "C" fn run(until: f64, events: f64) -> u32 {
     })
 }
 
-/// Goes on to the next note, at most through a moment; the moment at which it is.
+/// Goes on to the next note, at most past a moment; returns the moment.
 #[unsafe(no_mangle)]
 pub extern "C" fn run_to_note(until: f64) -> f64 {
     with(|page| {
@@ -175,7 +175,7 @@ pub extern "C" fn models() -> i32 {
     })
 }
 
-/// Reads the trace in the buffer, whose name has so many bytes at the beginning; leaves what it is as JSON.
+/// Reads the trace in the buffer, which begins with its name, of this many bytes; leaves a description of it as JSON.
 #[unsafe(no_mangle)]
 pub extern "C" fn trace(name: u32) -> i32 {
     with(|page| {
@@ -190,7 +190,7 @@ pub extern "C" fn trace(name: u32) -> i32 {
     })
 }
 
-/// Misses of the policy of this number on the trace that was read, with so many frames.
+/// Misses of the policy with this number on the trace that was read, with this many frames.
 #[unsafe(no_mangle)]
 pub extern "C" fn misses(model: u32, frames: f64) -> f64 {
     with(|page| {

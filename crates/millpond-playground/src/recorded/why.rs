@@ -9,10 +9,10 @@
 use millpond_sim::policy::{Model, Use};
 use std::fmt::Write;
 
-/// Traces with more uses are told without distances, whose count takes n log n.
+/// Traces with more uses are described without distances, whose count takes n log n.
 const DISTANCES_USES_MAX: usize = 4 << 20;
 
-/// For each use, how many different pages were used since its page was used last; `None` at the first.
+/// For each use, how many different pages were used since the last use of its page; `None` at the first.
 fn distances(uses: &[Use]) -> Vec<Option<u32>> {
     let pages = uses.iter().map(|&(page, _)| page as usize + 1).max().unwrap_or(0);
     // Sums over ranges of times (a Fenwick tree) of a 1 at each page's last use.
@@ -102,7 +102,7 @@ fn range(sorted: &[u32]) -> String {
     }
 }
 
-/// How far apart uses are, of which most lie on one side of the size of memory.
+/// The distances of uses, most of which lie on one side of the size of memory.
 fn told(distances: &[u32], frames: u64) -> Option<(bool, String)> {
     let mut near: Vec<u32> = distances.to_vec();
     near.sort_unstable();
@@ -120,7 +120,7 @@ fn told(distances: &[u32], frames: u64) -> Option<(bool, String)> {
     Some((is_far, text))
 }
 
-/// Why `better` misses less than Millpond on `uses` with so many frames.
+/// Why `better` misses less than Millpond on `uses` in this many frames.
 pub(super) fn why(uses: &[Use], better: Model, frames: u64) -> String {
     let theirs = better.hits(uses, frames);
     let ours = Model::Millpond.hits(uses, frames);

@@ -1,4 +1,4 @@
-//! The scenes themselves: words and numbers, of which the numbers are the posts' own.
+//! The scenes themselves: words and numbers; the numbers are the posts' own.
 
 mod axboe2016;
 mod dillon2000;

@@ -45,7 +45,7 @@ impl Sizes {
 
 /// Pages of a write call: the laboratory's.
 const WRITE_PAGES: u32 = 64;
-/// What the engine derives from calibrating such a disk.
+/// The engine's calibration of such a disk.
 const GOAL: Nanos = Nanos::from_millis(60);
 
 fn options(admission: AdmissionOptions, sizes: &Sizes) -> Result<WorldOptions, String> {
@@ -130,7 +130,7 @@ pub fn off(sizes: &Sizes) -> Result<Millpond<millpond_core::admission::Configure
     Ok(load(world, sizes))
 }
 
-/// The post's third version, with so many percent of the queue.
+/// The post's third version, with this percentage of the queue.
 ///
 /// # Errors
 /// If sizes or disk can't be.

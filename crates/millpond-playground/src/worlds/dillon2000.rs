@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 /// The laboratory measures from here on, when memory is full and queues have their lengths.
 pub const WARM_UP: Nanos = Nanos::from_secs(300);
-/// Pageouts are counted over so many seconds, as `vmstat 5` does.
+/// Pageouts are counted over this many seconds, as `vmstat 5` does.
 const BIN_S: usize = 5;
 
 /// FreeBSD on the post's machine.
@@ -267,7 +267,7 @@ pub(crate) fn millpond_world(machine: &MachineOptions) -> Result<Millpond<Config
     Ok(world.each_second(look))
 }
 
-/// How many waited, on the average of each whole second so far.
+/// The number of waiting readers, averaged over each whole second so far.
 fn load(waits: &[(Instant, Instant)], now: Instant) -> Vec<f64> {
     let second = 1_000_000_000;
     let mut load = vec![0.0; (now.0 / second) as usize];

@@ -198,7 +198,7 @@ pub fn millpond(
     Ok((world, all, ended))
 }
 
-/// What the post's tables have of a run on Millpond.
+/// The figures of the post's tables for a run on Millpond.
 pub(crate) fn figures(world: &millpond_sim::World, ended: &RoundsEnded) -> Vec<Figure> {
     let stats = world.manager().stats();
     let scanned = stats.pgscan_kswapd + stats.pgscan_direct;

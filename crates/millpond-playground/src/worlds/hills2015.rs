@@ -9,20 +9,20 @@ use millpond_kernels::linux::dirty::touch::{Touch, TouchRules, Touched, post_zon
 use millpond_kernels::linux::dirty::zone::POST_ZONES;
 use millpond_sim::look::Look;
 
-/// What the post's disk took.
+/// The rate of the post's disk.
 pub const DEVICE_BYTES_PER_S: u64 = 150_000_000;
 /// Ticks a second of the machine that is shown: with a page a tick, the one that comes nearest to the post's rate.
 pub const HZ: u64 = 1000;
-/// So long `dd` has been writing before: what may be dirty is filled at the speed of memory. The laboratory's.
+/// How long `dd` has been writing before: the dirty limit is reached at the speed of memory. The laboratory's.
 pub const LEAD_S: u64 = 10;
-/// Each part takes so long.
+/// The length of each part.
 pub const PART_S: u64 = 5;
 /// All of it.
 pub const LENGTH: Nanos = Nanos::from_secs(LEAD_S + 4 * PART_S);
 /// The ratio of the boot.
 pub const RATIO: u32 = 20;
 
-/// What is set at the start of each part but the first, if the hand tries `ratio`.
+/// The setting at the start of each part after the first, if the slider is at `ratio`.
 pub const fn touched(ratio: u32) -> [u32; 3] {
     [RATIO, ratio, RATIO]
 }
@@ -53,7 +53,7 @@ pub fn booted(rules: TouchRules, hz: u64, ratio: u32) -> Dirtiers {
 pub struct Hills {
     dirtiers: Dirtiers,
     ratio: u32,
-    /// What was derived before and after each touch so far.
+    /// The derived limits before and after each touch so far.
     touches: Vec<Note>,
 }
 
@@ -150,7 +150,7 @@ impl Hills {
         }
     }
 
-    /// MB/s of a part, as far as it has passed; none before it has begun.
+    /// MB/s of a part, up to now; none before it has begun.
     fn part(&self, name: &'static str, n: u64) -> Option<Figure> {
         let from = LEAD_S + PART_S * n;
         let bytes: u64 = (from..from + PART_S)

@@ -25,10 +25,10 @@ pub const FRAMES: u32 = 100;
 pub const SET: u32 = 50;
 /// Rounds of the second example.
 pub const ROUNDS: u32 = 8;
-/// Of the example's time.
+/// The kernel of the example's time.
 const USE_NS: u64 = 1_000_000;
 
-/// Which example.
+/// The example.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Example {
     /// 50 hot pages, then twice 50 that are used once.
@@ -55,7 +55,7 @@ impl Example {
     }
 }
 
-/// What keeps the pages.
+/// The keeper of the pages.
 pub trait Memory {
     /// Brings in pages that then prove to be needed.
     fn make_hot(&mut self, pages: Range<u32>);
@@ -63,7 +63,7 @@ pub trait Memory {
     fn use_page(&mut self, page: u32) -> bool;
     /// Both lists, from the warm end.
     fn lists(&self) -> Lists;
-    /// Why a page came to the list on which it is after its use; `is_back`: it had been swapped out.
+    /// Why a page came to its list after its use; `is_back`: it had been swapped out.
     fn why_in(&self, is_active: bool, is_back: bool) -> String;
     /// Why a page went from one list to the other, or out.
     fn why_moved(&self, was_active: bool, is_active: Option<bool>) -> String;
@@ -131,7 +131,7 @@ pub struct Toys<M: Memory> {
     swap_ins: u64,
     round_swap_ins: Vec<u64>,
     log: Vec<Note>,
-    /// Of each page that was ever in memory: its list now, if it is on one.
+    /// For each page that was ever in memory: its present list, if it is on one.
     places: Vec<Option<Option<bool>>>,
 }
 

@@ -13,28 +13,28 @@ use std::collections::VecDeque;
 /// The numbers of a world.
 type Figures<A> = Box<dyn Fn(&Sim<A>) -> Vec<Figure>>;
 
-/// A world, and what is told of it.
+/// A world, and its notes.
 pub struct Millpond<A: Form> {
     world: Sim<A>,
     figures: Figures<A>,
-    /// What its processes are called: the first, the second …; all of many have the name of the last.
+    /// The names of its processes, in order; further ones have the last name.
     names: &'static [&'static str],
     /// Writes that were held back and dirtiers that were paused: what reclaim does not know of.
     held: VecDeque<Note>,
     held_all: u64,
     counted: (u64, u64),
-    /// What is done at the end of each whole second, and how many have ended.
+    /// The action at the end of each whole second, and how many have ended.
     each_second: EachSecond<A>,
     seconds: u64,
 }
 
 type EachSecond<A> = Option<Box<dyn FnMut(&Sim<A>)>>;
 
-/// So many are kept.
+/// The number of notes kept.
 const HELD_MAX: usize = 256;
 
 impl<A: Form> Millpond<A> {
-    /// Of `world`, whose processes have these names, and whose numbers are those of `figures`.
+    /// For `world`, whose processes have these names, with the numbers of `figures`.
     pub fn new(
         mut world: Sim<A>,
         names: &'static [&'static str],
@@ -75,7 +75,7 @@ impl<A: Form> Millpond<A> {
         self.world.run(until);
     }
 
-    /// All that happens at the next moment, if that is not behind `until`. Which moment it was.
+    /// Plays the next moment, if it is not after `until`. Returns it.
     fn turn(&mut self, until: Instant) -> Option<Instant> {
         let at = self.world.next_event().filter(|&at| at <= until)?;
         self.end_seconds(at);

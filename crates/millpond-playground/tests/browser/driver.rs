@@ -1,6 +1,6 @@
 //! A headless browser, driven over a pair of pipes: what a page says, what keys do to it, and how it looks.
 //!
-//! The browser's debugging protocol: JSON messages with a zero byte behind each, on file descriptors 3 and 4.
+//! The browser's debugging protocol: JSON messages, each followed by a zero byte, on file descriptors 3 and 4.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-/// A page that says nothing for so long is broken.
+/// A page that sends nothing for this long is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Browser {

@@ -21,7 +21,7 @@ use millpond_playground::recorded::{self, Recorded};
 use millpond_playground::scene::SCENES;
 use std::path::{Path, PathBuf};
 
-/// What is compared: lists in so many parts, so many notes.
+/// The compared state: lists in this many parts, this many notes.
 const PARTS: usize = 240;
 const NOTES: usize = 64;
 
@@ -66,7 +66,7 @@ fn address(browser: &mut Browser) -> String {
 
 const STILL: &str = "playground.isStill()";
 
-/// What to do if the module and the sources are not the same any more.
+/// What to do if the module and the sources differ.
 const OLD: &str = "the module is of other sources, or counts otherwise than they do: \
     `cargo run -p millpond-playground --example make` makes it anew";
 
@@ -138,7 +138,7 @@ fn the_module_is_of_these_sources(browser: &mut Browser, page: &Path) {
     }
 }
 
-/// To the step that is to be seen, at the moment where the scene opens, and back.
+/// To the step to watch, at the scene's first moment, and back.
 fn the_button_moves_the_slider(browser: &mut Browser, page: &Path) {
     for scene in SCENES {
         let (Some(slider), Some(shows)) = (scene.slider(), scene.shows) else {
@@ -261,7 +261,7 @@ fn a_scene_that_is_left_leaves_no_words(browser: &mut Browser, page: &Path) {
     browser.until(STILL);
 }
 
-/// To the moment at which a scene opens it can be many seconds, and nothing said so.
+/// Reaching the first moment of a scene can take many seconds, and nothing showed that.
 fn a_long_way_says_where_it_goes(browser: &mut Browser, page: &Path) {
     browser.open(page, "scene=dillon2000&at=0");
     assert_eq!(browser.value("document.getElementById('going').hidden"), true);

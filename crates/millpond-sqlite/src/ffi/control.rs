@@ -1,4 +1,4 @@
-//! What SQLite asks or tells of a file beside its bytes: `xFileControl`.
+//! SQLite's requests and notices about a file besides its bytes: `xFileControl`.
 
 use super::api::Api;
 use super::methods::{api_of, with};

@@ -62,7 +62,7 @@ extern "C" fn open(
             .to_str()
             .ok_or_else(|| cant("a name in a store is UTF-8".into()))?;
         let (folder, name) = folder::open(path_text, parameter).map_err(|why| {
-            // SQLite has but one number for it, and its log is rarely looked at.
+            // SQLite has only one number for it, and its log is rarely read.
             let _ = writeln!(std::io::stderr(), "millpond: {path_text} can't be opened: {why}");
             cant(why)
         })?;
@@ -119,7 +119,7 @@ extern "C" fn full_pathname(_own: *mut Vfs, name: *const c_char, len: c_int, out
     if name.len() > len as usize {
         return code::CANTOPEN;
     }
-    // SAFETY: SQLite's place for so many bytes, which is none of the name's.
+    // SAFETY: SQLite's buffer for this many bytes, which does not overlap the name.
     unsafe { std::ptr::copy_nonoverlapping(name.as_ptr().cast(), out, name.len()) };
     code::OK
 }

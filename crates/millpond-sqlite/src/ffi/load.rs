@@ -84,7 +84,7 @@ macro_rules! entry_point {
     };
 }
 
-/// What [`entry_point`](crate::entry_point) does: registers the VFS of this library, and that of folders.
+/// Does the work of [`entry_point`](crate::entry_point): registers the VFS of this library, and that of folders.
 pub fn load_with_folders(
     _connection: *mut Sqlite,
     error: Option<NonNull<*mut c_char>>,

@@ -36,7 +36,7 @@ static METHODS: IoMethods = IoMethods {
 /// cache writes whole pages, in which bytes that were not changed are the same as before.
 const POWERSAFE_OVERWRITE: c_int = 0x1000;
 
-/// Where none can be asked: what most disks have.
+/// Where no device can be asked: the value of most disks.
 const SECTOR_BYTES: c_int = 4096;
 
 /// `SQLITE_SHM_...`.

@@ -1,8 +1,8 @@
-//! What SQLite calls and what is called of it; all `unsafe` code.
+//! The functions that SQLite calls, and those of it that are called; all `unsafe` code.
 //!
 //! | file | what |
 //! |---|---|
-//! | `types` | SQLite's structs, as far as they are used |
+//! | `types` | the used parts of SQLite's structs |
 //! | `api` | functions of the SQLite that has loaded this |
 //! | `load` | the entry point |
 //! | `vfs` | methods of the VFS |

@@ -9,7 +9,7 @@ use millpond::internal::Maker;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// `PENDING_BYTE`, and behind it the reserved byte and the 510 shared ones.
+/// `PENDING_BYTE`, followed by the reserved byte and the 510 shared ones.
 const START: i64 = 0x4000_0000;
 const LEN: i64 = 512;
 

@@ -11,7 +11,7 @@ pub struct Sqlite {
     _own: [u8; 0],
 }
 
-/// `sqlite3_file`, with what is behind it here.
+/// `sqlite3_file`, followed by this library's part.
 #[repr(C)]
 pub(crate) struct OsFile {
     /// NULL: not open, and not to be closed.
@@ -46,7 +46,7 @@ pub(crate) struct IoMethods {
     pub(crate) unfetch: extern "C" fn(*mut OsFile, i64, *mut c_void) -> c_int,
 }
 
-/// What a library's symbol is before it is cast.
+/// A library's symbol before it is cast.
 pub(crate) type Symbol = Option<extern "C" fn()>;
 
 /// `sqlite3_vfs`, version 2.
@@ -75,7 +75,7 @@ pub(crate) struct Vfs {
 
 type Unused<const N: usize> = [usize; N];
 
-/// `sqlite3_api_routines` as of 3.8.7, as far as it is used.
+/// The used part of `sqlite3_api_routines` as of 3.8.7.
 #[repr(C)]
 pub struct Routines {
     _0: Unused<55>,

@@ -15,11 +15,11 @@ use std::path::Path;
 
 const NAME: &CStr = c"millpond";
 
-/// What each VFS of this library has with it.
+/// The data of each VFS of this library.
 struct Own {
     /// The SQLite that has it.
     api: Api,
-    /// What was the default there.
+    /// The previous default there.
     below: *mut Vfs,
 }
 
@@ -100,7 +100,7 @@ fn own(vfs: *mut Vfs) -> &'static Own {
 /// The VFS below, which is given itself.
 pub(super) fn below(vfs: *mut Vfs) -> (&'static Vfs, *mut Vfs) {
     let below = own(vfs).below;
-    // SAFETY: `add` has looked at it, and registered ones stay.
+    // SAFETY: `add` has checked it, and registered ones stay.
     (unsafe { &*below }, below)
 }
 
@@ -140,7 +140,7 @@ pub(super) fn open_by(
     methods::leave_closed(file);
     let opened = whole(|| {
         let path = path_of(name);
-        // Another name may have nothing behind it to look at.
+        // Another name may lead to nothing.
         let has_parameters = flags & open::URI != 0;
         let asked = Asked {
             writes: flags & open::READ_WRITE != 0,

@@ -1,11 +1,11 @@
-//! What the tests of a loadable extension have in common: of this crate's, and of that for stores.
+//! The common part of the tests of loadable extensions: this crate's, and that for stores.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Where cargo has put the library of this name.
+/// The path of cargo's library with this name.
 pub(crate) fn library(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let library = test.parent().unwrap().join(format!("lib{name}.so"));
@@ -61,7 +61,7 @@ pub(crate) fn passes(library: &Path, name: &str, (variable, value): (&str, &str)
     );
 }
 
-/// That each function of `tests/vfs/` that needs a folder and nothing else is among those that are run.
+/// Checks that each function of `tests/vfs/` that needs only a folder is among those that are run.
 pub(crate) fn none_is_left_out(run: &[&str]) {
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vfs");
     let files = files.read_dir().unwrap().map(|entry| entry.unwrap().path());

@@ -159,7 +159,7 @@ mod tests {
             let seams = places.windows(2).filter(|pair| pair[0].0 + MIB != pair[1].0);
             assert!((10..=24).contains(&seams.count()));
         }
-        // Between two pieces of its own there is no more room than up to the next.
+        // Between two pieces of its own there is only the room up to the next.
         let layout = &mut Layout::default();
         locate(layout, 1, 8 * MIB, (0, 1));
         locate(layout, 1, 0, (20 * MIB, 1));

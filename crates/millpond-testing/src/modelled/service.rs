@@ -172,7 +172,7 @@ impl Drop for ModelService {
         self.shared.state.lock().ending = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed; there is no caller left to tell.
+            // A panic in it has been printed; there is no caller left to report to.
             let _ = thread.join();
         }
     }

@@ -69,7 +69,7 @@ mod tests {
     const KIB_64: Bytes = Bytes::from_kib(64);
     const KIB_256: Bytes = Bytes::from_kib(256);
 
-    /// So many writes of 64 KiB between two reads, all but the first four issued after the read.
+    /// This many writes of 64 KiB between two reads, all but the first four issued after the read.
     fn after(writes: u32) -> Option<bool> {
         let mut d = Detector::default();
         for _ in 0..1_000 {

@@ -88,19 +88,20 @@ enum Way {
     More,
 }
 
-/// What was written in some time: the line through what had been written when each write ended.
+/// The rate of writing over some time: a line through the bytes written by each write's end.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     begins: Instant,
     last: Instant,
-    /// Of each end the time since the beginning, in microseconds, and what had been written by then, in units of 512 bytes.
+    /// For each end: the time since the beginning, in microseconds, and the bytes written by then, in units of 512
+    /// bytes.
     ends: i128,
     written: i128,
     times: i128,
     amounts: i128,
     products: i128,
     squares: i128,
-    /// Whether a write waits. Since when none has that could go, and for how long none did.
+    /// Whether a write waits. Otherwise since when none has that could go, and for how long none did.
     waits: bool,
     idle_since: Option<Instant>,
     idle: Nanos,
@@ -181,7 +182,7 @@ impl Reads {
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     way: Way,
-    /// That of the stretch that runs.
+    /// That of the running stretch.
     side: Side,
     stretch: Stretch,
     left_out: Nanos,
@@ -322,12 +323,12 @@ impl Knee {
         self.trial.is_none() && range.limit < most
     }
 
-    /// Whether a trial runs. What it compares must then stay unchanged.
+    /// Whether a trial runs. The figures that it compares must then stay unchanged.
     pub(super) fn is_trying(&self) -> bool {
         self.trial.is_some()
     }
 
-    /// What may be in transit: the limit, or the one being tried.
+    /// The limit in transit: the present one, or the one being tried.
     pub(super) fn in_transit(&self, range: Range) -> u64 {
         match self.trial {
             Some(Trial {
@@ -368,7 +369,7 @@ impl Knee {
         }
     }
 
-    /// A write has asked. `waits`: it has to wait for the limit. `has_room`: there is room for another beside it.
+    /// A write has asked. `waits`: it must wait for the limit. `has_room`: there is room for another with it.
     pub(super) fn asked(&mut self, now: Instant, waits: bool, has_room: bool) {
         let Some(trial) = &mut self.trial else { return };
         let stretch = &mut trial.stretch;
@@ -439,7 +440,7 @@ impl Knee {
         self.trial = None;
     }
 
-    /// No reader is active any more, or other rules apply: the current trial compares nothing.
+    /// No reader is active now, or other rules apply: the current trial compares nothing.
     pub(super) fn forget_trial(&mut self) {
         if self.trial.take().is_some() && self.known == Known::Untried {
             self.known = Known::Untold;

@@ -39,7 +39,7 @@ impl Device {
         }
     }
 
-    /// For `seconds` the device writes `rate(in transit)` bytes a second. What may be in transit at the end.
+    /// The device writes `rate(in transit)` bytes a second for `seconds`. Returns the limit at the end.
     fn run(&mut self, seconds: u64, rate: fn(u64) -> u64) -> u64 {
         let end = self.now + Nanos::from_secs(seconds);
         let mut judged = self.now;

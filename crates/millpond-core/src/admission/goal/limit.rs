@@ -94,7 +94,7 @@ impl Sample {
     }
 }
 
-/// What a window calls for.
+/// A window's verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     /// Reads have missed the goal.

@@ -150,7 +150,7 @@ pub struct GoalState {
     /// This device's goal, if it differs from the setting.
     own_goal: Option<Nanos>,
     class: ClassDetector,
-    /// What may be in transit beside readers.
+    /// The limit in transit beside readers.
     limit: Bytes,
     sample: Sample,
     /// The previous window missed the goal.
@@ -364,11 +364,11 @@ impl GoalState {
         verdict
     }
 
-    /// No reader is active any more: what was learned about the last ones does not apply to the next.
+    /// No reader is active now: what was learned about the last ones does not apply to the next.
     fn forget_readers(&mut self) {
         self.slices.forget_readers();
         self.stream_start = None;
-        // What runs compares nothing any more.
+        // The running trial has nothing left to compare.
         self.knee.forget_trial();
         self.pacing.forget_trial();
     }

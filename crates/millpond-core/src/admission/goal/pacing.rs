@@ -26,16 +26,16 @@
 use crate::admission::Verdict;
 use crate::units::{Bytes, Instant, Nanos};
 
-/// Slower and faster by one part in so many.
+/// Slower and faster by one part in this many.
 const DOWN: u64 = 16;
 const UP: u64 = 32;
-/// So many windows with the lowest rate that missed the goal, beyond those that kept it, say that it does not help.
+/// This many windows at the lowest rate that missed the goal, beyond those that kept it, show that it does not help.
 const MISSED_MAX: u32 = 8;
 /// A window that is missed later than this after a raise is not for it.
 const FOR_RAISE: Nanos = Nanos::from_millis(500);
-/// After so long without a window what is known is of another time: the readers, or the writers, were away.
+/// After this long without a window the knowledge is outdated: the readers, or the writers, were away.
 const STALE: Nanos = Nanos::from_secs(1);
-/// So many pairs of windows make a trial.
+/// The number of pairs of windows in a trial.
 const PAIRS: u32 = 3;
 /// Between two raises, and before it is tried again where it did not help: twice as long each time that it was in vain.
 const PAUSE_MIN: Nanos = Nanos::from_millis(250);
@@ -54,7 +54,7 @@ struct Rate {
     /// When it was changed last, and whether it was raised then.
     since: Instant,
     raised: bool,
-    /// What reads took on average when the rate was found worth it; 0 where it is for the goal.
+    /// The mean read latency when the rate proved worthwhile; 0 where the rate serves the goal.
     mean: Nanos,
 }
 
@@ -74,18 +74,18 @@ impl Trial {
     }
 }
 
-/// How writes go.
+/// How writes are paced.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// As fast as the device takes them.
     FullRate,
-    /// As [`State::FullRate`] and a little slower in turn.
+    /// In turn as [`State::FullRate`] and a little slower.
     Trial(Trial),
     /// Spaced out.
     Paced(Rate),
 }
 
-/// What a window says of the rate.
+/// A window's verdict on the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reads {
     /// They have missed the goal with the least in transit.
@@ -104,9 +104,9 @@ pub(super) struct WindowEnd {
     pub(super) reads: Reads,
     /// A write waited.
     pub(super) waited: bool,
-    /// What the device writes while it has something to write, in bytes a millisecond.
+    /// The device's write rate while it has something to write, in bytes a millisecond.
     pub(super) device_rate: u64,
-    /// What a read took on average.
+    /// The mean read latency.
     pub(super) mean: Nanos,
     /// The writers' share, in percent.
     pub(super) share: u32,
@@ -118,7 +118,7 @@ pub(super) struct Pacing {
     state: State,
     /// The next write goes then.
     next: Instant,
-    /// What was let go since the window began, small fsyncs aside, which wait for nothing.
+    /// Bytes admitted since the window began, without small fsyncs, which wait for nothing.
     written: Bytes,
     /// The window before missed the goal: one alone may be chance.
     missed_before: bool,
@@ -309,7 +309,7 @@ impl Pacing {
         }
     }
 
-    /// No reader is active any more: a trial compares nothing.
+    /// No reader is active now: a trial compares nothing.
     pub(super) fn forget_trial(&mut self) {
         if matches!(self.state, State::Trial(_)) {
             self.state = State::FullRate;

@@ -13,15 +13,15 @@ struct Device {
     pacing: Pacing,
     now: Instant,
     most: u64,
-    /// A window in which more than so much a second is written misses the goal.
+    /// A window in which more than this is written a second misses the goal.
     keeps_goal: u64,
     /// The next one misses it in any case.
     misses_by_chance: bool,
     /// Something else is being tried all the time.
     is_unsettled: bool,
-    /// Of a hundred parts of a window so many have no writers.
+    /// The percentage of a window without writers.
     rest: u64,
-    /// What reads take on average where less than 147 MB/s are written; else it is 270 us.
+    /// The mean read latency while less than 147 MB/s are written; else it is 270 us.
     read: Nanos,
 }
 
@@ -139,7 +139,7 @@ fn one_window_missed_by_chance_costs_the_writers_nothing() {
     }
 }
 
-/// What they write when they rest is what they want, and not what the device takes.
+/// What resting writers write is what they want, not what the device takes.
 #[test]
 fn writers_that_rest_give_no_rate() {
     let mut device = Device::new(0);
@@ -153,7 +153,7 @@ fn writers_that_rest_give_no_rate() {
     assert!(device.pacing.is_paced());
 }
 
-/// What was written before they came, over all the time since, was taken for what the device takes.
+/// The bytes written before they came, over all the time since, were taken for the device's rate.
 #[test]
 fn readers_that_come_back_meet_no_rate_of_another_time() {
     let mut device = Device::new(0);

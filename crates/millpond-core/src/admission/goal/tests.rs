@@ -12,7 +12,7 @@ fn admission() -> Admission {
     admission_of(Nanos::from_millis(2), false)
 }
 
-/// With this goal, on a disk that says that it rotates or that it does not.
+/// A form with this goal, on a disk that reports that it rotates or does not.
 pub(super) fn admission_of(read_latency: Nanos, is_arm: bool) -> Admission {
     let options = GoalOptions {
         read_latency,
@@ -384,7 +384,7 @@ fn with_costly_seeks_two_background_writes_stand_beside_a_reader() {
     }
 }
 
-/// It used to go on beside a limit that moved, and compared with what was no more.
+/// It continued beside a limit that moved, and compared with a state that was gone.
 #[test]
 fn while_the_knee_is_tried_the_limit_stands_still_and_a_missed_goal_ends_the_trial() {
     let mut state = GoalState::new(GoalOptions::default());

@@ -39,7 +39,7 @@ const SHARE_MIN: u64 = 25;
 /// slices by share the writers of a real flash disk took 2.2 to 2.6 s for what takes them 1.3 to 1.5 s so.
 const READS_BESIDE: u32 = 2;
 
-/// A device with a backlog has so many goals' time to catch up, in a readers' slice.
+/// How many goals' time a device with a backlog has to catch up, in a readers' slice.
 const CATCHING_UP: u64 = 8;
 
 /// If it has to write all of that, because a caller syncs it, it is given longer than a cache of 256 MiB takes at 120 MB/s.
@@ -64,7 +64,7 @@ struct ReadSlice {
     /// When the last write was issued before it, and since when the writers had kept a caller waiting.
     stopped: Instant,
     waiting_since: Instant,
-    /// What the writes in transit then take, at the device's best.
+    /// The time that the writes in transit then take, at the device's best.
     drain: Nanos,
     /// Until then the device works at its backlog.
     level_at: Instant,
@@ -76,12 +76,12 @@ struct ReadSlice {
     /// How many waits have ended, and when the last of them did.
     ended: u32,
     last_end: Instant,
-    /// What the seek to the reads took, as far as it is known, and so the seek back will.
+    /// The duration of the seek to the reads, if known, and so that of the seek back.
     seek: Nanos,
 }
 
 impl ReadSlice {
-    /// No caller that waited when it began does any more.
+    /// No caller that waited when it began still waits.
     fn has_served_all(&self, in_transit: &InTransit) -> bool {
         let oldest = in_transit.waiting_since();
         oldest.is_none_or(|oldest| oldest > self.stopped)
@@ -105,15 +105,15 @@ pub(super) struct TimeSlices {
     /// How long the last one was, and when the writers' slice after it began.
     last_read_slice: Nanos,
     writers_since: Instant,
-    /// What the readers have had too little (above 0) or too much, in nanoseconds.
+    /// The time that readers have had too little (above 0) or too much, in nanoseconds.
     deficit: i64,
-    /// What the first read of a slice took once the device had nothing but reads.
+    /// The latency of a slice's first read once the device had nothing but reads.
     first_read: Recent,
-    /// What a read right after another takes.
+    /// The latency of a read right after another.
     next_read: Nanos,
     rate: WriteRate,
     detector: Detector,
-    /// What a write cache has answered and not yet written.
+    /// Bytes that a write cache has acknowledged and not yet written.
     backlog: Backlog,
 }
 
@@ -154,17 +154,17 @@ impl TimeSlices {
         Some(Bytes(rate.saturating_mul(span.0) / 1_000_000))
     }
 
-    /// Whether a read that was issued then had something to wait for that was answered before.
+    /// Whether a read issued then had to wait for something acknowledged before.
     pub(super) fn had_backlog(&self, issued_at: Instant) -> bool {
         self.backlog.is_detected() && !self.backlog.is_level(issued_at)
     }
 
-    /// What the device writes at its best, in bytes a millisecond; more than any device if that is not known.
+    /// The device's best write rate, in bytes a millisecond; more than any device's if it is not known.
     pub(super) fn best_bytes_per_ms(&self) -> u64 {
         self.rate.best.unwrap_or(u64::MAX)
     }
 
-    /// What it writes now, in bytes a millisecond; 0 if that is not known.
+    /// Its present write rate, in bytes a millisecond; 0 if it is not known.
     pub(super) fn bytes_per_ms(&self) -> u64 {
         self.rate.bytes_per_ms.unwrap_or(0)
     }
@@ -185,7 +185,7 @@ impl TimeSlices {
         }
     }
 
-    /// No reader is active any more.
+    /// No reader is active now.
     pub(super) fn forget_readers(&mut self) {
         (self.read_slice, self.deficit, self.last_read_slice) = (None, 0, Nanos::ZERO);
         self.backlog.forget_slow_slices();
@@ -291,7 +291,7 @@ impl TimeSlices {
         Verdict::Wait(Some(now + goal))
     }
 
-    /// Whether the writes must stop for the callers that wait, with `bytes` in transit and to be issued.
+    /// Whether the writes must stop for waiting callers, with `bytes` in transit and to be issued.
     fn must_stop(&self, facts: Facts<'_>, bytes: Bytes) -> bool {
         let Facts {
             now,
@@ -354,7 +354,7 @@ impl TimeSlices {
         facts.now.since(oldest) >= facts.goal && had >= self.writers_least()
     }
 
-    /// What the writers have at the least after the last readers' slice.
+    /// The minimum of the writers' time after the last readers' slice.
     fn writers_least(&self) -> Nanos {
         Nanos(self.last_read_slice.0 * SHARE_MIN / (100 - SHARE_MIN))
     }
@@ -449,7 +449,7 @@ impl TimeSlices {
     }
 }
 
-/// The last so many of something, and the largest but one of them.
+/// The last values of a series, and the second largest of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     values: [Nanos; 32],
@@ -471,7 +471,7 @@ impl Recent {
     }
 }
 
-/// For so many bytes at a rate in bytes a millisecond.
+/// The time for this many bytes at a rate in bytes a millisecond.
 fn time_for(bytes: Bytes, rate: u64) -> Nanos {
     Nanos(bytes.0.saturating_mul(1_000_000) / rate.max(1))
 }

@@ -11,9 +11,9 @@
 use crate::latencies::Latencies;
 use crate::units::{Instant, Nanos};
 
-/// So many reads have a tail.
+/// The number of reads that have a tail.
 const READS: u32 = 200;
-/// Fewer do after so long.
+/// After this time fewer are enough.
 const READS_MIN: u32 = 20;
 const SPAN: Nanos = Nanos::from_secs(2);
 

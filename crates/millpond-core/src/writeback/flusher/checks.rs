@@ -1,10 +1,10 @@
-//! What holds of the flusher at any time, and when nobody wants anything of it: asserted by tests and the simulator.
+//! Invariants of the flusher, at any time and when it is idle: asserted by tests and the simulator.
 
 use super::{Flusher, Queues};
 use crate::units::{FileId, PageCount};
 
 impl Flusher {
-    /// For when no caller wants anything any more: no page is dirty, and no queue keeps a file.
+    /// For a flusher that no caller needs: no page is dirty, and no queue keeps a file.
     ///
     /// # Panics
     /// If something is left.

@@ -36,7 +36,7 @@ impl Flusher {
         self.in_backoff
     }
 
-    /// How many pages of the file can't be written, and what the device said last; `None` if none is known.
+    /// How many pages of the file can't be written, and the device's last answer; `None` if none is known.
     pub fn failing(&self, file: FileId) -> Option<(PageCount, IoError)> {
         let work = self.files.get(file.0 as usize)?.as_ref()?;
         let error = work.failing?.error;
@@ -211,12 +211,12 @@ impl FileWork {
         self.trouble().iter().any(|pages| !pages.is_empty())
     }
 
-    /// Whether the device has refused the page alone, and not taken it since.
+    /// Whether the device has refused the page on its own, and not accepted it since.
     fn has_failed(&self, page: PageIndex) -> bool {
         self.backoff.contains(page) || self.retried.contains(page)
     }
 
-    /// How many pages from `first` on, at most `max`, are like it: in trouble, or not.
+    /// How many pages from `first` on, at most `max`, are like it: failed, or not.
     pub(super) fn alike(&self, first: PageIndex, max: u64) -> u64 {
         let Some(failing) = &self.failing else { return max };
         let trouble = self.trouble();

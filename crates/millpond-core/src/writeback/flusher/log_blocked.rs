@@ -69,7 +69,7 @@ impl Flusher {
 }
 
 impl FileWork {
-    /// Whether none of its pages waits to be written, in whichever way.
+    /// Whether none of its pages waits to be written, for any reason.
     pub(super) fn is_clean(&self) -> bool {
         let sets = [&self.dirty, &self.log_blocked, &self.retry_ready];
         sets.iter().all(|pages| pages.is_empty()) && !self.has_trouble()

@@ -17,7 +17,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// The file is no more.
+    /// The file is dropped.
     pub(super) fn close(&mut self, file: FileId) {
         for queue in [
             &mut self.reclaim_flagged,

@@ -22,7 +22,7 @@ impl Flusher {
         true
     }
 
-    /// The file's turn among those of which pages are wanted.
+    /// The file's turn among those with wanted pages.
     pub(super) fn queue_reclaim_flagged(&mut self, file: FileId) {
         let work = self.work(file);
         if !work.reclaim_flagged.is_empty() && !work.reclaim_flagged_queued {

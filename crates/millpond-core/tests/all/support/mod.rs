@@ -200,7 +200,7 @@ pub(crate) fn misses_lru(trace: &[u32], pages: u32) -> u64 {
     misses
 }
 
-/// How many different pages a trace has.
+/// The number of different pages in a trace.
 pub(crate) fn distinct(trace: &[u32]) -> u32 {
     let mut pages = trace.to_vec();
     pages.sort_unstable();
@@ -356,7 +356,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// Memory of so many per mille of the trace's distinct pages, rounded.
+    /// Memory for this many per mille of the trace's distinct pages, rounded.
     pub(crate) fn new(name: &'a str, trace: &'a [u32], per_mille: u32) -> Case<'a> {
         let pages = ((distinct(trace) * per_mille + 500) / 1000).max(1);
         let (opt, lru) = (misses_opt(trace, pages), misses_lru(trace, pages));

@@ -139,7 +139,7 @@ fn a_caller_that_needs_room_has_one_failed_page_tried_at_once() {
     f.retry(at(40), FILE);
 }
 
-/// Every fresh page beside a bad one was held back with it for as long as the bad one stayed bad.
+/// Every fresh page next to a bad one was held back with it for as long as the bad one stayed bad.
 #[test]
 fn pages_dirtied_after_a_failure_are_written_in_turn() {
     let mut f = flusher();
