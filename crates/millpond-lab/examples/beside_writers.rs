@@ -28,18 +28,18 @@ use std::time::{Duration, Instant};
 const PAGE: usize = 4096;
 const MEMORY: u64 = 512 << 20;
 const READ_FILE: u64 = 1 << 30;
-/// As the experiment `axboe2016` writes.
+/// As in the experiment `axboe2016`.
 const FILE: u64 = 100 << 20;
 /// Nanoseconds in which no device answers.
 const HIT_MAX: u64 = 5_000;
 const O_DIRECT: i32 = 0o40000;
 
-/// What is beside the reader.
+/// The load beside the reader.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Beside {
     /// Nothing.
     Nothing,
-    /// As many threads as processors, which compute.
+    /// As many computing threads as processors.
     Computing,
     /// A writer of new files.
     Writer,
@@ -57,7 +57,7 @@ impl Beside {
     }
 }
 
-/// Of a read, in nanoseconds.
+/// For a read, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Read {
     took: u64,
@@ -174,7 +174,7 @@ fn around_median(reads: &[Read], of: impl Fn(&Read) -> u64) -> f64 {
     middle.iter().map(of).sum::<u64>() as f64 / middle.len() as f64 / 1e3
 }
 
-/// What a read takes that is under way at a moment drawn at random.
+/// The mean latency of a read under way at a random moment.
 fn over_time(reads: &[Read]) -> f64 {
     let mut all: Vec<u64> = reads.iter().map(|read| read.took).collect();
     all.sort_unstable();

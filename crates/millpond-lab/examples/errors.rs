@@ -1,4 +1,4 @@
-//! What a file that can't be written costs another file of the same cache, and what becomes of it when it can again.
+//! The cost of a file that can't be written for another file of the same cache, and what becomes of it once it can.
 //!
 //! ```text
 //! cargo run --release -p millpond-lab --example errors [DIR] [disk|ssd|reader|writer ...]
@@ -36,7 +36,7 @@ const MEMORY: u64 = 64 << 20;
 /// B: half of it is overwritten, the other read.
 const WELL_BYTES: u64 = 512 << 20;
 const SICK_BYTES: u64 = 64 << 20;
-/// What A's writer writes at a time, and how often.
+/// The size and interval of A's writes.
 const SICK_PART: u64 = 64 << 10;
 const SICK_EVERY: Duration = Duration::from_millis(2);
 
@@ -75,7 +75,7 @@ impl Users {
     ];
 }
 
-/// What one run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 struct Run {
     writer_mib_s: f64,

@@ -1,4 +1,4 @@
-//! What hits, misses and streams cost, beside the kernel's page cache and beside fio on the same file.
+//! The cost of hits, misses and streams, compared with the kernel's page cache and fio on the same file.
 //!
 //! ```text
 //! cargo run --release -p millpond-lab --example paths [DIR] [hit|miss|stream|scan ...]
@@ -256,7 +256,7 @@ fn threaded(file: &File, pages: u64, threads: u64, seed: u64) -> f64 {
     reads as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Requests that the device was asked to read so far.
+/// Read requests to the device so far.
 fn device_reads(cache: &PageCache) -> f64 {
     let requests = cache.stats().counters.io_requests;
     Reason::ALL
@@ -366,7 +366,7 @@ fn scan(path: &Path) {
         let cache = PageCache::builder().memory(MEMORY).build().unwrap();
         let file = cache.open(path, OpenOptions::new()).unwrap();
         let mut draw = Draw(run + 1);
-        // The hot set lies behind the part that is scanned. It is used a few times before the scan.
+        // The hot set follows the scanned part. It is used a few times before the scan.
         let hot_at = |n: u64| FILE + n * PAGE;
         let mut buf = vec![0; PAGE as usize];
         for n in 0..4 * HOT {

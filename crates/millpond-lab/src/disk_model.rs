@@ -42,7 +42,7 @@ impl DiskModel {
         &self.0
     }
 
-    /// Whether a read somewhere else costs a seek.
+    /// Whether a read elsewhere costs a seek.
     pub fn is_rotational(&self) -> bool {
         matches!(self.0, ModelParameters::Hdd(_))
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in the laboratory, as a user must hear it: the value, what is allowed, the way out.
+//! The laboratory's errors, in words for users: the value, what is allowed, the way out.
 
 use millpond_sim::unknown::UnknownName;
 use std::fmt::Display;
@@ -14,7 +14,7 @@ pub enum LabError {
     /// A name that nothing here has.
     #[error("unknown {what} `{value}`; allowed: {allowed}")]
     UnknownName {
-        /// What kind of thing was named: "variant", "target".
+        /// The kind of the name: "variant", "target".
         what: &'static str,
         /// The name given.
         value: String,
@@ -38,13 +38,13 @@ pub enum LabError {
     Unavailable {
         /// The target's name.
         target: String,
-        /// What it needs, and the way to get it.
+        /// What it needs, and how to get it.
         why: String,
     },
     /// A system call or a file that failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, with the path.
+        /// The failed action, with the path.
         what: String,
         /// The system's answer.
         source: io::Error,
@@ -52,9 +52,9 @@ pub enum LabError {
     /// A run that ended without a result.
     #[error("{row}: {why}")]
     RunFailed {
-        /// Which target, variant and workload.
+        /// The target, variant and workload.
         row: String,
-        /// What its process said.
+        /// Its process's message.
         why: String,
     },
     /// The user asked to stop.

@@ -1,4 +1,4 @@
-//! What a directory stands on: file system, block device, scheduler, and the kernel's settings for it.
+//! The basis of a directory: file system, block device, scheduler, and the kernel's settings for it.
 
 use crate::error::{LabError, Result};
 use crate::measure::disk::block_device;
@@ -11,9 +11,10 @@ use millpond_core::units::{Bytes, PageCount};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a simulated frame takes, its place in the lists and in the table of pages: measured, with a quarter to spare.
+/// The memory of a simulated frame, its place in the lists and in the table of pages: measured, with a quarter to
+/// spare.
 const FRAME_BYTES: u64 = 128;
-/// What a page of a simulated file takes, wherever it is: the frame that it is in, while the table grows.
+/// The memory of a simulated file's page, wherever it is: the frame that it is in, while the table grows.
 const PAGE_BYTES: u64 = 16;
 
 /// Refuses a machine of `frames` frames and files of `pages` pages for which there is no memory to simulate it, before any
@@ -55,7 +56,7 @@ pub fn check_free(option: &'static str, value: impl Into<String>, needs: Bytes) 
     }
 }
 
-/// The type of the file system that holds `dir`, such as `ext4`, if the kernel tells.
+/// The type of the file system that holds `dir`, such as `ext4`, if the kernel reports it.
 pub fn file_system(dir: &Path) -> Option<String> {
     let dir = dir.canonicalize().ok()?;
     // of mounts over each other the last one is seen
@@ -66,7 +67,7 @@ pub fn file_system(dir: &Path) -> Option<String> {
         .map(|mount| mount.fs_type)
 }
 
-/// Whether files in `dir` live in memory, so that no disk takes part.
+/// Whether files in `dir` are in memory, so no disk takes part.
 pub fn is_in_memory(dir: &Path) -> bool {
     matches!(file_system(dir).as_deref(), Some("tmpfs" | "ramfs"))
 }
@@ -168,7 +169,7 @@ pub fn describe(dir: Option<&Path>) -> Vec<Setting> {
     facts
 }
 
-/// Which of the kernel's replacement policies is at work, by its file; none: the kernel has the older one only.
+/// The kernel's replacement policy, from its file; none: the kernel has only the older one.
 fn mglru(enabled: Option<&str>) -> &'static str {
     let bits = enabled.map(|text| text.trim().trim_start_matches("0x"));
     match bits.and_then(|hex| u32::from_str_radix(hex, 16).ok()) {

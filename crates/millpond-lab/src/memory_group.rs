@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// What it takes to have a memory group, for messages.
+/// The requirements of a memory group, for messages.
 const NEEDED: &str = "it needs a memory control group that it may create, so run as root, or under \
      `systemd-run --user --scope -p Delegate=yes`";
 
-/// What to know of a group of the first version.
+/// What to know about a group of the first version.
 pub const WITHOUT_THROTTLING: &str = "a memory group of version 1 has no limits for dirty pages of its own, so writers fill it \
      with them and reclaim waits until they are written; version 2 holds the writers back before.";
 
@@ -52,7 +52,7 @@ impl MemoryGroup {
         Err(format!("{NEEDED} ({why})"))
     }
 
-    /// What the process that shall be in the group needs.
+    /// For the process that is to join the group.
     pub fn entry(&self) -> Entry {
         Entry {
             procs: self.path.join("cgroup.procs"),

@@ -1,4 +1,4 @@
-//! What one run of a workload on a target brings home.
+//! The result of one run of a workload on a target.
 //!
 //! The same shape comes from a real run in a child process (as JSON through a pipe) and from a simulator
 //! (as a value): numbers with names and units, series over time, the curve of percentiles, and in words
@@ -59,9 +59,9 @@ pub struct Outcome {
     pub latency_curve: Vec<(f64, f64)>,
     /// Series over the run.
     pub series: Vec<Series>,
-    /// What the target was set to.
+    /// The target's settings.
     pub settings: Vec<Setting>,
-    /// What a reader of the numbers must know.
+    /// Notes that a reader of the numbers needs.
     pub warnings: Vec<String>,
     /// What the slowest calls have waited for, as sentences.
     #[serde(default)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Program {
     /// The program.
     pub path: PathBuf,
-    /// What makes it serve a run.
+    /// The arguments that make it serve a run.
     pub args: Vec<OsString>,
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 /// A new empty directory in `dir`, after removing what killed runs left there.
 ///
 /// # Errors
-/// If `dir` is no directory that can be written to.
+/// If `dir` is not a writable directory.
 pub fn create(dir: &Path) -> Result<ScratchDir> {
     ScratchDir::create(dir, "millpond-lab-").map_err(|e| LabError::BadValue {
         option: "--dir",
@@ -18,7 +18,7 @@ pub fn create(dir: &Path) -> Result<ScratchDir> {
     })
 }
 
-/// How many bytes may still be written in `dir` by this user.
+/// How many bytes this user may still write in `dir`.
 pub fn free_bytes(dir: &Path) -> Option<Bytes> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     Some(Bytes(stat.f_bavail.saturating_mul(stat.f_frsize)))

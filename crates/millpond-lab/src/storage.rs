@@ -1,4 +1,4 @@
-//! What a workload reads and writes: files, whatever cache is above them.
+//! The storage of a workload: files, whatever cache is above them.
 
 use crate::measure::disk::DiskBytes;
 use crate::outcome::{Measure, Setting};
@@ -41,21 +41,21 @@ impl DirtyLimits {
         }
     }
 
-    /// What the storm ends with: Linux' own.
+    /// The storm's final settings: Linux's own.
     pub const LAST: DirtyLimits = DirtyLimits {
         background: DirtyLimit::Share(Ratio::percent(10)),
         hard: DirtyLimit::Share(Ratio::percent(20)),
     };
 }
 
-/// Where a read's bytes came from.
+/// The source of a read's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// From memory: a hit.
     Memory,
     /// From the device, or by waiting for another caller's read from it: a miss.
     Device,
-    /// The target cannot tell. Counts as a miss, so that no wait is left out.
+    /// The target can't tell. Counts as a miss, so no wait is left out.
     Unknown,
 }
 
@@ -64,7 +64,7 @@ pub enum Served {
 pub enum Access {
     /// Single pages anywhere, which are not expected to be in memory.
     Random,
-    /// Single pages anywhere, most of which are meant to stay in memory.
+    /// Single random pages, most of which should stay in memory.
     Cached,
     /// From the start to the end.
     Sequential,
@@ -107,7 +107,7 @@ pub trait Storage: Send + Sync {
         0
     }
 
-    /// Counters of reclaim that only grow, by the metrics of `measure::reclaim`; none if it can't tell.
+    /// Counters of reclaim that only grow, by the metrics of `measure::reclaim`; none if they are unknown.
     fn reclaim(&self) -> Vec<Measure> {
         Vec::new()
     }
@@ -127,20 +127,20 @@ pub trait Storage: Send + Sync {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    /// Whether the limits in force are those that a fresh target with the same settings would have, if it can tell.
+    /// Whether the limits in force are those that a fresh target with the same settings would have, if known.
     fn dirty_limits_are_fresh(&self) -> Option<bool> {
         None
     }
 
-    /// What it is set to, for the report.
+    /// Its settings, for the report.
     fn settings(&self) -> Vec<Setting>;
 
-    /// What a reader of its numbers must know. Asked after the run.
+    /// Notes that a reader of its numbers needs. Asked after the run.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Its slowest calls and what they have waited for, a sentence each, if it can tell. Asked after the run.
+    /// Its slowest calls and what they have waited for, a sentence each, if known. Asked after the run.
     fn explanations(&self) -> Vec<String> {
         Vec::new()
     }
@@ -156,7 +156,7 @@ pub trait Storage: Send + Sync {
         None
     }
 
-    /// Bytes of writes that were handed to the device and are not completed, if it can tell.
+    /// Bytes of writes that were handed to the device and are not completed, if known.
     fn in_transit_bytes(&self) -> Option<u64> {
         None
     }

@@ -1,4 +1,4 @@
-//! What looks on while something runs, and may stop it.
+//! The observer of a run, which may stop it.
 
 /// The answer to a report of progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,7 +11,7 @@ pub enum Proceed {
 
 /// A progress bar, with the user who may press Ctrl-C.
 pub trait Watch {
-    /// The experiment has come so far (0 to 1), is at this step, and this is how it goes.
+    /// The experiment's progress (0 to 1), its step, and details.
     fn at(&mut self, share: f64, step: &str, detail: &str) -> Proceed;
 }
 

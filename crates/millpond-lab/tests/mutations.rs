@@ -181,7 +181,7 @@ fn named_for(mutation: Mutation) -> &'static [Test] {
     }
 }
 
-/// What `MILLPOND_MUTATIONS=all` runs.
+/// The commands of `MILLPOND_MUTATIONS=all`.
 const SUITES: [&str; 5] = [
     "millpond-core/millpond_core",
     "millpond/millpond",
@@ -233,7 +233,7 @@ enum End {
     Passed,
     /// The one test passed because this machine can't do what it needs, which its words say.
     Skipped,
-    /// Which tests failed.
+    /// The failed tests.
     Failed(BTreeSet<String>),
     /// It was stopped. Which tests had failed by then.
     Hung(BTreeSet<String>),
@@ -325,7 +325,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], job: impl Fn(&T) -> R + Sync) -> 
     made.into_iter().map(|(_, one)| one).collect()
 }
 
-/// What came of the tests of a mistake.
+/// The result of a mistake's tests.
 #[derive(Default)]
 struct Tried {
     rows: Vec<String>,

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 const PAGE: u64 = 4096;
 const MEMORY: u64 = 256 << 20;
 const FILE: u64 = 4 << 30;
-/// How often a load is run; the run that takes the least of the processors counts, as another program only adds.
+/// The number of runs of a load; the one with the least processor time counts, because another program only adds to it.
 const RUNS: usize = 3;
-/// Of the holds this part is left out, the longest: the holder had lost its processor.
+/// The share of holds left out, the longest: their holder had lost its processor.
 const PREEMPTED: f64 = 0.002;
 
-/// What the threads do.
+/// The threads' load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
     /// Reads of a page anywhere in a file of 16 times the memory.
@@ -58,12 +58,12 @@ impl Load {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 pub(crate) struct Measured {
     load: Load,
     threads: u64,
     operations: u64,
-    /// Of a processor, of all its threads.
+    /// Processor time of all its threads.
     ran: Duration,
     pub(crate) holds: BTreeMap<&'static str, Vec<Hold>>,
 }
@@ -157,7 +157,7 @@ pub(crate) fn mean(ns: &[u32]) -> f64 {
 }
 
 impl Measured {
-    /// Of one event: nanoseconds of each hold, in order.
+    /// For one event: nanoseconds of each hold, in order.
     pub(crate) fn held(&self, event: &str) -> Vec<u32> {
         let holds = self.holds.get(event).map_or(&[][..], |holds| holds);
         sorted(holds.iter().map(|hold| hold.held_ns).collect())

@@ -45,7 +45,7 @@ struct Case {
     channels: usize,
     device: u64,
     outside: u64,
-    /// Holds are so many times as long as they were measured.
+    /// Holds take this many times the measured time.
     longer: u64,
 }
 
@@ -82,7 +82,7 @@ struct World<'a> {
     order: u64,
     events: BinaryHeap<Reverse<(u64, u64, usize, Then)>>,
     shards: Vec<Shard>,
-    /// Which shard each thread is at, and how long it has waited for locks in this miss.
+    /// The shard of each thread, and how long it has waited for locks in this miss.
     at: Vec<usize>,
     waited: Vec<u64>,
     waits: Vec<u64>,
@@ -166,7 +166,7 @@ fn run(case: &Case, holds: &Holds) -> Ran {
         waits: Vec::new(),
         draw: Draw(1),
     };
-    // A shard's reclaimer is the thread behind all others.
+    // The reclaimers follow the other threads, one for each shard.
     let reclaimer = |shard: usize| threads + shard;
     let mut free_at = vec![0_u64; channels];
     for thread in 0..threads {

@@ -160,7 +160,7 @@ impl Slowest {
 }
 
 impl Storage for Engine {
-    /// The engine finds out by itself how a file is read.
+    /// The engine detects how a file is read.
     fn open(&self, path: &Path, _: Access) -> io::Result<Box<dyn StorageFile>> {
         self.file(path, OpenOptions::new())
     }

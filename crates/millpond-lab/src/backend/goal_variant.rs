@@ -8,13 +8,13 @@ use std::str::FromStr;
 /// Its name without settings.
 pub(super) const NAME: &str = "goal";
 
-/// What it may be.
+/// The range.
 const FORMS: &str = "give goal, goal/TIME or goal/TIME/PERCENT%, such as goal/60ms/55%";
 
 /// The settings that a variant names; `None` is Millpond's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GoalVariant {
-    /// What 99 of 100 reads should not exceed.
+    /// The latency that 99 of 100 reads should not exceed.
     pub read_latency: Option<Nanos>,
     /// The writers' part of the time in percent, while a thread waits for them.
     pub share: Option<u32>,

@@ -9,7 +9,7 @@
 //!   the size that Millpond gets, and with read-ahead off (`POSIX_FADV_RANDOM`). Hits are told from misses by
 //!   asking first with `RWF_NOWAIT`, which reads only what is in memory.
 //!
-//! What is meant to be cached is read in the second way by both kinds, and a scan in the ordinary way, with read-ahead.
+//! Data meant to be cached is read in the second way by both kinds, and a scan in the ordinary way, with read-ahead.
 //!
 //! The first kind gives the writers the whole machine's memory, as the kernel does; the second is what a
 //! container gets. A group of the second version has limits of its own for dirty pages. One of the first version has none:
@@ -138,7 +138,7 @@ impl Storage for Kernel {
         reclaim::of_kernel()
     }
 
-    /// Of the file system, as `sync` does it: all files at once, so that the kernel can order the writes.
+    /// For the whole file system, as `sync` does it: all files at once, so the kernel can order the writes.
     fn sync_all(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.dir)?)
     }
@@ -256,7 +256,7 @@ impl StorageFile for KernelMapping {
     }
 }
 
-/// A file words of which are changed through a mapping, by several threads.
+/// A file whose words are changed through a mapping, by several threads.
 struct KernelWords {
     file: File,
     mapped: MappedFile,

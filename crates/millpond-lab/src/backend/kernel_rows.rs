@@ -80,7 +80,7 @@ fn as_it_is(request: &RowRequest) -> String {
     label
 }
 
-/// What a label says of the memory group: `memory=512M group=v1`.
+/// A label's part about the memory group: `memory=512M group=v1`.
 ///
 /// # Errors
 /// Why there can be none, as a part of a sentence.
@@ -122,7 +122,7 @@ fn row(
     }
 }
 
-/// In a memory group, so that page cache and dirty pages have the limits that the other rows have.
+/// In a memory group, so page cache and dirty pages have the limits of the other rows.
 fn rows_on_modelled_disk(request: &RowRequest, disk: DiskModel) -> Result<Rows> {
     let (configurations, notes) = Testbed::try_out(request.program, disk, request.kernel_variants)?;
     let group = group(request).map_err(|why| LabError::Unavailable {

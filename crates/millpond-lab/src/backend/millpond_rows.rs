@@ -81,7 +81,7 @@ pub(super) fn wbt(setup: &Setup) -> Option<Wbt> {
         "v3-100" => v3(100),
         "latency" => Wbt::merged(match setup.device {
             Device::Modelled(disk) if !disk.is_rotational() => MergedOptions::flash(),
-            // What the kernel takes a virtual machine's disk for as well, unless it is told.
+            // As the kernel assumes for a virtual machine's disk, unless told otherwise.
             Device::Modelled(_) | Device::Real => MergedOptions::rotating(),
         }),
         _ => return None,

@@ -1,6 +1,6 @@
 //! Back ends: what a workload runs on. Users call them targets.
 //!
-//! To add one, write a [`Backend`] and put it into [`BACKENDS`]:
+//! To add one, write a [`Backend`] and add it to [`BACKENDS`]:
 //!
 //! * one with real files gives [`Driver::Files`], a function that opens its [`Storage`]. Each run calls it in a fresh
 //!   process, within that run's memory group if it has one;
@@ -61,15 +61,15 @@ pub enum Driver {
 /// A whole run of a workload in virtual time.
 pub type Simulate = fn(&Setup, &Workload, &mut dyn FnMut(Progress) -> Proceed) -> Result<Outcome>;
 
-/// What a target is asked when an experiment is planned.
+/// What a target needs to know when an experiment is planned.
 pub struct RowRequest<'a> {
     /// The experiment's name.
     pub experiment: &'static str,
     /// The variants that were asked for; none means the target's own choice. All are known to the experiment.
     pub variants: &'a [String],
-    /// How the kernel is set up: on a modelled disk at least one; on a real one beside as it is.
+    /// The kernel's configurations: at least one on a modelled disk; on a real one in addition to the present one.
     pub kernel_variants: &'a [testbed::Configuration],
-    /// What starts a process of the laboratory's own.
+    /// Starts processes of the laboratory's own.
     pub program: &'a Program,
     /// The device that was asked for.
     pub device: Device,
@@ -83,7 +83,7 @@ pub struct RowRequest<'a> {
     pub seed: u64,
 }
 
-/// What a target answers: its rows, and what the user should know of those it left out.
+/// A target's answer: its rows, and what the user should know about those it left out.
 #[derive(Default)]
 pub struct Rows {
     /// The rows, baseline first.
@@ -97,7 +97,7 @@ pub struct Rows {
 pub struct Row {
     /// The variant as reports and JSON show it: `kernel mq-deadline wbt=2000us`, `goal`.
     pub label: String,
-    /// What the target is opened with.
+    /// The setup that the target is opened with.
     pub setup: Setup,
     /// Put the run's process into a memory group of [`Setup::memory`].
     pub in_memory_group: bool,
@@ -106,7 +106,7 @@ pub struct Row {
     pub testbed: Option<testbed::Configuration>,
     /// Repeating the run would give the same numbers, so one run is enough.
     pub is_deterministic: bool,
-    /// How fast the device takes writes, in bytes a second, where that is known without measuring.
+    /// The device's write rate in bytes a second, if known without measuring.
     pub device_bytes_per_s: Option<f64>,
 }
 

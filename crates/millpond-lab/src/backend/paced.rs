@@ -52,7 +52,7 @@ const READ_BYTES: u64 = 4096;
 /// The reader; writers count from 1.
 const READER: u64 = 0;
 
-/// How writes are paced.
+/// The pace of the writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pace {
     bytes: u64,
@@ -87,7 +87,7 @@ impl Pace {
 
 fn rows(request: &RowRequest) -> Result<Rows> {
     let Device::Modelled(disk) = request.device else {
-        // of a disk that is not known nothing can be said without it
+        // nothing can be said of an unknown disk
         return Ok(Rows::default());
     };
     let paces: &[&str] = if disk.is_rotational() { &ROTATING } else { &FLASH };
@@ -126,7 +126,7 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
         allowed: [&ROTATING[..], &FLASH].concat().join(", "),
     })?;
     let mut outcome = Outcome::default();
-    // beside others than the post's one reader this line says nothing
+    // beside other loads than the post's one reader this line says nothing
     if !matches!(work.phase.actor(), None | Some(Actor::Readers(1, Duration::ZERO))) {
         return Ok(outcome);
     }
@@ -185,7 +185,7 @@ struct Load {
     random: fastrand::Rng,
     /// The thread that asks next, and when.
     due: Vec<(Instant, u64)>,
-    /// Of each writer: bytes of its dose that are on their way.
+    /// For each writer: the bytes of its dose in transit.
     on_their_way: Vec<u64>,
     reads_done: u64,
     /// The reads after which the next dose is due.
@@ -302,7 +302,7 @@ impl Load {
             self.written.bytes.add(time(at), len);
             self.on_their_way[who as usize] -= len;
         }
-        // a writer goes on when its dose is written and so many reads are done
+        // a writer goes on when its dose is written and this many reads are done
         let reads_are_done = !self.reads || self.reads_done >= self.reads_due;
         for who in 1..=self.pace.writers {
             let is_due = self.due.iter().any(|&(_, due)| due == who);

@@ -1,4 +1,4 @@
-//! What the device was asked for and why, as metrics: the engine and the simulator count alike.
+//! The device's transfers by reason, as metrics: the engine and the simulator count alike.
 
 use crate::outcome::Measure;
 use millpond_core::io::Reason;

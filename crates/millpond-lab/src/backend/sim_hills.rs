@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Virtual time between two reports of progress.
 const SLICE: Nanos = Nanos::from_millis(500);
-/// So many limits are set one after the other, then again from the first.
+/// The number of limits set one after the other, then again from the first.
 const ALTERNATIVES: u64 = 4096;
 
 /// Performs `work` in virtual time.

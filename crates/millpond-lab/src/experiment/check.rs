@@ -1,4 +1,4 @@
-//! What all experiments check alike of their options, each with its own range.
+//! Checks of options that all experiments share, each with its own range.
 
 use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
@@ -58,7 +58,7 @@ pub(super) fn runs(runs: u32) -> Result<()> {
     )
 }
 
-/// What sizes or lengths are multiplied by. `of` says of which runs that is the range, where there are others.
+/// The factor on sizes or lengths. `of` names the runs with that range, where there are others.
 pub(super) fn scale(scale: f64, range: RangeInclusive<f64>, of: &str, instead: &str) -> Result<()> {
     if range.contains(&scale) {
         return Ok(());
@@ -109,7 +109,7 @@ pub(super) fn backends_without_pacing(named: &[String]) -> Result<Vec<&'static B
     }
 }
 
-/// How the kernel is to be set up.
+/// The kernel's configurations.
 ///
 /// # Errors
 /// [`LabError::BadValue`] of one that can't be read, or that isn't for that device.
@@ -140,7 +140,7 @@ pub(super) fn kernel_configurations(device: Device, variants: &[String]) -> Resu
     Ok(configurations)
 }
 
-/// Whether files of so many bytes fit into `scratch`, which is below `dir`, with a sixteenth for the file system.
+/// Whether files of this many bytes fit into `scratch`, which is below `dir`, with a sixteenth for the file system.
 ///
 /// # Errors
 /// [`LabError::BadValue`] of `--dir`.

@@ -48,11 +48,11 @@ pub struct Experiment {
     pub name: &'static str,
     /// The post.
     pub post: &'static str,
-    /// Where the post's own numbers are, if `--table post` has no table for a run: a sentence.
+    /// The location of the post's own numbers, if `--table post` has no table for a run: a sentence.
     pub numbers_of_the_post: &'static str,
     /// What `--table` takes besides `post`.
     pub tables: &'static [&'static str],
-    /// What it shows.
+    /// Its subject.
     pub shows: &'static str,
     /// The variants of the simulator and the engine.
     pub variants: &'static [&'static str],
@@ -85,7 +85,7 @@ trait Files {
     fn settle(&self, dir: &Path, workload: &Workload) -> Result<()>;
 }
 
-/// Of an experiment whose runs make and remove all of their files themselves.
+/// For an experiment whose runs make and remove all of their files themselves.
 struct OwnFiles;
 
 impl Files for OwnFiles {
@@ -124,13 +124,13 @@ impl WatchOfRun<'_> {
     }
 }
 
-/// A row with what it is to do.
+/// A row with its work.
 struct Job {
     row: Row,
     /// The workload, and its name in metrics.
     workload: Workload,
     workload_name: &'static str,
-    /// How often.
+    /// The number of runs.
     runs: u32,
     /// About how long one run takes; for the progress bar.
     seconds: f64,

@@ -1,17 +1,17 @@
-//! Where a run in virtual time can be seen to move: its link for `millpond playground`.
+//! The link with which `millpond playground` shows a run in virtual time.
 
 use crate::report::Report;
 use millpond_core::units::Nanos;
 use millpond_playground::link::Link;
 use millpond_playground::scene::Scene;
 
-/// What distinguishes a run from what the page opens with.
+/// The differences of a run from the page's first state.
 pub(super) struct Run<'a> {
     /// Steps of the scene's settings.
     pub(super) steps: &'a [(&'a str, &'a str)],
     /// The seed.
     pub(super) seed: u64,
-    /// What sizes are multiplied by.
+    /// The factor on sizes.
     pub(super) scale: f64,
     /// The moment that is shown; `None`: that of the page.
     pub(super) at: Option<Nanos>,

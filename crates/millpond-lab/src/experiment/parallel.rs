@@ -15,7 +15,7 @@ enum Event<R> {
     Done(usize, Box<Result<R>>),
 }
 
-/// How a run says how far it is, and learns that it should end.
+/// How a run reports its progress, and learns that it should end.
 pub(super) struct Reporter<'a, R> {
     number: usize,
     sender: &'a Sender<Event<R>>,
@@ -24,17 +24,17 @@ pub(super) struct Reporter<'a, R> {
 }
 
 impl<R> Reporter<'_, R> {
-    /// So much of the run is done, from 0 to 1. Whether it should go on.
+    /// Reports this share of the run, from 0 to 1, as done. Returns whether to go on.
     pub(super) fn at(&self, share: f64) -> bool {
         let _ = self.sender.send(Event::Progress(self.number, share.min(1.0)));
         !self.stop.load(Relaxed)
     }
 }
 
-/// Performs all jobs; the results are in their order. `title` is what `watch` is told of one. The first error ends all.
+/// Performs all jobs; the results are in their order. `watch` sees `title` of each. The first error ends all.
 ///
 /// # Errors
-/// That of the first job that has one; [`LabError::Interrupted`].
+/// The first failed job's; [`LabError::Interrupted`].
 pub(super) fn perform<J: Sync, R: Send>(
     jobs: &[J],
     title: impl Fn(&J) -> String,

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 /// Classes to a power of ten.
 const CLASSES_PER_DECADE: f64 = 20.0;
-/// From 1 us to 100 s; what is faster or slower counts as the first or the last.
+/// From 1 us to 100 s; faster or slower values count as the first or the last.
 const CLASSES: usize = 160;
 
-/// How many there were of each class: (class, how many), without those of which there were none.
+/// The counts by class: (class, count), without empty ones.
 pub type Counts = Vec<(u8, u32)>;
 
 /// The class of a latency.

@@ -97,7 +97,7 @@ impl Latencies {
         self.square_sum += other.square_sum;
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }

@@ -1,4 +1,4 @@
-//! What others take of this machine: a look at its processors and a disk while this program does nothing.
+//! Other programs' use of this machine: its processors and a disk, sampled while this program does nothing.
 //!
 //! Not the load average. That is of the last minute, and in that minute the machine has mostly built this program.
 
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 /// Long enough to see a build, and hardly noticed.
 const LOOK: Duration = Duration::from_millis(500);
-/// From this share of the processors or of the disk's time on, the machine is busy: a run wants all of both.
+/// The share of the processors or of the disk's time from which the machine is busy: a run needs all of both.
 const BUSY: f64 = 0.25;
 
-/// What others use.
+/// Other programs' use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Others {
     /// Processors, of how many.
     processors: (f64, usize),
-    /// The share of the time that the disk is at work, if the kernel tells.
+    /// The share of the time that the disk is at work, if the kernel reports it.
     disk: Option<f64>,
 }
 
@@ -32,7 +32,7 @@ struct Ticks {
 }
 
 impl Others {
-    /// What others do to figures that are measured beside them, if they are busy.
+    /// Their effect on figures measured meanwhile, if they are busy.
     pub fn note(self) -> Option<String> {
         self.is_busy().then(|| {
             format!("The machine was busy: beside the runs, others used {self}. Tails may be theirs; compare within a round.")
@@ -68,13 +68,13 @@ impl Others {
         })
     }
 
-    /// Whether they take so much that what is measured beside them may be theirs.
+    /// Whether they use so much that measured figures may be theirs.
     pub fn is_busy(&self) -> bool {
         let (used, of) = self.processors;
         used >= BUSY * of as f64 || self.disk.is_some_and(|share| share >= BUSY)
     }
 
-    /// That of two looks at which they took more.
+    /// The larger use of two samples.
     #[must_use]
     pub fn or_busier(self, other: Others) -> Others {
         let weight = |others: &Others| {
@@ -87,7 +87,7 @@ impl Others {
         }
     }
 
-    /// So many processors, and the share of a disk's time.
+    /// The number of processors, and the share of a disk's time.
     pub fn of(used: f64, processors: usize, disk: Option<f64>) -> Others {
         Others {
             processors: (used, processors),
@@ -96,7 +96,7 @@ impl Others {
     }
 }
 
-/// What follows "others use": `1.9 of 2 processors and 60 % of the disk's time`.
+/// The text after "others use": `1.9 of 2 processors and 60 % of the disk's time`.
 impl fmt::Display for Others {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (used, of) = self.processors;

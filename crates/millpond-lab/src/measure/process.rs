@@ -1,4 +1,4 @@
-//! What this process and its machine use: resident memory, processor time, page cache.
+//! The resources of this process and its machine: resident memory, processor time, page cache.
 
 use procfs::{Current, Meminfo, process::Process};
 
@@ -16,7 +16,7 @@ pub fn resident_mib() -> Option<f64> {
     status.vmrss.map(|kib| kib as f64 / 1024.0)
 }
 
-/// What the kernel's page tables for this process take now, in MiB (`VmPTE`).
+/// The size of the kernel's page tables for this process, in MiB (`VmPTE`).
 pub fn page_tables_mib() -> Option<f64> {
     let status = Process::myself().ok()?.status().ok()?;
     status.vmpte.map(|kib| kib as f64 / 1024.0)
@@ -25,7 +25,7 @@ pub fn page_tables_mib() -> Option<f64> {
 /// How often this thread has waited for the kernel to read a page into a mapping, or from swap.
 pub fn major_faults_of_thread() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
-    // behind the name, which may hold anything, the third field is the first
+    // after the name, which may contain anything, the third field is the first
     let (_, fields) = stat.rsplit_once(") ")?;
     fields.split_ascii_whitespace().nth(12 - 3)?.parse().ok()
 }
@@ -38,7 +38,7 @@ pub fn processor_seconds() -> Option<(f64, f64)> {
     Some((stat.utime as f64 / tick, stat.stime as f64 / tick))
 }
 
-/// How large the machine's page cache is now, in MiB: all processes' pages.
+/// The size of the machine's page cache, in MiB: all processes' pages.
 pub fn page_cache_mib() -> Option<f64> {
     let meminfo = Meminfo::current().ok()?;
     Some((meminfo.cached + meminfo.buffers) as f64 / MIB)
@@ -64,17 +64,17 @@ pub fn machine_memory_mib() -> Option<f64> {
     Some(Meminfo::current().ok()?.mem_total as f64 / MIB)
 }
 
-/// How many tasks were runnable or waiting for a disk, on average over the last minute.
+/// The number of tasks runnable or waiting for a disk, on average over the last minute.
 pub fn load_average() -> Option<f32> {
     procfs::LoadAverage::current().ok().map(|load| load.one)
 }
 
-/// How many processors this process may run on.
+/// The number of processors that this process may use.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The processor's name, if the machine tells.
+/// The processor's name, if the machine reports it.
 pub fn processor_name() -> Option<String> {
     let info = procfs::CpuInfo::current().ok()?;
     info.model_name(0).map(str::to_owned)

@@ -77,7 +77,7 @@ impl Scans {
     }
 }
 
-/// What grew between two pictures, by name.
+/// The growth between two samples, by name.
 pub(crate) fn grown(before: &[Measure], after: &[Measure]) -> Vec<Measure> {
     let old = |metric: &str| {
         before

@@ -1,4 +1,4 @@
-//! What happened in each tenth of a second.
+//! The events of each tenth of a second.
 //!
 //! A thread that does an operation writes it down under the time at which it ended, so a sampling thread that is
 //! scheduled late cannot shift it. The longest latency is written under every step during which that
@@ -143,7 +143,7 @@ impl Sampled {
     }
 }
 
-/// How many steps a run of this length has; at least one.
+/// The number of steps in a run of this length; at least one.
 pub fn steps_in(length: Duration) -> usize {
     step_of(length.saturating_sub(Duration::from_nanos(1))) + 1
 }

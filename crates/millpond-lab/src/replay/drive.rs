@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// How often progress is reported, in virtual time.
 const LOOK: Nanos = Nanos::from_millis(200);
 
-/// What the scripts of a run have seen.
+/// The observations of a run's scripts.
 #[derive(Default)]
 struct Seen {
     calls: u64,
@@ -24,7 +24,7 @@ struct Seen {
 /// One thread.
 struct Replayed {
     steps: std::vec::IntoIter<Step>,
-    /// What comes when it has thought.
+    /// The step after it has thought.
     next: Option<Op>,
     thinks: bool,
     copy: Nanos,
@@ -64,10 +64,10 @@ fn pages(op: &Op) -> u64 {
     }
 }
 
-/// Replays `load` with `frames` frames; tells `at` how much of it is done.
+/// Replays `load` with `frames` frames; reports to `at` how much is done.
 ///
 /// # Errors
-/// Of `at`; [`LabError::BadValue`] if the options don't go with so few frames.
+/// Of `at`; [`LabError::BadValue`] if the options need more frames.
 pub(super) fn run(
     load: &Load,
     policy: Options,

@@ -29,22 +29,22 @@ const BYTES_MAX: u64 = USES_MAX * 4;
 /// What a byte of a trace takes when it was read, as a call of three bytes is a step of a thread and a use of a page.
 const BYTES_FOR_BYTE: u64 = 24;
 
-/// What says whether it is a trace.
+/// Decides whether it is a trace.
 const BEGINNING: u64 = 8;
 
 /// Nor what took longer.
 const SPAN_MAX: Nanos = Nanos(30 * 24 * 3600 * 1_000_000_000);
 
-/// What a thread does next.
+/// A thread's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// How long it thinks before.
+    /// The think time before it.
     pub think: Nanos,
-    /// What it does then.
+    /// The action.
     pub op: Op,
 }
 
-/// What is replayed.
+/// The load to replay.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// The trace's name.
@@ -53,7 +53,7 @@ pub struct Load {
     pub page_size: PageSize,
     /// Pages of each file.
     pub files: Vec<u64>,
-    /// What each thread does.
+    /// The steps of each thread.
     pub threads: Vec<Vec<Step>>,
     /// Pages used, each time it is.
     pub uses: u64,
@@ -63,7 +63,7 @@ pub struct Load {
     pub distinct: u64,
     /// Pages whose content is needed at their first use: no memory helps against these.
     pub first: u64,
-    /// What the trace says of itself, and what of it can't be replayed.
+    /// Notes about the trace, and about the part that can't be replayed.
     pub notes: Vec<String>,
     /// The recorded cache: its budget, and the pages that it missed.
     pub recorded: Option<(u64, u64)>,
@@ -100,7 +100,7 @@ impl Load {
     /// Reads a trace: one of `millpond record`, or of another kind, read as `options` say.
     ///
     /// # Errors
-    /// [`LabError::Io`] if it can't be read, [`LabError::BadValue`] if it is no trace.
+    /// [`LabError::Io`] if it can't be read, [`LabError::BadValue`] if it is not a trace.
     pub fn read(path: &Path, options: &Options) -> Result<Load> {
         let failed = |e: io::Error| LabError::path("cannot read", path, e);
         let mut file = File::open(path).map_err(failed)?;
@@ -183,7 +183,7 @@ impl Load {
         load
     }
 
-    /// What a trace has recorded.
+    /// The recorded part of a trace.
     ///
     /// # Errors
     /// [`LabError::BadValue`] if it is too much.
@@ -359,7 +359,7 @@ impl Load {
         }
     }
 
-    /// So many of its pages in bytes, as people read them.
+    /// This number of its pages in bytes, for people.
     pub(super) fn bytes(&self, pages: u64) -> String {
         size(Bytes(pages * self.page_size.bytes()))
     }

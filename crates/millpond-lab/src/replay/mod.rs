@@ -40,7 +40,7 @@ use std::str::FromStr;
 pub const POLICIES: &str = "millpond, linux-6, linux-5, dillon-2000, opt, lru, clock, two-lists, arc, lirs, s3-fifo, sieve, clock2q+, \
      w-tinylfu, millpond-rule";
 
-/// Whose memory it is.
+/// The owner of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// A named set of options, in the simulator.
@@ -61,7 +61,7 @@ impl Policy {
         }
     }
 
-    /// Its options; `None` if it is no more than a count.
+    /// Its options; `None` if it only counts.
     fn options(self, page_size: PageSize) -> Option<Options> {
         let options = match self {
             Policy::Preset(preset) => preset.options(),
@@ -94,17 +94,17 @@ impl FromStr for Policy {
     }
 }
 
-/// How much memory a cache has.
+/// A cache's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Memory {
     /// A budget for everything, as [`millpond::Builder::memory`] takes it.
     Budget(Bytes),
-    /// So many pages.
+    /// A number of pages.
     Pages(u64),
 }
 
 impl Memory {
-    /// How many pages of content there is room for, in a cache that sets aside the same share as the recorded one.
+    /// The number of pages that fit, in a cache that sets aside the same share as the recorded one.
     ///
     /// # Errors
     /// [`LabError::BadValue`] if they are too few for a cache.
@@ -151,16 +151,16 @@ impl FromStr for Memory {
     }
 }
 
-/// How time goes between the calls of a thread.
+/// The time between the calls of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// As it was recorded: from the end of a call to the next.
+    /// As recorded: from the end of a call to the next.
     Recorded,
     /// Not at all: each call comes when the one before has ended.
     None,
 }
 
-/// What is replayed, and on what.
+/// The load and the machine.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
     /// Sizes of memory; none: seven, from a thirty-second of the pages that the load uses up to one and a half times all of
@@ -176,14 +176,14 @@ pub struct ReplayOptions {
     pub command: String,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ran {
     /// Pages that a call needed the content of and that were not in memory.
     pub misses: u64,
     /// Pages that were read before a call needed them.
     pub read_ahead: u64,
-    /// For how long calls waited, all threads together.
+    /// How long calls waited, all threads together.
     pub stalled: Nanos,
     /// The longest wait of a call.
     pub stalled_max: Nanos,
@@ -203,13 +203,13 @@ impl Ran {
 /// A size of memory, and what each policy made of it.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// How much.
+    /// The amount of memory.
     pub memory: Memory,
     /// As a budget.
     pub bytes: Bytes,
     /// Pages of content.
     pub frames: PageCount,
-    /// In the order of the policies; of those that are counts, only the misses mean anything.
+    /// In the order of the policies; for those that only count, just the misses mean anything.
     pub runs: Vec<Ran>,
 }
 
@@ -281,7 +281,7 @@ pub fn run(load: &Load, options: &ReplayOptions, watch: &mut dyn Watch) -> Resul
     Ok(points)
 }
 
-/// What came of it, for people and programs.
+/// The results, for people and programs.
 pub fn report(load: &Load, options: &ReplayOptions, points: &[Point]) -> Report {
     report::report(load, options, points)
 }

@@ -7,7 +7,7 @@
 const ROWS: usize = 12;
 /// Characters to a size of memory.
 const COLUMN: usize = 11;
-/// What lines are drawn with, in their order.
+/// The characters of the lines, in their order.
 const MARKS: [char; 12] = ['*', 'o', '+', 'x', '#', '@', '%', '&', '=', '~', '^', '$'];
 
 /// Draws lines, each with its name and a value for each column. Where several meet, the first is shown.

@@ -1,4 +1,4 @@
-//! What a replay comes to: a table for each memory, two curves, and the sentence that says how much memory it needs.
+//! The report of a replay: a table for each memory, two curves, and the sentence that says how much memory it needs.
 
 use super::{Load, Point, Policy, Ran, ReplayOptions};
 use crate::machine;

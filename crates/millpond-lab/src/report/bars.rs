@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 /// About what a letter of a name takes.
 const LETTER: f64 = 6.6;
-/// How much of the room of a name its bars take.
+/// The share of a name's width that its bars take.
 const SHARE: f64 = 0.8;
 /// No wider than this.
 const WIDTH_MAX: f64 = 46.0;
@@ -27,7 +27,7 @@ pub(super) fn names(chart: &Chart) -> impl Iterator<Item = (f64, &str)> {
     names.into_iter()
 }
 
-/// What a name takes.
+/// The width of a name.
 pub(super) fn width(name: &str) -> f64 {
     name.chars().count() as f64 * LETTER
 }

@@ -101,7 +101,7 @@ fn plain(text: &str) -> String {
 /// Tables of more columns are set closer.
 const MANY: usize = 9;
 
-/// Whether a cell is a sentence rather than a figure: it may be broken.
+/// Whether a cell is a sentence rather than a figure: then it may be wrapped.
 fn is_long(text: &str) -> bool {
     text.chars().count() > 26
 }
@@ -240,7 +240,7 @@ mod tests {
     use crate::report::{Appendix, Axis, Line, Scale};
     use millpond::internal::quantity::micros;
 
-    /// What would break out of text, of an attribute and of a script, if it were not escaped.
+    /// Input that would break out of text, of an attribute and of a script, if it were not escaped.
     const EVIL: &str = "\"'></title><script>alert(1)</script>&amp;&bogus;";
 
     fn report(text: &'static str) -> Report {

@@ -20,13 +20,13 @@ use serde::{Deserialize, Serialize};
 pub struct Metric {
     /// The experiment: `axboe2016`.
     pub experiment: String,
-    /// What was done: `writers-and-reader`.
+    /// The workload: `writers-and-reader`.
     pub workload: String,
-    /// On what: `kernel`.
+    /// The target: `kernel`.
     pub target: String,
-    /// On which device: `real`, `hdd`, `sata-ssd`, `nvme,channels=8`.
+    /// The device: `real`, `hdd`, `sata-ssd`, `nvme,channels=8`.
     pub device: String,
-    /// In which variant: `goal`, `kernel mq-deadline wbt=75000us`.
+    /// The variant: `goal`, `kernel mq-deadline wbt=75000us`.
     pub variant: String,
     /// A stable name that ends in its unit: `reader_latency_p99_us`.
     pub metric: String,
@@ -38,7 +38,7 @@ pub struct Metric {
     pub runs: Vec<f64>,
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
     /// The target.
@@ -54,7 +54,7 @@ pub struct RowName {
 pub struct Report {
     /// The headline.
     pub title: String,
-    /// What was asked and how, in a paragraph or two.
+    /// The question and the method, in a paragraph or two.
     pub intro: Vec<String>,
     /// The command that gives this report again.
     pub command: String,
@@ -64,19 +64,19 @@ pub struct Report {
     pub verdict: Vec<String>,
     /// A drawing beneath the answer, as SVG that brings its own style.
     pub picture: Option<String>,
-    /// What to beware of, in sentences.
+    /// Warnings, in sentences.
     pub notes: Vec<String>,
     /// Tables, the main one first.
     pub tables: Vec<Table>,
     /// Charts.
     pub charts: Vec<Chart>,
-    /// What the words mean: (word, definition).
+    /// Definitions: (word, meaning).
     pub definitions: Vec<(&'static str, &'static str)>,
     /// The machine.
     pub machine: Vec<Setting>,
-    /// What each row was set to.
+    /// The settings of each row.
     pub settings: Vec<(String, Vec<Setting>)>,
-    /// What is printed only when it is asked for.
+    /// Printed only on request.
     pub appendices: Vec<Appendix>,
     /// Every metric.
     pub metrics: Vec<Metric>,
@@ -85,7 +85,7 @@ pub struct Report {
 /// Finished text that a page folds away and the text output has on request.
 #[derive(Clone, Debug)]
 pub struct Appendix {
-    /// What it is asked for by; several may have one name.
+    /// The name that requests it; several may have one name.
     pub name: &'static str,
     /// Its headline.
     pub title: String,
@@ -98,7 +98,7 @@ pub struct Appendix {
 pub struct Table {
     /// Its headline.
     pub title: String,
-    /// What its columns are called, the label's column first.
+    /// The names of its columns, the label's column first.
     pub head: Vec<String>,
     /// Its rows.
     pub rows: Vec<TableRow>,
@@ -109,7 +109,7 @@ pub struct Table {
 /// A row of a table.
 #[derive(Clone, Debug)]
 pub struct TableRow {
-    /// What the row is about.
+    /// The subject of the row.
     pub label: String,
     /// One for each column but the first.
     pub cells: Vec<Cell>,
@@ -139,7 +139,7 @@ impl From<String> for Cell {
 pub struct Chart {
     /// Its headline.
     pub title: String,
-    /// What is to be seen in it, in a sentence or two.
+    /// What it shows, in a sentence or two.
     pub caption: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -152,15 +152,15 @@ pub struct Chart {
 /// An axis of a chart.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it shows, with the unit.
+    /// Its quantity, with the unit.
     pub label: String,
-    /// How values are spread over it.
+    /// The distribution of values over it.
     pub scale: Scale,
-    /// How a value is written.
+    /// The form of a value.
     pub show: fn(f64) -> String,
 }
 
-/// How values are spread over an axis.
+/// The distribution of values over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly, from zero.
@@ -176,7 +176,7 @@ pub enum Scale {
 /// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
     /// Its look: lines of the same number look alike in all charts of a report.
     pub look: usize,
@@ -196,7 +196,7 @@ pub type Points = Vec<(f64, Option<f64>)>;
 pub struct Runs {
     /// The row.
     pub row: RowName,
-    /// What was done.
+    /// The workload.
     pub workload: String,
     /// One for each run, in their order.
     pub outcomes: Vec<Outcome>,

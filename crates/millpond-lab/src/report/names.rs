@@ -6,9 +6,9 @@ use maud::{Markup, html};
 /// About what a letter of a name takes.
 const LETTER: f64 = 6.3;
 const HEIGHT: f64 = 12.0;
-/// How many lines of text above or below its dot a name may be.
+/// The maximum number of text lines above or below its dot.
 const ROWS_MAX: u32 = 5;
-/// From the middle of a dot to its name.
+/// The distance from the middle of a dot to its name.
 const GAP: f64 = 7.0;
 
 /// Names that are placed, of one chart.
@@ -27,7 +27,7 @@ impl Names {
     /// The name of the dot at a place, within `[left, right]`.
     pub(super) fn draw(&mut self, (x, y): (f64, f64), name: &str, [left, right]: [f64; 2]) -> Markup {
         let width = name.chars().count() as f64 * LETTER;
-        // beside it, above and below, and then further away on either side, with a line
+        // next to it, above and below, and then further away on either side, with a line
         let mut places = vec![
             (x + GAP, y + 4.0),
             (x - GAP - width, y + 4.0),

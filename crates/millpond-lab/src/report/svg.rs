@@ -13,9 +13,9 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
 /// The same below names that stand aslant.
 const BOTTOM_ASLANT: f64 = 104.0;
-/// More points than this to a line cannot be told apart: neighbours are joined, and the greatest shown.
+/// More points than this in a line cannot be distinguished: neighbours are joined, and the greatest shown.
 const POINTS_MAX: usize = 430;
-/// How many looks the style sheet knows.
+/// The number of styles in the style sheet.
 const LOOKS: usize = 12;
 
 /// The chart's drawing, or `None` if no line has a point that its scales can show.
@@ -67,7 +67,7 @@ pub(super) fn draw(chart: &Chart) -> Option<Markup> {
     })
 }
 
-/// Where the horizontal axis has marks, and what they say.
+/// The marks of the horizontal axis, and their texts.
 fn x_ticks(chart: &Chart, x: &Span) -> Vec<(f64, String)> {
     match chart.x.scale {
         Scale::Each => bars::names(chart)
@@ -143,7 +143,7 @@ pub fn standalone(chart: &Chart, style: &str) -> Option<String> {
     ))
 }
 
-/// Where a name stands that rises to the right and ends at its tick.
+/// The transformation of a name that rises to the right and ends at its tick.
 fn aslant(x: f64, y: f64) -> String {
     format!("translate({} {}) rotate(-35)", px(x + 4.0), px(y))
 }
@@ -153,7 +153,7 @@ fn anchor(x: f64) -> &'static str {
     if x > WIDTH - RIGHT - 20.0 { "end" } else { "middle" }
 }
 
-/// The classes that the style sheet gives a look.
+/// The classes with a style in the style sheet.
 fn class(line: &Line) -> String {
     format!("line {}", look(line))
 }
@@ -182,7 +182,7 @@ fn thin(line: &Line) -> Line {
 
 /// The points on even scales; `None` where there is nothing to show.
 fn place(chart: &Chart, line: &Line) -> Vec<Option<(f64, f64)>> {
-    // no operation is behind the last one: it is drawn a little further out than the one before
+    // no operation is beyond the last one: it is drawn a little further out than the one before
     let tail_end = line
         .points
         .iter()
@@ -230,7 +230,7 @@ pub(super) fn px(v: f64) -> String {
     format!("{v:.1}")
 }
 
-/// What an axis shows, on an even scale.
+/// The range of an axis, on an even scale.
 struct Span {
     from: f64,
     to: f64,

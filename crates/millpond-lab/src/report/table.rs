@@ -11,7 +11,7 @@ use std::ops::Range;
 pub const WIDTH: u16 = 120;
 /// The label's column: two lines of this hold the kernel's variant.
 const LABEL_WIDTH: u16 = 26;
-/// As narrow as it may get for the sake of other columns.
+/// The minimum width when other columns need space.
 const LABEL_WIDTH_MIN: usize = 20;
 /// Longer cells are sentences, which may be broken.
 const CELL_WIDTH_MAX: usize = 40;
@@ -113,7 +113,7 @@ fn unit_for(metric: &Metric) -> (f64, &str) {
         ("us", us) if us >= 999_500.0 => (1e6, "s"),
         ("us", us) if us >= 999.5 => (1e3, "ms"),
         ("MiB", mib) if mib >= 1023.5 => (1024.0, "GiB"),
-        // rates and counts are told by the column's head
+        // for rates and counts the column's head is enough
         ("1/s" | "1", _) => (1.0, ""),
         (unit, _) => (1.0, unit),
     }
@@ -129,7 +129,7 @@ pub fn text_within(report: &Report, width: u16) -> String {
     answers(report, width) + &body(report, width)
 }
 
-/// The answers alone, with an empty line behind them.
+/// The answers alone, followed by an empty line.
 pub fn answers(report: &Report, width: u16) -> String {
     let mut text: String = report.answers.iter().map(|line| wrap(line, "", width)).collect();
     if !text.is_empty() {
@@ -166,7 +166,7 @@ pub(crate) fn layout(table: &Table, width: u16) -> String {
     parts.join("\n\n")
 }
 
-/// Which columns stand beside each other. The label's column is in each part and gives way to the others.
+/// The groups of columns side by side. The label's column is in each part and gives way to the others.
 fn parts(table: &Table, width: u16) -> Vec<Range<usize>> {
     let longest = |texts: &mut dyn Iterator<Item = &str>| texts.map(|t| t.chars().count()).max().unwrap_or(0);
     let label = longest(&mut table.rows.iter().map(|row| row.label.as_str()));

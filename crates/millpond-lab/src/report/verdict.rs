@@ -19,7 +19,7 @@ use std::fmt;
 
 /// From this factor on, two single runs on a real machine count as different.
 const FACTOR_OF_SINGLE_RUNS: f64 = 2.0;
-/// From so many rounds on it tells something that the same side was better in each: by chance, one time in 32.
+/// From this number of rounds on it is significant that the same side was better in each: by chance, one time in 32.
 const ROUNDS_MIN: usize = 6;
 /// In virtual time less than this is the same: a cluster more or less, not a rule.
 const FACTOR_OF_EXACT: f64 = 1.02;
@@ -27,12 +27,12 @@ const FACTOR_OF_EXACT: f64 = 1.02;
 const FACTOR_OF_A_COST: f64 = 1.1;
 /// Operations beyond a percentile, below which it is the luck of a few: p99.9 needs 3000 operations.
 const BEYOND_MIN: f64 = 3.0;
-/// What is in each line of [`Verdict::between`] that has none.
+/// The marker in each line of [`Verdict::between`] without a verdict.
 pub const NO_VERDICT: &str = ": no verdict at --scale ";
-/// A tail of writeback needs writers that are at it for so many seconds.
+/// A tail of writeback needs writers that write for this many seconds.
 const SECONDS_MIN: f64 = 1.0;
 
-/// Which values are better.
+/// The better direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Times, waits, pages read again.
@@ -41,25 +41,25 @@ pub enum Better {
     Higher,
 }
 
-/// How a comparison is written.
+/// The form of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// `slowest read 47 ms -> 5.1 ms`; the function writes a value with its unit.
     Values(fn(f64) -> String),
-    /// `writers took 0.97 times as long`: the words are what comes behind "times".
+    /// `writers took 0.97 times as long`: the words are those after "times".
     Times(&'static str),
 }
 
 /// One thing that both sides were measured by.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// What it is, as the line has it: `slowest read`, `one in 1000`, `writers took`.
+    /// Its name in the line: `slowest read`, `one in 1000`, `writers took`.
     pub what: String,
-    /// How it is written.
+    /// Its form.
     pub form: Form,
-    /// Which values are better.
+    /// The better direction.
     pub better: Better,
-    /// What is paid, not what is gained: it stands last, behind a semicolon.
+    /// A price, not a gain: it comes last, after a semicolon.
     pub is_cost: bool,
     /// Every run's value of the side that is the measure.
     pub before: Vec<f64>,
@@ -67,10 +67,10 @@ pub struct Compared {
     pub after: Vec<f64>,
 }
 
-/// How the runs were made.
+/// The kind of the runs.
 #[derive(Clone, Debug, Default)]
 pub struct Circumstances {
-    /// In virtual time: a run repeats exactly, so that one is as good as many.
+    /// In virtual time: a run repeats exactly, so one is as good as many.
     pub is_exact: bool,
     /// Why no difference can be believed, whatever the runs say: `the machine was busy (load 6.1 on 2 processors)`.
     pub doubt: Option<String>,
@@ -79,7 +79,7 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
-    /// Of virtual time.
+    /// For virtual time.
     pub const fn exact() -> Circumstances {
         Circumstances {
             is_exact: true,
@@ -89,7 +89,7 @@ impl Circumstances {
     }
 }
 
-/// What the runs say.
+/// The verdict on the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
     /// Something is better and nothing is worse.
@@ -128,7 +128,7 @@ impl fmt::Display for Grade {
 /// A verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What the runs say.
+    /// The verdict on the runs.
     pub grade: Grade,
     /// The same in one line, from a capital letter to a full stop.
     pub line: String,
@@ -161,7 +161,7 @@ impl Verdict {
 }
 
 impl Compared {
-    /// Something of which less is better, such as a wait.
+    /// A quantity of which less is better, such as a wait.
     pub fn new(what: &str, show: fn(f64) -> String, before: &[f64], after: &[f64]) -> Compared {
         Compared {
             what: what.into(),
@@ -182,7 +182,7 @@ impl Compared {
         }
     }
 
-    /// The same written as so many times: `as long`.
+    /// The same as a factor: `as long`.
     #[must_use]
     pub fn times(self, times: &'static str) -> Compared {
         Compared {
@@ -294,7 +294,7 @@ fn times_too_short(seconds: f64) -> f64 {
     SECONDS_MIN / seconds.max(1e-3)
 }
 
-/// That writers were not at it for long enough, as a part of a sentence.
+/// The writers did not write for long enough, as a part of a sentence.
 pub fn lacks_time(seconds: f64) -> Option<String> {
     (seconds < SECONDS_MIN).then(|| {
         format!(
@@ -304,10 +304,10 @@ pub fn lacks_time(seconds: f64) -> Option<String> {
     })
 }
 
-/// A metric of the two rows that stand beside each other: what it is called, its name, and how it is shown.
+/// A metric of the two compared rows: its title, its name, and its form.
 pub(crate) type Beside<'a> = &'a dyn Fn(&'static str, &str, fn(f64) -> String) -> Compared;
 
-/// Each of the kernel's rows beside the engine's in one workload, a line each; `compared` says by what.
+/// Each of the kernel's rows beside the engine's in one workload, a line each; `compared` gives the metrics.
 pub(crate) fn kernel_beside_engine(
     workload: &str,
     names: &[RowName],
@@ -359,7 +359,7 @@ struct Part {
     text: String,
     shown: Shown,
     is_cost: bool,
-    /// How many times what it was, the better way round: above 1 is worse.
+    /// The factor of the change, oriented: above 1 is worse.
     factor: f64,
 }
 
@@ -447,7 +447,7 @@ fn round_up(v: f64) -> f64 {
         .unwrap_or(decade * 10.0)
 }
 
-/// A scale as it is typed: no zeroes behind the last digit.
+/// A scale in typed form: no trailing zeros.
 fn short(scale: f64) -> String {
     let text = format!("{scale:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

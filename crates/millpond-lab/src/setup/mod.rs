@@ -1,4 +1,4 @@
-//! What a run's process must know to open what it runs on.
+//! What a run's process must know to open its target.
 
 mod device;
 

@@ -61,7 +61,7 @@ struct Counted {
 #[derive(Default)]
 struct Direction {
     bytes: u64,
-    /// From arrival to the beginning of the answer: the disk's time, without that of FUSE.
+    /// From arrival to the beginning of the answer: the disk's time, without FUSE's.
     latencies: Latencies,
 }
 
@@ -146,7 +146,7 @@ impl Disk {
         self.shared.image.discard(offset, len)
     }
 
-    /// Whether requests take the time that the model says.
+    /// Whether requests take the model's time.
     pub(super) fn set_timed(&self, is_timed: bool) {
         self.is_timed.store(is_timed, Ordering::Relaxed);
     }
@@ -181,7 +181,7 @@ impl Disk {
         id
     }
 
-    /// What the disk did since it was made or reset.
+    /// The disk's activity since it was made or reset.
     pub(super) fn statistics(&self) -> Value {
         let (model, late) = self.service.statistics();
         let counted = self.shared.counted.lock();

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the kernel may keep what it was told of names and sizes, which never change.
+/// How long the kernel may keep names and sizes, which never change.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Requests that the kernel sends before it waits for answers: more than any queue on top has. Its default of 12 would
@@ -47,7 +47,7 @@ pub(super) struct SlowDisk {
     /// The owner of these files: the user that started the disk.
     owner: (u32, u32),
     next_handle: AtomicU64,
-    /// What readers of the small files get.
+    /// The content of the small files.
     texts: Mutex<HashMap<u64, String>>,
 }
 
@@ -241,7 +241,7 @@ impl Filesystem for SlowDisk {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // close(2), which is no flush of the disk.
+        // close(2), which does not flush the disk.
         reply.ok();
     }
 

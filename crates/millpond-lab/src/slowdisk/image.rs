@@ -35,7 +35,7 @@ pub(super) struct File {
     device: Threads,
 }
 
-/// What was read when the request arrived; `None` where it is read when it is answered.
+/// The data read when the request arrived; `None` where it is read when it is answered.
 pub(super) type ReadEarly = Option<Arc<Buffer>>;
 
 impl Image {

@@ -41,7 +41,7 @@ use std::thread::{self, JoinHandle};
 /// Threads that take requests from the kernel: one stores a write of 1 MiB while the other takes the next request.
 const READERS: usize = 2;
 
-/// What disk, and where.
+/// The disk, and its directory.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// An empty directory.
@@ -50,7 +50,7 @@ pub struct Options {
     pub model: DiskModel,
     /// Its size: whole blocks of 4 KiB.
     pub size: Bytes,
-    /// How many of its bytes will be used at most; `None`: all.
+    /// The maximum number of its bytes that will be used; `None`: all.
     pub used: Option<Bytes>,
     /// The file that has its bytes; `None`: memory.
     pub backing: Option<PathBuf>,
@@ -61,16 +61,16 @@ pub struct Mounted {
     mount_point: PathBuf,
     unmounter: SessionUnmounter,
     session: Option<JoinHandle<io::Result<()>>>,
-    /// What the disk has to do without, in sentences.
+    /// What the disk must do without, in sentences.
     pub notices: Vec<String>,
 }
 
-/// What became of [`Mounted::unmount`].
+/// The result of [`Mounted::unmount`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unmounted {
     /// It is gone.
     Gone,
-    /// A process still uses it. It has no name any more, and ends when that is done.
+    /// A process still uses it. It is detached, and ends when that process is done.
     Detached,
 }
 
@@ -129,7 +129,7 @@ impl Mounted {
         self.mount_point.join("disk.img")
     }
 
-    /// Whether it has ended: it is unmounted, and no process uses it any more.
+    /// Whether it has ended: it is unmounted, and no process uses it.
     pub fn is_ended(&self) -> bool {
         self.session.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -152,7 +152,7 @@ impl Mounted {
                 result.map_err(|e| LabError::path("cannot unmount", &self.mount_point, e))?;
                 Ok(Unmounted::Gone)
             }
-            // Not mounted any more.
+            // No longer mounted.
             Err(Errno::INVAL) => Ok(Unmounted::Gone),
             Err(error) => Err(failed(error)),
         }
@@ -194,7 +194,7 @@ fn check_mount_point(path: &Path) -> Result<()> {
         instead: "give an empty directory".into(),
     };
     let mut entries = fs::read_dir(path).map_err(|e| {
-        // What a disk whose process was killed leaves behind.
+        // The remains of a disk whose process was killed.
         let is_left_behind = e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
         if is_left_behind {
             bad(format!("{e}; unmount it first: umount {}", path.display()))

@@ -25,7 +25,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the modelled drives have inside.
+/// The internals of the modelled drives.
 const QUEUE_DEPTH: &str = "32";
 const REQUEST_KIB_MAX: &str = "1024";
 

@@ -1,4 +1,4 @@
-//! How the kernel is set up, as people type it: `mq-deadline`, `bfq//ext4`, `as-is/2000/dirty=32M`.
+//! The kernel's configuration in typed form: `mq-deadline`, `bfq//ext4`, `as-is/2000/dirty=32M`.
 //!
 //! ```text
 //!   SCHEDULER[/WBT][/FILE-SYSTEM][/dirty=SIZE][/dontcache or /flush=SIZE]
@@ -22,18 +22,18 @@ use std::str::FromStr;
 /// off, the kernel's own and at 2 ms.
 pub const ALL: &str = "all";
 
-/// The same: what those set who want reads to stay fast beside writers.
+/// The same: the settings of administrators who want reads to stay fast beside writers.
 pub const TUNED: &str = "tuned";
 
-/// How `--kernel-variant` is typed, for messages and `lab list`.
+/// The syntax of `--kernel-variant`, for messages and `lab list`.
 pub const SYNTAX: &str = "SCHEDULER[/WBT][/FILE-SYSTEM][/dirty=SIZE][/dontcache or /flush=SIZE]: as-is (on a real device), \
      none, mq-deadline, kyber or bfq; default, 0 or microseconds; xfs or ext4 (on a modelled one); vm.dirty_bytes, and \
      half of it in the background; writers with RWF_DONTCACHE, or with sync_file_range behind so many bytes; or all, or \
      tuned";
 
-/// Of `tuned`: a disk writes them in a tenth of a second.
+/// For `tuned`: a disk writes them in a tenth of a second.
 const TUNED_DIRTY: Bytes = Bytes::from_mib(32);
-/// What the kernel takes for a disk that does not rotate.
+/// The kernel's default for a disk that does not rotate.
 const TUNED_WBT: Wbt = Wbt::Micros(2_000);
 
 /// Two seconds: beyond any disk's latency, and far within what the kernel takes.
@@ -42,7 +42,7 @@ const WBT_US_MAX: u64 = 2_000_000;
 /// The I/O scheduler of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// That which the device has.
+    /// The device's present one.
     AsIs,
     /// Requests go to the disk in their order of arrival.
     None,
@@ -63,7 +63,7 @@ impl Scheduler {
         Scheduler::Bfq,
     ];
 
-    /// That of this name in sysfs.
+    /// The one with this name in sysfs.
     pub(super) fn of_name(name: &str) -> Option<Scheduler> {
         Scheduler::ALL
             .into_iter()
@@ -87,7 +87,7 @@ impl Scheduler {
 pub enum Wbt {
     /// The kernel's own choice: 75 ms on a rotating disk, 2 ms on another, off beneath `bfq`.
     Default,
-    /// So many microseconds; 0 is off.
+    /// A number of microseconds; 0 is off.
     Micros(u64),
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Wbt {
     }
 }
 
-/// What the experiment's files are on.
+/// The file system under the experiment's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
     /// xfs.
@@ -139,7 +139,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// What most machines have: `mq-deadline` with the kernel's own throttling.
+    /// The setup of most machines: `mq-deadline` with the kernel's own throttling.
     pub const DEFAULT: Configuration = Configuration {
         scheduler: Scheduler::MqDeadline,
         wbt: Wbt::Default,
@@ -211,7 +211,7 @@ impl Configuration {
     }
 }
 
-/// As a row's label has it: `mq-deadline wbt=default xfs`.
+/// In the form of a row's label: `mq-deadline wbt=default xfs`.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.scheduler.name())?;
@@ -279,7 +279,7 @@ impl FromStr for Configuration {
                 return Err(bad(part));
             }
         }
-        // which is what it has by itself
+        // which is its default
         let wbt = match (scheduler, wbt.unwrap_or(Wbt::Default)) {
             (Scheduler::Bfq, Wbt::Micros(0)) => Wbt::Default,
             (_, wbt) => wbt,

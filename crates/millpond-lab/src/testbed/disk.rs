@@ -30,10 +30,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How soon the disk's process notices that it has nothing to serve any more.
+/// How soon the disk's process notices that it has nothing left to serve.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What the disk's process is told.
+/// The request to the disk's process.
 #[derive(Serialize, Deserialize)]
 struct Request {
     testbed: String,
@@ -43,7 +43,7 @@ struct Request {
     used: u64,
 }
 
-/// What it answers.
+/// Its answer.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Answer {
@@ -56,7 +56,7 @@ enum Answer {
 pub(super) struct Disk {
     child: Child,
     point: PathBuf,
-    /// What it has to do without, in sentences.
+    /// What it must do without, in sentences.
     pub(super) notices: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl Disk {
         let mut line = serde_json::to_string(&request).map_err(|e| e.to_string())?;
         line.push('\n');
         if let Some(stdin) = &mut self.child.stdin {
-            // if it has died already, that it says nothing tells more
+            // if it has already died, its missing answer says more
             let _ = stdin.write_all(line.as_bytes());
         }
         let mut said = String::new();
@@ -158,7 +158,7 @@ impl Disk {
         fs::write(&path, word).map_err(|e| LabError::path(&format!("cannot write {word} to"), &path, e))
     }
 
-    /// What it did since it was reset.
+    /// Its activity since it was reset.
     pub(super) fn statistics(&self) -> Result<Value> {
         let path = self.point.join("stats");
         let failed = |e: io::Error| LabError::path("cannot read", &path, e);

@@ -31,7 +31,7 @@ impl Guard {
             .arg(testbed)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Ctrl-C is for the run, which undoes by itself
+            // Ctrl-C is for the run, which undoes everything itself
             .process_group(0)
             .spawn()
             .map(Guard)

@@ -11,7 +11,7 @@
 //! answers at once; [`Testbed::begin`] starts the model's time. Everything that is changed is in an undo log before
 //! (`undo_log.rs`), and undone when the testbed is dropped, or by others if this process is killed.
 //!
-//! On the disk that is there, `tuned.rs` sets what `--kernel-variant` says, with the same undo log.
+//! On an existing disk, `tuned.rs` sets what `--kernel-variant` says, with the same undo log.
 
 mod block;
 mod configuration;
@@ -48,23 +48,23 @@ use undo_log::{RUN_DIR, Step, UndoLog};
 /// The disk's size unless the files need more: what the figures were measured on that this is held against. With a
 /// hard disk it says how far files lie apart.
 const SIZE: Bytes = Bytes::from_mib(10 << 10);
-/// Of that, at most, besides the files: the file systems' own tables and logs.
+/// The part of that, at most, for other than the files: the file systems' own tables and logs.
 const FILE_SYSTEM_BYTES: u64 = 512 << 20;
 /// A disk to try things out on: xfs takes no smaller one than 300 MiB.
 const SIZE_OF_TRIAL: Bytes = Bytes::from_mib(512);
-/// How long another run is waited for, which may just be taking its testbed down.
+/// How long to wait for another run, which may just be taking its testbed down.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What `vm.dirty_bytes` and `vm.dirty_background_bytes` are in a testbed with a GiB of memory: about the 20 and 10 % that
 /// the kernel takes of a whole machine. Groups of the first version have no such limits of their own.
 const DIRTY_BYTES_PER_GIB: u64 = 200_000_000;
 
-/// What testbed, for what.
+/// The testbed, and its purpose.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The disk.
     pub model: DiskModel,
-    /// What stands on it.
+    /// What is built on it.
     pub configuration: Configuration,
     /// Bytes that the run's files will have at most.
     pub files_bytes: Bytes,
@@ -77,7 +77,7 @@ pub struct Testbed {
     disk: Option<Disk>,
     undo_log: UndoLog,
     files: PathBuf,
-    /// What the disk has to do without, in sentences.
+    /// What the disk must do without, in sentences.
     notices: Vec<String>,
 }
 
@@ -206,7 +206,7 @@ impl Testbed {
         Ok((testbed, block))
     }
 
-    /// Where the run's files are.
+    /// The directory of the run's files.
     pub fn files(&self) -> &Path {
         &self.files
     }
@@ -214,7 +214,7 @@ impl Testbed {
     /// Begins the model's time, with a disk as after a rest.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's.
     pub fn begin(&self) -> Result<()> {
         self.sync()?;
         self.control("timed")?;
@@ -224,7 +224,7 @@ impl Testbed {
     /// Ends the model's time and adds what the disk has seen since it began to `outcome`.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's.
     pub fn end(&self, outcome: &mut Outcome) -> Result<()> {
         if let Some(disk) = &self.disk {
             let seen = disk.statistics()?;
@@ -251,7 +251,7 @@ impl Testbed {
     /// Takes it down.
     ///
     /// # Errors
-    /// What could not be undone; the next testbed tries again.
+    /// What could not be undone; the next testbed retries.
     pub fn take_down(mut self) -> Result<()> {
         self.undo()
     }

@@ -35,14 +35,14 @@ enum On {
     Disk(Box<Testbed>),
 }
 
-/// What swap, for what.
+/// The swap, and its purpose.
 #[derive(Clone, Debug)]
 pub struct SwapPlan<'a> {
     /// The disk; `None`: a file in `dir`.
     pub model: Option<DiskModel>,
     /// The folder of the file.
     pub dir: &'a Path,
-    /// How much.
+    /// Its size.
     pub size: Bytes,
     /// `vm.page-cluster`: two to the power of this are read at a time. `None`: as the machine has it.
     pub page_cluster: Option<u32>,
@@ -91,7 +91,7 @@ impl SwapTestbed {
     /// Begins the model's time.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's.
     pub fn begin(&self) -> Result<()> {
         match &self.on {
             On::File(_) => Ok(()),
@@ -105,7 +105,7 @@ impl SwapTestbed {
     /// Ends the model's time, with what the disk has seen.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's.
     pub fn end(&self, outcome: &mut Outcome) -> Result<()> {
         match &self.on {
             On::File(_) => Ok(()),
@@ -116,7 +116,7 @@ impl SwapTestbed {
     /// Takes it away.
     ///
     /// # Errors
-    /// What could not be undone; the next run tries again.
+    /// What could not be undone; the next run retries.
     pub fn take_down(mut self) -> Result<()> {
         self.on.undo()
     }

@@ -21,7 +21,7 @@ use crate::program::Program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is set. Dropping it puts everything back.
+/// The settings. Dropping it restores everything.
 #[derive(Debug)]
 pub struct Tuned {
     // before the guard, which undoes what is left
@@ -30,7 +30,7 @@ pub struct Tuned {
 }
 
 impl Tuned {
-    /// What is meant by `configuration` for files in `dir`: with names in the place of `as-is`.
+    /// The meaning of `configuration` for files in `dir`: with names in place of `as-is`.
     ///
     /// # Errors
     /// [`LabError::Unavailable`](crate::error::LabError::Unavailable) of what can't be set here.
@@ -71,7 +71,7 @@ impl Tuned {
     /// Sets it, after undoing what killed runs have left. `None` where nothing differs.
     ///
     /// # Errors
-    /// As the system says; everything is put back then.
+    /// The system's; everything is then restored.
     pub fn set_up(program: &Program, dir: &Path, configuration: Configuration) -> Result<Option<Tuned>> {
         let is_set = is_set(dir, configuration);
         if is_set && configuration.dirty.is_none() {
@@ -98,7 +98,7 @@ impl Tuned {
     /// Keeps the limits for dirty pages that are in force, while runs set them as they like.
     ///
     /// # Errors
-    /// As the system says, also that they may not be set.
+    /// The system's, also if they may not be set.
     pub fn keep_dirty_limits(program: &Program) -> Result<Tuned> {
         let mut undo_log = UndoLog::begin(Path::new(RUN_DIR), LOCK_WAIT_MAX).map_err(unavailable)?;
         let guard = Guard::post(program, undo_log.testbed())?;
@@ -112,7 +112,7 @@ impl Tuned {
     /// Puts everything back.
     ///
     /// # Errors
-    /// What could not be put back; the next run tries again.
+    /// What could not be restored; the next run retries.
     pub fn take_down(mut self) -> Result<()> {
         self.undo_log.undo()
     }
@@ -127,7 +127,7 @@ impl Tuned {
         paths.sort();
         paths.extend([queue.join("nr_requests"), queue.join("wbt_lat_usec")]);
         for path in paths {
-            // what can't be read or written, nobody has set
+            // a setting that can't be read or written has not been set
             let may_be_set = path.metadata().is_ok_and(|data| !data.permissions().readonly());
             let text = fs::read_to_string(&path).ok().filter(|_| may_be_set);
             if let Some(text) = text {
@@ -150,7 +150,7 @@ impl Drop for Tuned {
     }
 }
 
-/// Whether scheduler and throttling are so already.
+/// Whether scheduler and throttling already have these values.
 fn is_set(dir: &Path, configuration: Configuration) -> bool {
     let scheduler = configuration.scheduler;
     let is_scheduler =

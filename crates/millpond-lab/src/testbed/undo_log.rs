@@ -1,4 +1,4 @@
-//! What a testbed has changed on the machine, written down before it is changed, so that any process can undo it.
+//! A testbed's changes to the machine, written down before they are made, so that any process can undo them.
 //!
 //! ```text
 //!   /run/millpond-lab/lock       held by the process that has a testbed, or undoes one: there is one at a time
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where testbeds are: empty after the machine was started, on most systems.
+/// The directory of testbeds: empty after the machine was started, on most systems.
 pub(super) const RUN_DIR: &str = "/run/millpond-lab";
 
 /// How long a file system may stay in use by a process that is just ending.
@@ -80,10 +80,10 @@ pub(super) struct UndoLog {
 }
 
 impl UndoLog {
-    /// A new undo log, when no other process has one and what was left behind is undone. Waits for `wait_max`.
+    /// A new undo log, once no other process has one and earlier remains are undone. Waits for `wait_max`.
     ///
     /// # Errors
-    /// As a part of a sentence, since what it is needed for is known to the caller.
+    /// As a part of a sentence, because the caller knows what it is needed for.
     pub(super) fn begin(run_dir: &Path, wait_max: Duration) -> Result<UndoLog, String> {
         let failed = |e: io::Error| format!("{}: {e}", run_dir.display());
         fs::create_dir_all(run_dir).map_err(failed)?;
@@ -131,7 +131,7 @@ impl UndoLog {
     /// Writes `value` into a file of one line, whose text is written down before.
     ///
     /// # Errors
-    /// As the file says.
+    /// The file's.
     pub(super) fn set(&mut self, path: &Path, before: String, value: &str) -> Result<()> {
         self.note(Step::Text {
             path: path.to_owned(),
@@ -144,7 +144,7 @@ impl UndoLog {
     /// and the other reads 0: that in force is what is put back.
     ///
     /// # Errors
-    /// As the files say.
+    /// The files'.
     pub(super) fn set_dirty_bytes(&mut self, hard: u64) -> Result<()> {
         self.note_dirty_limits()?;
         for (name, bytes) in [("dirty_background_bytes", hard / 2), ("dirty_bytes", hard)] {
@@ -157,7 +157,7 @@ impl UndoLog {
     /// Writes down both limits as they are in force, and that they may be set: by setting them so.
     ///
     /// # Errors
-    /// As the files say.
+    /// The files'.
     pub(super) fn note_dirty_limits(&mut self) -> Result<()> {
         for name in ["dirty_background", "dirty"] {
             let path = |unit: &str| Path::new(VM).join(format!("{name}_{unit}"));
@@ -174,7 +174,7 @@ impl UndoLog {
     /// Undoes everything.
     ///
     /// # Errors
-    /// What could not be undone. It stays in the undo log, for the next run to try again.
+    /// What could not be undone. It stays in the undo log, and the next run retries.
     pub(super) fn undo(&mut self) -> Result<()> {
         let Some(steps) = self.steps.take() else {
             return Ok(());
@@ -349,7 +349,7 @@ fn swap_off(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Takes what is behind a loop device away from it, and then the device.
+/// Detaches the file of a loop device, and then removes the device.
 fn remove_loop(number: u32) -> Result<(), String> {
     let device = PathBuf::from(format!("/dev/loop{number}"));
     if !Path::new(&format!("/sys/block/loop{number}")).exists() {
@@ -373,7 +373,7 @@ fn remove_loop(number: u32) -> Result<(), String> {
     }
 }
 
-/// Waits for a disk's process that has nothing to serve any more, and ends it if it does not go.
+/// Waits for a disk's process that has nothing left to serve, and ends it if it does not go.
 fn end(pid: i32, started: u64) {
     let is_there = || started_at(pid) == Some(started);
     let began = Instant::now();

@@ -1,7 +1,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// No system has so many.
+/// More than any system has.
 const NO_LOOP: u32 = 900_001;
 
 fn temporary() -> tempfile::TempDir {

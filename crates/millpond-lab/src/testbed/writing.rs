@@ -1,4 +1,4 @@
-//! How the writers of a row of the kernel write, beside the ordinary way.
+//! How the writers of a kernel row write, besides the ordinary way.
 
 use millpond::internal::quantity::{parse_size, size_typed};
 use millpond::internal::write_out;
@@ -20,7 +20,7 @@ pub enum Writing {
     Plain,
     /// With `RWF_DONTCACHE`: writing back begins at once, and the pages leave when it is done.
     DontCache,
-    /// Behind so many bytes `sync_file_range` begins to write them, and waits for as many before.
+    /// After this many bytes `sync_file_range` begins to write them, and waits for as many before.
     Flush(Bytes),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Writing {
     }
 }
 
-/// What it displays.
+/// The displayed form.
 impl FromStr for Writing {
     type Err = String;
 
@@ -67,7 +67,7 @@ pub(super) fn size_of(text: &str) -> Option<Bytes> {
 }
 
 impl Writing {
-    /// Writes all of `bytes` at `offset`, behind all that this way has written of that file before.
+    /// Writes all of `bytes` at `offset`, after everything that this way has written of that file before.
     ///
     /// # Errors
     /// The system's: `EOPNOTSUPP` where the file system has no `RWF_DONTCACHE`.

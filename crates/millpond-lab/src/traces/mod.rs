@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Longer files are not read, packed or not: they hold more requests than can be replayed.
 const BYTES_MAX: u64 = 16 << 30;
-/// What is kept at once for a byte of a trace, at most: its request, and a use of a page.
+/// The memory for each byte of a trace, at most: its request, and a use of a page.
 const BYTES_FOR_BYTE: u64 = 8;
 
 /// Reads a trace.
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn packed_files_are_unpacked_and_not_beyond_what_there_is_memory_for() {
-        // Once as a frame, and once as two behind a skippable one.
+        // Once as a frame, and once as two frames after a skippable one.
         let raw: Vec<u8> = [7_u32, 3, 7].iter().flat_map(|page| page.to_le_bytes()).collect();
         let frame = raw_frame(&raw);
         assert_eq!(unpacked(frame.clone(), MOST), Ok(raw.clone()));

@@ -9,7 +9,7 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Frames that hold nothing to unpack have this, with any last four bits, and then their length.
 const SKIPPABLE: u32 = 0x184d_2a50;
 
-/// Whether a file is packed.
+/// Whether a file is compressed.
 pub(super) fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC) || skippable(bytes).is_some()
 }
@@ -21,7 +21,7 @@ fn skippable(bytes: &[u8]) -> Option<usize> {
     (word(0) & !0xf == SKIPPABLE).then(|| 8 + word(4) as usize)
 }
 
-/// What the frames hold, one after the other; `most` bytes at most.
+/// The content of the frames, one after the other; at most `most` bytes.
 pub(super) fn unpack(mut packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while !packed.is_empty() {

@@ -33,7 +33,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What the child is told.
+/// The request to the child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// The memory group to enter first.
@@ -44,7 +44,7 @@ pub struct Request {
     pub workload: Workload,
 }
 
-/// What the child says.
+/// The child's message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Event {
@@ -56,11 +56,11 @@ pub enum Event {
     Failed(String),
 }
 
-/// A run that writes and reads nothing for so long is stuck: no disk takes this long for a mebibyte.
+/// A run that writes and reads nothing for this long is stuck: no disk takes that long for a mebibyte.
 const STUCK: Duration = Duration::from_secs(180);
 /// How soon an interruption is noticed.
 const POLL: Duration = Duration::from_millis(50);
-/// How much of the child's stderr is kept: a panic with its backtrace.
+/// How much of the child's stderr to keep: a panic with its backtrace.
 const STDERR_BYTES_MAX: u64 = 16 << 10;
 
 /// Performs a run in a process of its own and waits for it. `name` names the run in errors.
@@ -152,7 +152,7 @@ impl Worker {
                 }
             }
         });
-        // if it has died already, its stderr tells more than a broken pipe
+        // if it has already died, its stderr says more than a broken pipe
         let _ = stdin.write_all(line.as_bytes());
         Ok(Worker {
             process,

@@ -46,13 +46,13 @@ use std::time::{Duration, Instant};
 /// The workload. Sizes are in bytes and whole pages of 4 KiB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axboe2016 {
-    /// What takes part.
+    /// The participants.
     pub phase: Phase,
     /// How many files are written. The post: 50.
     pub files: u32,
     /// The size of each file. The post: 100 MB.
     pub file_bytes: u64,
-    /// How many threads write them, each one file after the other.
+    /// The number of threads that write them, each one file after the other.
     pub writers: u32,
     /// The size of the file that is read.
     pub read_file_bytes: u64,
@@ -68,7 +68,7 @@ pub const WRITE_UNIT: usize = 64 << 10;
 pub const READ_FILE: u64 = u32::MAX as u64;
 /// The reader is at work when the writers begin: it reads this long before anything counts.
 const LEAD_IN: Duration = Duration::from_millis(300);
-/// How often it is looked whether those beside the writers have got ready: a cached reader fills memory first.
+/// How often to check whether the writers' company is ready: a cached reader fills memory first.
 const READY_POLL: Duration = Duration::from_millis(5);
 
 impl Axboe2016 {
@@ -184,7 +184,7 @@ pub fn perform(
     Ok(outcome)
 }
 
-/// What the threads of a run share.
+/// The state shared by a run's threads.
 struct Run<'a> {
     work: &'a Axboe2016,
     storage: &'a dyn Storage,
@@ -192,7 +192,7 @@ struct Run<'a> {
     /// Bytes of memory that the storage may use.
     memory: u64,
     disk: Option<DiskCounters>,
-    /// Threads beside the writers that have got ready.
+    /// The number of other threads that are ready.
     ready: AtomicU32,
     started: Instant,
     /// When it began and ended, in nanoseconds since `started`; `u64::MAX` until then.
@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Samples what others count, and tells the user, until it is done.
+    /// Samples other counters, and reports to the user, until it is done.
     fn watch(
         &self,
         done: impl Fn() -> bool,
@@ -404,7 +404,7 @@ impl<'a> Run<'a> {
             .into(),
             share: share.min(1.0),
             detail,
-            // a reader that goes on beside stuck writers is no sign of life
+            // a reader that goes on beside stuck writers is not a sign of life
             beat: match (self.work.phase.writes(), syncing) {
                 (true, true) => watched.device_written_bytes,
                 (true, false) => written,

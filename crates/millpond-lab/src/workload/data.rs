@@ -1,4 +1,4 @@
-//! Data that can be told from any other: each 4 KiB page names its file and its place.
+//! Recognisable data: each 4 KiB page names its file and its index.
 //!
 //! A page is a piece of one random block of 1 MiB (which no device compresses away) with a stamp of 16 bytes
 //! at its head: the file's number and the page's. So a reader can check each page it gets for the price of
@@ -83,7 +83,7 @@ impl Content {
     }
 }
 
-/// Whether `page` says that it is page `index` of `file`.
+/// Whether `page` claims to be page `index` of `file`.
 #[inline]
 pub fn is_stamped(file: u64, index: u64, page: &[u8]) -> bool {
     page.len() >= 16 && page[..16] == stamp_of(file, index)

@@ -53,7 +53,7 @@ pub struct Dillon2000 {
     pub changes: u32,
     /// A reader's own memory.
     pub own_bytes: u64,
-    /// How long it goes on before anything is measured, and how long it is measured.
+    /// How long it runs before the measurement, and how long it is measured.
     pub warm_up_s: u32,
     /// See `warm_up_s`.
     pub seconds: u32,
@@ -71,7 +71,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// Behind a page's stamp: a word for each reader, as many as there is room for.
 const STAMP_BYTES: u64 = 16;
 const WORDS: u64 = (PAGE as u64 - STAMP_BYTES) / 8;
-/// So many of the last words that a reader has stored are compared in the end.
+/// The number of last words stored by a reader that are compared at the end.
 const COMPARED: usize = 16;
 /// The stack of a reader, which calls nothing deep.
 const STACK: usize = 256 << 10;
@@ -110,7 +110,7 @@ impl Dillon2000 {
 /// An article: when it was wanted and when it was there.
 type Article = (Duration, Duration);
 
-/// What a reader comes back with.
+/// A reader's results.
 #[derive(Default)]
 struct Seen {
     articles: Vec<Article>,
@@ -118,7 +118,7 @@ struct Seen {
     stored: Vec<(u64, u64)>,
 }
 
-/// What the threads of a run share.
+/// The state shared by a run's threads.
 struct Run<'a> {
     work: &'a Dillon2000,
     spool: Box<dyn StorageFile>,
@@ -173,7 +173,7 @@ pub fn perform(
         Scans::of(&grown).report(work.span().as_secs_f64(), &mut outcome);
     }
     for measure in grown.into_iter().chain(storage.measures()) {
-        // what was said already
+        // what has already been reported
         if outcome.value(&measure.metric).is_none() {
             outcome.measures.push(measure);
         }
@@ -200,7 +200,7 @@ impl Dillon2000 {
     }
 }
 
-/// How many readers waited for an article, on the average of each second after `from`.
+/// The number of readers waiting for an article, averaged over each second after `from`.
 fn load<'a>(articles: impl Iterator<Item = &'a Article>, from: Duration, seconds: usize) -> Vec<f64> {
     let mut load = vec![0.0; seconds];
     for &(began, ended) in articles {
@@ -218,7 +218,7 @@ fn load<'a>(articles: impl Iterator<Item = &'a Article>, from: Duration, seconds
     load
 }
 
-/// Whether the device has the last words that were stored.
+/// Checks that the device has the last stored words.
 fn check(path: &Path, seen: &[Seen]) -> io::Result<()> {
     let file = File::open(path)?;
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
@@ -301,7 +301,7 @@ impl Run<'_> {
         self.ends.notify_all();
     }
 
-    /// Waits for so long, or until the end. Whether that has come.
+    /// Waits this long, or until the end. Returns whether the end has come.
     fn think(&self, span: Duration) -> bool {
         let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
         if span.is_zero() {

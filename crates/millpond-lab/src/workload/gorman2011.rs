@@ -33,13 +33,13 @@ use std::time::{Duration, Instant};
 /// The workload. Sizes are in bytes and whole pages of 4 KiB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gorman2011 {
-    /// What is written.
+    /// The data to write.
     pub load: Load,
     /// The seed of contents.
     pub seed: u64,
 }
 
-/// What is written.
+/// The data to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Load {
@@ -106,16 +106,16 @@ impl Gorman2011 {
     }
 }
 
-/// What a load has measured.
+/// The measurements of a load.
 #[derive(Default)]
 struct Seen {
-    /// Of each round: how long it took, and what of that was outside of the calls for its files.
+    /// For each round: its duration, and the part outside the calls for its files.
     rounds: Vec<(Duration, Duration)>,
-    /// Of each write, or first touch of a page.
+    /// For each write, or first touch of a page.
     calls: Latencies,
 }
 
-/// What the threads of a run share.
+/// The state shared by a run's threads.
 struct Run<'a> {
     work: &'a Gorman2011,
     storage: &'a dyn Storage,

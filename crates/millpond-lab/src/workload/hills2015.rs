@@ -25,11 +25,11 @@ use std::time::{Duration, Instant};
 pub struct Hills2015 {
     /// The hard limit on dirty pages, the background limit being half of it; `None`: the storage's own.
     pub hard: Option<u64>,
-    /// Whether the limits are touched all the time, and how often: after so many microseconds each.
+    /// Whether limits are touched all the time, and the interval between touches in microseconds.
     pub storm_us: Option<u64>,
     /// Threads that write.
     pub writers: u32,
-    /// What all of them write together.
+    /// The bytes that all of them write together.
     pub bytes: u64,
     /// The seed of contents and of limits.
     pub seed: u64,

@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 /// Words of a page.
 const WORDS: usize = 512;
 const PAGE: usize = 4096;
-/// How often the progress is told.
+/// How often progress is reported.
 const TELL: Duration = Duration::from_millis(200);
 /// Pages after which the kernel's row looks at what is still being written.
 const SLICE: usize = 512;
@@ -72,9 +72,9 @@ pub(crate) const IN_THREAD: &str = "in-thread";
 pub struct Work {
     /// The load, by the name that `--workload` takes.
     pub load: String,
-    /// What all its sizes are divided by.
+    /// The divisor of all its sizes.
     pub shrink: u64,
-    /// What the number of rounds and records is multiplied by.
+    /// The factor on the number of rounds and records.
     pub scale: f64,
     /// The seed of what ebizzy draws.
     pub seed: u64,
@@ -97,7 +97,7 @@ impl Work {
         })
     }
 
-    /// What swap it takes, in pages.
+    /// The swap that it needs, in pages.
     pub(crate) fn swap_pages(&self) -> Result<u64> {
         Ok(self.pages()?[0] * SLOTS_PER_PAGE)
     }
@@ -295,7 +295,7 @@ enum Reader {
     Engine(File),
 }
 
-/// What a load uses of its process: memory and a file.
+/// A load's resources in its process: memory and a file.
 struct Process {
     memory: Memory,
     reader: Reader,

@@ -37,26 +37,26 @@ pub enum Workload {
     Mapped(mapped::Mapped),
 }
 
-/// How far a run has come, several times a second.
+/// The progress of a run, several times a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What it does at the moment: "writing", "syncing", "reading".
+    /// The present step: "writing", "syncing", "reading".
     pub doing: String,
-    /// How much of the run is behind it, from 0 to 1, as far as that can be known.
+    /// The finished share of the run, from 0 to 1, as far as it is known.
     pub share: f64,
     /// A line for the user: "1.2 of 4.9 GiB written, 61 reads/s, slowest 181 ms".
     pub detail: String,
     /// Any count that grows while the run is alive; a run whose count stands still is stuck.
     pub beat: u64,
-    /// What a screen draws of it, where a workload tells that.
+    /// The data for a screen, where a workload has some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Live>,
 }
 
-/// What has happened in a run since it was told before.
+/// The events of a run since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// Which telling it is, from 0: what comes twice is the same.
+    /// The number of the report, from 0: a repeated number is the same report.
     pub number: u32,
     /// The reads that missed, in each tenth of a second that is over.
     pub reads: Vec<Counts>,

@@ -10,7 +10,7 @@ use millpond_core::units::Bytes;
 use millpond_lab::experiment::axboe2016::{self, Options};
 use millpond_lab::program::Program;
 
-/// Of each point whether the report says that it is within 1.2, and its row.
+/// For each point whether the report says that it is within 1.2, and its row.
 fn distances(device: &str, variants: &[&str], files: u32, file_size: Bytes) -> Vec<(String, Vec<String>)> {
     let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
     let options = Options {

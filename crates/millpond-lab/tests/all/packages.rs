@@ -21,7 +21,7 @@ const BESIDE_CODE: [&str; 7] = [
     "README.md",
 ];
 
-/// What a `cargo` command for the workspace prints.
+/// The output of a `cargo` command for the workspace.
 fn cargo(args: &[&str]) -> String {
     let said = Command::new(env!("CARGO"))
         .args(args)
@@ -48,7 +48,7 @@ fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap()
 }
 
-/// What is missing in the manifest or the folder of a crate.
+/// What a crate's manifest or folder lacks.
 fn missing(package: &Value) -> Vec<String> {
     let folder = Path::new(package["manifest_path"].as_str().unwrap())
         .parent()

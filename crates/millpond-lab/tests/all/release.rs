@@ -1,4 +1,4 @@
-//! What `scripts/release` refuses. What it makes, `.ci/nightly` sees.
+//! The refusals of `scripts/release`. `.ci/nightly` checks what it makes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ const PACKAGES: &str = r#"
 "libmillpond0.1 (= 0.4.0-1)"
 "#;
 
-/// A checkout with nothing but what the script looks at before it makes anything. `None`: there is no git.
+/// A checkout with only the files that the script checks before it makes anything. `None`: there is no git.
 fn checkout() -> Option<TempDir> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let root = folder.path();

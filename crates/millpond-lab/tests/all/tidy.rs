@@ -23,10 +23,10 @@ const BYTES_MAX: u64 = 200 << 10;
 /// compiler for WebAssembly. It is made anew when it would do something else, not with every change.
 const MADE: (&str, u64) = ("crates/millpond-playground/src/page/module.wasm.gz", 400 << 10);
 
-/// What begins with a dot and belongs here.
+/// Allowed names that begin with a dot.
 const HIDDEN: &[&str] = &[".ci", ".gitignore"];
 
-/// Where cargo builds. Other folders of that name are sources.
+/// Cargo's build folders. Other folders of that name are sources.
 const BUILT: &[&str] = &["target", "bench/target", "crates/millpond-volumes/target"];
 
 /// Files of bytes, not of text.
@@ -117,7 +117,7 @@ fn lines_with(words: &[&str], of: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// What stands between backticks, code blocks aside.
+/// The text between backticks, without code blocks.
 fn quoted(text: &str) -> Vec<&str> {
     let mut is_code = false;
     let mut spans = Vec::new();
@@ -149,7 +149,7 @@ fn files_have_one_mechanism_each() {
     assert_none(&format!("{LINES_MAX} lines at most"), &breaks);
 }
 
-/// What is wrong with a file of this path and these bytes under version control.
+/// The fault of a file with this path and these bytes under version control.
 fn is_no_source(path: &str, bytes: &[u8]) -> Option<&'static str> {
     let hidden = path
         .split('/')
@@ -301,7 +301,7 @@ fn the_readme_shows_the_first_example_as_it_is() {
     assert_eq!(shown.lines().collect::<Vec<_>>(), code);
 }
 
-/// What a link to each heading has behind its `#`, as GitHub makes it.
+/// The anchor of each heading after a link's `#`, as GitHub makes it.
 fn anchors(text: &str) -> impl Iterator<Item = String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     headings.map(|line| {

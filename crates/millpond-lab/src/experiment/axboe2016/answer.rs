@@ -10,13 +10,13 @@ use crate::report::{Metric, RowName, lookup};
 use crate::workload::axboe2016::Phase;
 use crate::workload::axboe2016::phase::Actor;
 
-/// What is measured of an actor.
+/// The measured figures of an actor.
 struct Of {
     /// Its slowest operation.
     max: &'static str,
     /// One in 1000, in 100, in 10: of the first for which there are enough.
     tails: [&'static str; 3],
-    /// How many there were, and how many a second.
+    /// The number, in all and a second.
     count: &'static str,
     rate: &'static str,
     /// One of them, and its actor.
@@ -24,7 +24,7 @@ struct Of {
     who: &'static str,
 }
 
-/// So many operations show a tail; which share of them is no slower; and what it is called.
+/// The number of operations that show a tail; the share of them that is no slower; and its name.
 const TAILS: [(f64, f64, &str); 3] = [
     (3000.0, 0.999, "one in 1000"),
     (300.0, 0.99, "one in 100"),
@@ -55,14 +55,14 @@ struct Side<'a> {
     workload: &'static str,
 }
 
-/// What is compared with what.
+/// The two sides of a comparison.
 #[derive(Clone, Copy)]
 struct Sides<'a> {
     before: Side<'a>,
     after: Side<'a>,
 }
 
-/// What the lines are made of.
+/// The inputs of the lines.
 pub(super) struct Answers<'a> {
     pub(super) metrics: &'a [Metric],
     /// Of the sizes that were run.
@@ -123,7 +123,7 @@ impl Answers<'_> {
                     row,
                     workload: phase.name(),
                 };
-                // beside a reader they are in its line
+                // with a reader they are in its line
                 if phase.name() == WRITERS_ALONE && self.of(side(after), BOTH, SECONDS).is_some() {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! How far Millpond's points are from what the device allows.
+//! The distance of Millpond's points from what the device allows.
 //!
 //! Of three things, what the writers get, how many reads are served and how long the hundredth of them takes, a dose of
 //! paced writes may be better in one without being worse in the other two. By how much the best such dose is, is the
@@ -12,10 +12,10 @@ use crate::report::{Cell, Metric, RowName, Table, TableRow};
 
 /// Two figures that differ by less are the same.
 const SAME: f64 = 1.01;
-/// What is called within reach of what is allowed.
+/// The factor up to which a point counts as within reach of what is allowed.
 const WITHIN: f64 = 1.2;
 
-/// By which factors `point` is better than `own` in reads, p99 and what is written.
+/// The factors by which `point` is better than `own` in reads, p99 and bytes written.
 fn factors(own: &Point, point: &Point) -> [f64; 3] {
     [
         point.reads.value / own.reads.value,
@@ -24,7 +24,7 @@ fn factors(own: &Point, point: &Point) -> [f64; 3] {
     ]
 }
 
-/// The same of the best of `paced` in each.
+/// The same for the best of `paced` in each.
 fn distances(own: &Point, paced: &[Point]) -> [f64; 3] {
     [0, 1, 2].map(|of| {
         let no_worse = paced.iter().map(|point| factors(own, point)).filter(|factors| {
@@ -35,7 +35,7 @@ fn distances(own: &Point, paced: &[Point]) -> [f64; 3] {
     })
 }
 
-/// By which factor the nearest of the doses that none beats is better than `own` in what it is better in most.
+/// The factor by which the nearest unbeaten dose is better than `own` where it is better most.
 fn nearest(own: &Point, paced: &[Point]) -> f64 {
     let is_beaten = |dose: &Point| {
         paced.iter().any(|other| {
@@ -49,7 +49,7 @@ fn nearest(own: &Point, paced: &[Point]) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// For each device of which there are paced rows, Millpond's points and how far they are from them.
+/// For each device with paced rows: Millpond's points and their distances from them.
 pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
     let mut tables = Vec::new();
     for device in devices(rows) {

@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 /// Written before it is synced and dropped from the page cache: enough for any disk to stream, little
 /// beside any machine's memory.
 const BATCH: u64 = 64 << 20;
-/// How much is written to learn how fast the device takes writes, unless time is up before.
+/// How much to write to measure the device's rate, unless time is up before.
 const TRIAL: u64 = 256 << 20;
 /// How long that may take.
 const TRIAL_TIME: Duration = Duration::from_secs(2);
-/// How many pages of a run's files are compared with what was written; the last page of the last file too.
+/// The number of pages of a run's files that are compared with what was written; the last page of the last file is one.
 const PAGES_CHECKED: usize = 64;
 
-/// How many bytes a second the device under `dir` takes, measured by writing up to 256 MiB and syncing.
+/// The write rate of the device under `dir` in bytes a second, measured by writing up to 256 MiB and syncing.
 pub(super) fn write_rate(dir: &Path, watch: &mut dyn Watch) -> Result<f64> {
     let path = dir.join("trial");
     let began = Instant::now();
@@ -273,7 +273,7 @@ mod tests {
         let path = Axboe2016::written_file(dir.path(), 2);
         let good = fs::read(&path).unwrap();
         let mut torn = good.clone();
-        // the last page is always looked at
+        // the last page is always checked
         *torn.last_mut().unwrap() ^= 1;
         fs::write(&path, &torn).unwrap();
         let error = settle(dir.path(), &work).unwrap_err().to_string();

@@ -31,11 +31,11 @@ pub(super) const PACED: &str = "paced";
 /// The target, its name, the step to its look, and which of its variants are meant.
 type Group = (&'static str, &'static str, usize, fn(&str) -> bool);
 
-/// So many rows have a colour each; of more, those of a target have one.
+/// Up to this many rows each have a colour; of more, those of a target share one.
 const EACH_MAX: usize = 8;
 /// Fewer are seen as well in the table.
 const POINTS_MIN: usize = 4;
-/// How much lower p99 must be for one to be called better than the other.
+/// How much lower p99 must be for one row to be called better than another.
 const P99_SHARE: f64 = 0.7;
 
 pub(super) fn devices(rows: &[RowName]) -> Vec<&str> {
@@ -48,7 +48,7 @@ pub(super) fn devices(rows: &[RowName]) -> Vec<&str> {
     devices
 }
 
-/// What a row gives the reader and takes from the writers.
+/// A row's gain for the reader and its price for the writers.
 pub(super) struct Point<'a> {
     pub(super) reads: &'a Metric,
     pub(super) p99: &'a Metric,
@@ -230,7 +230,7 @@ fn lines(rows: &[&RowName], all: &[RowName], metrics: &[Metric], metric: &str) -
     lines
 }
 
-/// What a point is called: the part of a variant in which it differs from others.
+/// A point's name: the part of a variant that distinguishes it.
 pub(super) fn short(row: &RowName) -> String {
     let variant = row.variant.strip_prefix("kernel ").unwrap_or(&row.variant);
     let variant = variant.split(" memory=").next().unwrap_or(variant);

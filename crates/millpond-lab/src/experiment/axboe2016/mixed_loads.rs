@@ -1,4 +1,4 @@
-//! Tables of the mixed loads, whose writers have others beside them than the post's reader: one for each.
+//! Tables of the mixed loads, in which the writers have other company than the post's reader: one for each.
 
 use super::report::{MAX, P99, READS, SECONDS, column};
 use crate::report::table::{Column, pick};

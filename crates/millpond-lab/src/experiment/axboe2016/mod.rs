@@ -160,7 +160,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     Ok(report)
 }
 
-/// What is known when the runs begin.
+/// The facts known when the runs begin.
 struct Prepared {
     real: Vec<Row>,
     simulated: Vec<Row>,
@@ -261,7 +261,7 @@ fn check_space(options: &Options, sizes: &Sizes, dir: &Path) -> Result<()> {
     }
 }
 
-/// What the place of the files does to the numbers.
+/// How the files' location affects the numbers.
 fn warn_of_the_place(dir: &Path) -> Option<String> {
     machine::is_in_memory(dir).then(|| {
         format!(

@@ -1,4 +1,4 @@
-//! What a user may choose, whether it can be, and the sizes that follow from it.
+//! The user's options, their checks, and the sizes that follow from them.
 
 use super::EXPERIMENT;
 use crate::backend::{self, Backend, Row};
@@ -15,7 +15,7 @@ use millpond::internal::quantity::{self, size_typed};
 use millpond_core::units::{Bytes, Nanos, PageCount, PageSize};
 use std::path::PathBuf;
 
-/// What a user may choose. Units are in the types; ranges are checked by [`run`](super::run).
+/// The user's options. Units are in the types; ranges are checked by [`run`](super::run).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` is every one that this build has.
@@ -40,7 +40,7 @@ pub struct Options {
     pub writers: u32,
     /// Runs of each row: 1 to 100.
     pub runs: u32,
-    /// What all sizes are multiplied by: 0.001 to 100. `None`: 1, or less where 1 would take too long.
+    /// The factor on all sizes: 0.001 to 100. `None`: 1, or less where 1 would take too long.
     pub scale: Option<f64>,
     /// The seed of everything random.
     pub seed: u64,
@@ -48,7 +48,7 @@ pub struct Options {
     pub read_latency_goal: Option<Nanos>,
     /// Workloads by name; none is the post's three.
     pub workloads: Vec<String>,
-    /// What starts a run's process.
+    /// Starts a run's process.
     pub program: Program,
     /// The command line, for the report.
     pub command: String,
@@ -66,7 +66,7 @@ const READER_ALONE_MS: u64 = 2_000;
 const MEMORY_MIN: Bytes = Bytes::from_mib(16);
 const FILE_SIZE_MIN: Bytes = Bytes(WRITE_UNIT as u64);
 const READ_FILE_SIZE_MIN: Bytes = Bytes::from_mib(1);
-/// Left free on the file system beside the files: journals, other people.
+/// Left free on the file system besides the files: for journals, and other users.
 const SPARE: Bytes = Bytes::from_mib(128);
 
 /// The sizes of one plan, scaled.
@@ -178,7 +178,7 @@ impl Options {
         Ok(())
     }
 
-    /// How the kernel is to be set up.
+    /// The kernel's configurations.
     pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
         check::kernel_configurations(self.device, &self.kernel_variants)
     }

@@ -12,7 +12,7 @@ use crate::report::{Appendix, Metric, RowName, Runs, lookup};
 /// The name that `--table` takes.
 pub(super) const NAME: &str = "post";
 
-/// What the post has of a variant.
+/// The post's figures of a variant.
 struct Block {
     /// KB read, KB/s, reads a second, milliseconds.
     read: [f64; 4],
@@ -27,7 +27,7 @@ struct Block {
     vmstat: Vec<[Option<f64>; 4]>,
 }
 
-/// What the post printed: without its patches, and with them at 10 %.
+/// The post's output: without its patches, and with them at 10 %.
 fn published() -> [(&'static str, Block); 2] {
     let lines = |lines: [[f64; 4]; 3]| lines.map(|line| line.map(Some)).to_vec();
     [
@@ -180,7 +180,7 @@ fn text(block: &Block) -> String {
     text
 }
 
-/// As a shell's `time` writes it.
+/// In the form of a shell's `time`.
 fn minutes(seconds: f64) -> String {
     let minutes = (seconds / 60.0).floor();
     format!("{minutes:.0}m{:.3}s", seconds - minutes * 60.0)

@@ -9,7 +9,7 @@
 pub struct Published {
     /// The variant that it belongs to: `off` is without the patches, `v3-10` with them at 10 %.
     pub variant: &'static str,
-    /// What was running.
+    /// The workload.
     pub workload: &'static str,
     /// The metric that it corresponds to.
     pub metric: &'static str,

@@ -63,7 +63,7 @@ pub(super) fn appendices(rows: &[RowName], metrics: &[Metric]) -> Vec<Appendix> 
     phases.filter_map(of).collect()
 }
 
-/// What the slowest calls of each row's first run waited for, where the target can tell.
+/// What the slowest calls of each row's first run waited for, if the target reports it.
 pub(super) fn slowest(rows: &[RowName], results: &[Runs]) -> Option<Appendix> {
     let mut text = String::new();
     for runs in results {

@@ -1,4 +1,4 @@
-//! The experiment's report: its tables, notes and definitions; charts and sentences come from beside.
+//! The experiment's report: its tables, notes and definitions; charts and sentences come from the files next to it.
 //!
 //! Rows on real files and rows of a simulator are two groups: one is this machine, the other the post's. The
 //! post's own numbers stand in the second group's table.
@@ -89,9 +89,9 @@ pub(super) fn report(
             .extend(tables(place, &paced, &metrics, &metrics).into_iter().take(1));
     }
     if !simulated.is_empty() {
-        // beside other workloads the post's numbers say nothing
+        // with other workloads the post's numbers say nothing
         if metrics.iter().any(|m| m.target == "sim" && is_the_posts(m)) {
-            // nor beside another disk than the post's
+            // nor on another disk than the post's
             let place = place(&simulated);
             let (rows, with_post) = match place == THE_POSTS {
                 true => beside_the_post(&simulated, &metrics),
@@ -146,7 +146,7 @@ pub(super) const fn column(head: &'static str, workload: &'static str, metric: &
 }
 
 fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]) -> Vec<Table> {
-    // What the reader has, and what the writers and the process have beside it.
+    // The reader's figures, and those of the writers and the process.
     let summary = |reader, writers| {
         [
             column("reads/s", reader, READS),
@@ -203,7 +203,7 @@ fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]
 
 const THE_POSTS: &str = "in virtual time, the post's own machine";
 
-/// Where rows in virtual time ran. The post had a rotating disk.
+/// The disk of rows in virtual time. The post's rotates.
 fn place(rows: &[RowName]) -> String {
     match rows.iter().find(|row| row.device != DiskModel::hdd().to_string()) {
         None => THE_POSTS.into(),
@@ -211,7 +211,7 @@ fn place(rows: &[RowName]) -> String {
     }
 }
 
-/// Whether the metric is of a workload that the post has.
+/// Whether the metric belongs to a workload of the post.
 fn is_the_posts(metric: &Metric) -> bool {
     Phase::POST.iter().any(|phase| phase.name() == metric.workload)
 }
@@ -270,7 +270,7 @@ fn notes(rows: &[RowName], metrics: &[Metric], sizes: &Sizes) -> Vec<String> {
     notes
 }
 
-/// What the targets themselves warn of, each once.
+/// The targets' own warnings, each once.
 fn warnings(results: &[Runs], all: &[RowName]) -> Vec<String> {
     let mut warnings: Vec<String> = Vec::new();
     for runs in results {

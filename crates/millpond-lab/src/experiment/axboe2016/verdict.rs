@@ -10,7 +10,7 @@ use millpond::internal::quantity::{self, micros, number};
 /// The variant of Millpond that sentences speak of, if it is among the rows: the default first.
 const OURS: [&str; 3] = ["goal", "latency", "bytes"];
 
-/// Whose numbers these are, in a sentence: "the kernel", "Millpond".
+/// The owner of the numbers, in a sentence: "the kernel", "Millpond".
 pub(super) fn who(row: &RowName) -> String {
     if row.target == "kernel" && row.device != "real" {
         let variant = row.variant.split(" memory=").next().unwrap_or_default();

@@ -32,7 +32,7 @@ const PAIRS: [Pair; 6] = [
     ),
 ];
 
-/// Of what ran in virtual time. `of`: a workload's row's metric.
+/// For runs in virtual time. `of`: a workload's row's metric.
 pub(super) fn of_virtual_time(of: Of<'_>) -> Vec<String> {
     let exact = Circumstances::exact();
     let mut lines = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn of_virtual_time(of: Of<'_>) -> Vec<String> {
     lines
 }
 
-/// What the post says of its machine.
+/// The post's figures of its machine.
 fn of_the_post() -> Option<String> {
     let said: Vec<String> = LOADS
         .iter()
@@ -85,7 +85,7 @@ fn mib(kib: f64) -> String {
     format!("{} MiB", two_digits(kib / 1024.0))
 }
 
-/// Of a load on real files: each of the kernel's rows beside the engine.
+/// For a load on real files: each of the kernel's rows beside the engine.
 pub(super) fn of_real_files(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
     kernel_beside_engine(load, names, metrics, &Circumstances::default(), |compared| {
         vec![

@@ -1,4 +1,4 @@
-//! What a run in virtual time measured, by name.
+//! The metrics of a run in virtual time.
 
 use crate::outcome::Outcome;
 use crate::workload::dillon2000::news::{Seconds, mean_and_variation, news, push_latencies};

@@ -63,7 +63,7 @@ pub(super) fn run(
     Ok(Some(outcome))
 }
 
-/// How many waited, on the average of each second.
+/// The number of waiting readers, averaged over each second.
 fn load(waits: &[(Instant, Instant)], from: Instant, length: Nanos) -> Vec<f64> {
     let second = 1_000_000_000;
     let mut load = vec![0.0; (length.0 / second) as usize];

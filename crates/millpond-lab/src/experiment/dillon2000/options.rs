@@ -22,7 +22,7 @@ pub(super) enum Variant {
     MillpondNoSync,
 }
 
-/// Millpond's rows, behind those of the systems.
+/// Millpond's rows, after those of the systems.
 const OURS: [(&str, Variant); 2] = [
     ("millpond", Variant::Millpond),
     ("millpond-nosync", Variant::MillpondNoSync),
@@ -64,7 +64,7 @@ impl Variant {
     }
 }
 
-/// What a user can choose. Ranges are checked by [`run`](super::run).
+/// The user's options. Ranges are checked by [`run`](super::run).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` and `sim` are the same.
@@ -88,7 +88,7 @@ pub struct Options {
     pub scale: Option<f64>,
     /// The seed of everything random.
     pub seed: u64,
-    /// What starts a run's process.
+    /// Starts a run's process.
     pub program: Program,
     /// The command line, for the report.
     pub command: String,
@@ -117,12 +117,12 @@ impl Default for Options {
 pub(super) const WARM_UP: Nanos = Nanos::from_secs(300);
 const LENGTH_S: f64 = 600.0;
 
-/// What is run.
+/// The plan of the runs.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) variants: Vec<Variant>,
     workloads: Vec<String>,
-    /// Of the news, without what is not measured.
+    /// Of the news, without the unmeasured part.
     pub(super) length: Nanos,
     pub(super) scale: f64,
     pub(super) seed: u64,
@@ -156,7 +156,7 @@ impl Options {
         check::takes_part(&self.workloads, workload)
     }
 
-    /// How the kernel is to be set up.
+    /// The kernel's configurations.
     pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
         check::kernel_configurations(self.device, &self.kernel_variants)
     }

@@ -102,7 +102,7 @@ impl Load {
         }
     }
 
-    /// What it does, in words.
+    /// The load, in words.
     pub(super) fn description(&self) -> String {
         let work = &self.work;
         let size = |bytes| quantity::size(Bytes(bytes));
@@ -134,7 +134,7 @@ impl Load {
     }
 }
 
-/// What was measured.
+/// The measurements.
 pub(super) struct Measured {
     pub(super) rows: Vec<Row>,
     pub(super) names: Vec<RowName>,

@@ -1,4 +1,4 @@
-//! What the runs on real files say: a table for each load, the load over time, and how the engine stands beside the kernel.
+//! The report of the runs on real files: a table for each load, the load over time, and the comparison with the kernel.
 
 use super::real::Measured;
 use super::{EXPERIMENT, SATURATED, answer, report};

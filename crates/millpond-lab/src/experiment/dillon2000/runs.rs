@@ -23,7 +23,7 @@ pub(super) struct Run {
 
 /// The rows of `in-transit`.
 pub(super) const LIMITS: [(&str, bool); 2] = [("no-limit", false), ("high-1M-low-512K", true)];
-/// How long it goes on.
+/// Its length.
 const STREAM: Nanos = Nanos::from_secs(120);
 /// A minute is time enough for many rounds.
 const DEADLOCK_UNTIL: Instant = Instant(60_000_000_000);

@@ -12,7 +12,7 @@ type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
 
 const SERIES: &str = "Linux 3.0 -> with the series";
 
-/// Of a load in virtual time. `of`: a system's metric.
+/// For a load in virtual time. `of`: a system's metric.
 pub(super) fn of_virtual_time(workload: &str, scale: f64, of: Of<'_>) -> Vec<String> {
     let exact = Circumstances::exact();
     let line = |of: Of<'_>, (before, after): (&str, &str)| {

@@ -5,7 +5,7 @@ use super::published::published;
 use crate::report::{Axis, Chart, Line, Points, Scale};
 use millpond::internal::quantity::number_tick;
 
-/// What a run has of a system's metric.
+/// A run's value of a system's metric.
 type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
 
 /// A chart: what it is called, its axis, and its lines with what they are of.

@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// How many pages of a run's files are compared with what was written; the last page of the last file too.
+/// The number of pages of a run's files that are compared with what was written; the last page of the last file is one.
 const PAGES_CHECKED: usize = 64;
 
 /// The experiment's files around its runs.

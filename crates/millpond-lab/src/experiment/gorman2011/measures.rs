@@ -1,4 +1,4 @@
-//! What a run measured, by the metrics of the post's tables.
+//! The metrics of a run, those of the post's tables.
 
 use crate::measure::reclaim::{Scans, spread};
 use crate::outcome::Outcome;

@@ -30,7 +30,7 @@ const ROUNDS: f64 = 25.0;
 /// Fewer say nothing: in the first, memory is only being filled.
 const ROUNDS_MIN: u32 = 2;
 
-/// What a user can choose. Ranges are checked by [`run`](super::run).
+/// The user's options. Ranges are checked by [`run`](super::run).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` and `sim` are the same.
@@ -58,7 +58,7 @@ pub struct Options {
     pub scale: Option<f64>,
     /// The seed of the background tasks' habits.
     pub seed: u64,
-    /// What starts a run's process.
+    /// Starts a run's process.
     pub program: Program,
     /// The command line, for the report.
     pub command: String,
@@ -85,7 +85,7 @@ impl Default for Options {
     }
 }
 
-/// What is run in virtual time.
+/// The plan of the runs in virtual time.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) systems: Vec<System>,
@@ -126,7 +126,7 @@ impl Options {
         check::names("workload", &self.workloads, EXPERIMENT.workloads)
     }
 
-    /// How the kernel is to be set up.
+    /// The kernel's configurations.
     pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
         check::kernel_configurations(self.device, &self.kernel_variants)
     }
@@ -159,7 +159,7 @@ impl Options {
         self.kernel_configurations().map(drop)
     }
 
-    /// What is run in virtual time.
+    /// The plan of the runs in virtual time.
     ///
     /// # Errors
     /// `LabError::BadValue`, `LabError::UnknownName`.

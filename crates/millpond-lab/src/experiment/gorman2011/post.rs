@@ -170,7 +170,7 @@ fn show(value: Option<f64>, show: Show) -> String {
     }
 }
 
-/// Whose numbers a table has.
+/// The owner of a table's numbers.
 pub(super) trait Numbers {
     fn of(&self, column: &str, metric: &str) -> Option<f64>;
 }
@@ -293,7 +293,7 @@ pub(super) fn appendices(
     appendices
 }
 
-/// What the post's own tables of a load are called.
+/// The title of the post's own tables of a load.
 pub(super) fn title(workload: &str) -> String {
     format!("{workload}, as posted in July 2011 (Gorman)")
 }

@@ -1,4 +1,4 @@
-//! What the post printed, by metric: the six columns of both loads.
+//! The post's output, by metric: the six columns of both loads.
 
 /// The post's columns, as systems.
 pub(super) const COLUMNS: [&str; 6] = [
@@ -272,7 +272,7 @@ const MICRO: &[Row] = &[
     ("kswapd_conditional_full", [0.0; 6]),
 ];
 
-/// What the post has of a metric of a load's column.
+/// The post's value of a metric in a load's column.
 pub(super) fn published(workload: &str, column: &str, metric: &str) -> Option<f64> {
     let rows = match workload {
         super::FS_MARK => FS_MARK,

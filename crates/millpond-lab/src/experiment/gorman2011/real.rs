@@ -21,9 +21,9 @@ use crate::workload::gorman2011::{Gorman2011, Load};
 use millpond::internal::quantity;
 use millpond_core::units::Bytes;
 
-/// What fs_mark writes, in times of memory.
+/// The bytes that fs_mark writes, in multiples of memory.
 const FS_MARK_MEMORIES: f64 = 40.0;
-/// What micro writes: 4.76 GiB on 512 MB.
+/// The bytes that micro writes: 4.76 GiB on 512 MB.
 const MICRO_MEMORIES: f64 = 9.5;
 /// Data that fs_mark has at least, in times of memory: else memory is less.
 const MEMORIES_MIN: f64 = 8.0;
@@ -32,14 +32,14 @@ pub(super) const SCALE: f64 = 0.25;
 /// The post's.
 const FILE: u64 = 10 << 20;
 const ROUNDS_MAX: u64 = 25;
-/// A round has at least so many files, or there are fewer rounds.
+/// The minimum number of files in a round; otherwise there are fewer rounds.
 const ROUND_FILES_MIN: u64 = 10;
 /// The engine takes no less.
 const MEMORY_MIN: u64 = 16 << 20;
 /// A guess at a device that was not measured, for the progress bar only.
 const BYTES_PER_S: f64 = 300e6;
 
-/// How much is written on how much memory.
+/// The amount written, and the memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sizes {
     pub(super) memory: Bytes,
@@ -69,7 +69,7 @@ impl Sizes {
         }
     }
 
-    /// What a load writes, in words.
+    /// A load's writes, in words.
     pub(super) fn description(&self, load: &Load) -> String {
         match load {
             Load::FsMark {
@@ -87,7 +87,7 @@ impl Sizes {
     }
 }
 
-/// What was measured.
+/// The measurements.
 pub(super) struct Measured {
     pub(super) rows: Vec<Row>,
     pub(super) names: Vec<RowName>,

@@ -9,8 +9,8 @@ use crate::report::{Appendix, Metric, Report, RowName, lookup};
 use crate::setup::Device;
 use millpond::internal::quantity::{micros, number, size};
 
-/// What is asked of Millpond's reclaim: of all scans at most so many percent by callers that need a frame, of what is scanned
-/// at least so many percent freed, and no longer wait for a frame while reclaim could have one.
+/// The bounds for Millpond's reclaim: the largest percentage of scans by callers that need a frame, the smallest
+/// percentage of scanned pages that are freed, and the longest wait for a frame while reclaim could have one.
 const FOREGROUND_PERCENT_MAX: f64 = 0.1;
 const FREED_PERCENT_MIN: f64 = 95.0;
 const WAIT_US_MAX: f64 = 20_000.0;
@@ -115,7 +115,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
 /// A bound that the engine is asked to keep, in its worst run.
 struct Asked {
     is_met: bool,
-    /// What it did, and the bound.
+    /// The engine's figure, and the bound.
     did: String,
     /// The same in short, for the verdict.
     short: String,
@@ -127,7 +127,7 @@ impl Asked {
     }
 }
 
-/// What is asked of the engine's reclaim; none if a figure is missing.
+/// The bounds for the engine's reclaim; none if a figure is missing.
 fn asked(load: &str, engine: &RowName, metrics: &[Metric]) -> Vec<Asked> {
     let of = |metric: &str, pick: fn(f64, f64) -> f64| {
         let runs = &lookup(metrics, engine, load, metric)?.runs;
@@ -193,7 +193,7 @@ fn missed(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
     missed.map(|asked| asked.short).collect()
 }
 
-/// What is asked of the engine, and how it stands beside the kernel.
+/// The engine's bounds, and the comparison with the kernel.
 fn verdict(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
     let mut sentences = Vec::new();
     let find = |target: &str| names.iter().find(|name| name.target == target);

@@ -27,7 +27,7 @@ const COLUMNS_OF_TABLE: [(&str, &str); 8] = [
     ("reclaimed", "pgsteal"),
 ];
 
-/// What a report of this experiment begins with.
+/// The beginning of a report of this experiment.
 pub(super) fn empty() -> Report {
     Report {
         title: "gorman2011: files are written on a machine that is too small for them".into(),

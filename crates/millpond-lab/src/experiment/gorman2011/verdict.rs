@@ -1,4 +1,4 @@
-//! What the numbers say, in plain sentences, with the post's beside them.
+//! The meaning of the numbers, in plain sentences, with the post's for comparison.
 
 use super::published::published;
 use super::{FS_MARK, MICRO};

@@ -11,7 +11,7 @@ fn rate(mb: f64) -> String {
     format!("{} MB/s", two_digits(mb))
 }
 
-/// Of `dd` on the post's machine.
+/// For `dd` on the post's machine.
 pub(super) fn of_dd(metrics: &[Metric]) -> Vec<String> {
     let exact = Circumstances::exact();
     let of = |variant: &str, part: &str| {

@@ -5,7 +5,7 @@ use millpond::internal::quantity::number;
 use millpond_kernels::linux::dirty::touch::TouchRules;
 use millpond_playground::worlds::hills2015;
 
-/// What the ratio is set to and back from.
+/// The value that the ratio is set to and back from.
 const TRIED: u32 = 21;
 
 /// Rules, the variant's name, and ticks a second.
@@ -17,7 +17,7 @@ const CASES: [(TouchRules, &str, u64); 5] = [
     (TouchRules::MILLPOND, "millpond", 250),
 ];
 
-/// What was set last.
+/// The last setting.
 pub(super) const PARTS: [&str; 4] = ["boot", "20 again", "21", "20 once more"];
 /// About what the post has of its machine in each, in MB/s.
 pub(super) const POST: [f64; 4] = [150.0, 150.0, 5.0, 5.0];

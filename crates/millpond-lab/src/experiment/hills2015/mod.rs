@@ -52,7 +52,7 @@ const LIMITS: &str = "limits";
 const STORM: &str = "storm";
 const FOUR: &str = "four-writers";
 
-/// What is run.
+/// The plan of the runs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` is simulator and engine.
@@ -72,7 +72,7 @@ pub struct Options {
     pub seed: u64,
     /// The parts, by their names; none is all.
     pub workloads: Vec<String>,
-    /// What starts a run's process.
+    /// Starts a run's process.
     pub program: Program,
     /// The command line, for the report.
     pub command: String,
@@ -91,7 +91,7 @@ const HARD: [(Option<u64>, &str, &str); 8] = [
 ];
 const STORM_RUN: &str = "storm";
 const CALM_RUN: &str = "calm";
-/// How often limits are touched, in microseconds: thousands of times a run. The kernel's sysctl less often.
+/// The interval between touches of the limits, in microseconds: thousands in a run. The kernel's sysctl less often.
 const STORM_US: u64 = 1_000;
 const STORM_US_KERNEL: u64 = 100_000;
 
@@ -188,7 +188,7 @@ impl Options {
         }
     }
 
-    /// What `row` does.
+    /// The work of `row`.
     fn jobs(&self, row: &Row) -> Vec<Job> {
         let job = |work: Hills2015, name| Job {
             row: row.clone(),
@@ -257,7 +257,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let has_files = runs_here("engine") || runs_here("kernel");
     let scratch = has_files.then(|| scratch::create(&options.dir)).transpose()?;
     let dir = scratch.as_ref().map_or(options.dir.as_path(), ScratchDir::path);
-    // Dropped last, when no process sets limits any more.
+    // Dropped last, when no process sets limits.
     let saved = match runs_here("kernel") {
         true => Some(Tuned::keep_dirty_limits(&options.program).map_err(|error| LabError::Unavailable {
             target: "kernel".into(),

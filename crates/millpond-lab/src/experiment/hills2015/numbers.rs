@@ -9,11 +9,11 @@ use millpond_kernels::linux::dirty::zone::{
     DirtyableRule, POST_MANAGED_AT_BOOT, POST_ZONES, ZoneKind, dirtyable, marks, protection, reserve_of_all,
 };
 
-/// What the post says of a figure.
+/// The post's statement about a figure.
 enum Post {
     /// Exactly this.
     Is(u64),
-    /// This, and so many dirtyable pages give it, from and to.
+    /// This value, and the range of dirtyable pages that gives it.
     Needs(u64, u64, u64),
     /// Nothing.
     Silent,

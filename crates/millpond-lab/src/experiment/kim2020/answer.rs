@@ -10,10 +10,10 @@ use crate::workload::kim2020::{TOY_DETECT, TOY_PROTECT};
 
 type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
 
-/// What comes back is learnt in the first rounds: with fewer than these it is mostly what the learning costs.
+/// Detection learns in the first rounds: with fewer than these the cost is mostly that of learning.
 const ROUNDS_MIN: u64 = 10;
 
-/// What stands beside what: before, after, and how that is called. Of the last only where the first does not run.
+/// The comparisons: before, after, and their title. The last is used only where the first does not run.
 const PAIRS: [(&str, &str, &str); 3] = [
     ("base", "detect", "Linux 5.5 -> with the series"),
     ("base", "millpond", "Linux 5.5 -> Millpond"),
@@ -22,7 +22,7 @@ const PAIRS: [(&str, &str, &str); 3] = [
 
 const EXACT: Circumstances = Circumstances::exact();
 
-/// Of one of the post's examples.
+/// For one of the post's examples.
 pub(super) fn of_toy(toy: &str, metrics: &[Metric]) -> Option<String> {
     let (metric, what, before, after) = match toy {
         TOY_PROTECT => (
@@ -53,7 +53,7 @@ pub(super) fn of_toy(toy: &str, metrics: &[Metric]) -> Option<String> {
     Some(verdict.between(&format!("{toy}: {before} -> {after}")))
 }
 
-/// Of the loads. `of`: a metric of a workload and variant.
+/// For the loads. `of`: a metric of a workload and variant.
 pub(super) fn of_virtual_time(plan: &Plan, of: Of<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for load in plan.loads.iter().filter(|load| !matches!(load, Load::Ebizzy(_))) {
@@ -100,7 +100,7 @@ fn of_the_posts_steps() -> Option<String> {
     Some(verdict.between("hot-cold, the post of 2020: Linux 5.5 -> with the series"))
 }
 
-/// Of all cells of the grid with so many threads: by how much throughput changed on their geometric mean.
+/// For all cells of the grid with this number of threads: the change of throughput in their geometric mean.
 fn of_ebizzy(plan: &Plan, threads: u32, of: Of<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut posted = Vec::new();
@@ -150,14 +150,14 @@ fn of_threads(threads: u32) -> String {
 
 fn throughput_line(ratios: &[f64], sides: &str) -> Option<String> {
     let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64;
-    // of none there is no mean
+    // an empty list has no mean
     let after: &[f64] = if ratios.is_empty() { &[] } else { &[mean.exp()] };
     let compared = Compared::new("on the mean of these cells it did", two_digits, &[1.0], after);
     let verdict = judge(&[compared.higher().times("as many records a second")], &EXACT)?;
     Some(verdict.between(&format!("{sides}, cells: {}", ratios.len())))
 }
 
-/// Of a load on real memory: the kernel as shipped beside the engine.
+/// For a load on real memory: the kernel as shipped beside the engine.
 pub(super) fn of_real_memory(load: &str, names: &[RowName], metrics: &[Metric]) -> Option<String> {
     let find = |target: &str| names.iter().find(|name| name.target == target);
     let (kernel, engine) = (find("kernel")?, find("engine")?);

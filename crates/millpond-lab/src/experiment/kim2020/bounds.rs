@@ -1,11 +1,11 @@
-//! What no policy can be better than on a load in so many frames, and what least recently used comes to.
+//! The bound of every policy on a load with this number of frames, and the result of least recently used.
 
 use super::optimum::{Misses, misses};
 use crate::outcome::Outcome;
 use crate::workload::kim2020::draws::Draws;
 use crate::workload::kim2020::loads::{CHUNK, Course};
 
-/// Of ebizzy, chunk by chunk.
+/// For ebizzy, chunk by chunk.
 pub(super) fn of_draws(draws: &Draws) -> Outcome {
     let mut outcome = Outcome::default();
     let (chunks, from) = draws.chunks();
@@ -32,7 +32,7 @@ pub(super) fn of_draws(draws: &Draws) -> Outcome {
     outcome
 }
 
-/// Of a load with rounds, page by page.
+/// For a load with rounds, page by page.
 pub(super) fn of_course(course: &Course, frames: u64) -> Outcome {
     let mut outcome = Outcome::default();
     let (uses, from) = course.uses();

@@ -1,4 +1,4 @@
-//! The experiment's charts: what each kernel swapped in, a bar for each, beside what no policy can be better than.
+//! The experiment's charts: the pages that each kernel swapped in, a bar for each, beside the bound of every policy.
 
 use super::options::Plan;
 use super::published::SEVEN_STEPS;

@@ -9,7 +9,7 @@
 //! What a load can have is what its pages fill. What the kernel keeps free comes on top, between the low and the high water
 //! mark: 19 MB of 6100, 6 MB of 1024.
 //!
-//! What is derived and from what is in docs/experiments/kim2020.md.
+//! The derivations are in docs/experiments/kim2020.md.
 
 use crate::workload::kim2020::loads::Load;
 use millpond_core::units::{Bytes, Nanos};
@@ -35,12 +35,12 @@ pub(super) const POST_DISK: SsdParameters = SsdParameters {
     queue_depth: 32,
 };
 
-/// Which of the machines.
+/// One of the machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Which {
-    /// Of the post.
+    /// From the post.
     Post,
-    /// Of the seventh version's table.
+    /// From the seventh version's table.
     Version7,
 }
 

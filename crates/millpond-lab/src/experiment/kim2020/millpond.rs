@@ -15,11 +15,11 @@ use millpond_sim::region::{Region, RegionCosts, RegionOptions};
 use millpond_sim::task::{Op, Ops};
 use std::sync::atomic::AtomicBool;
 
-/// What is known of a frame and of a page of a region, in bytes: the engine's tables and the manager's.
+/// The metadata of a frame and of a region's page, in bytes: the engine's tables and the manager's.
 const FRAME_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 16;
 
-/// What a run has done up to a point.
+/// A run's counters up to a point.
 #[derive(Clone, Copy)]
 struct Counted {
     swap_ins: u64,
@@ -204,7 +204,7 @@ mod tests {
         assert!(with < without * 1.1, "{with}, page by page {without}");
     }
 
-    /// Which of its pages are let onto the active list decides how often a new hot set is lost before it stays.
+    /// The choice of pages for the active list decides how often a new hot set is lost before it stays.
     #[test]
     fn the_hot_set_changes_and_a_quarter_of_the_gap_remains() {
         let (kernel, optimum) = (737_166.0, 440_396.0);
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// With another number or two in Millpond's own rule.
+    /// With one or two numbers of Millpond's own rule changed.
     fn with(mut options: Options, change: impl FnOnce(&mut MillpondOptions)) -> Options {
         if let Replacement::Millpond(own) = &mut options.replacement {
             change(own);

@@ -1,4 +1,4 @@
-//! What no policy can be better than: Belady's optimum, which knows the future; and least recently used, for comparison.
+//! The bound of every policy: Belady's optimum, which knows the future; and least recently used, for comparison.
 //!
 //! The optimum may let the very page go that was just used, if that is used last of all: a bound, not a policy.
 
@@ -7,13 +7,13 @@ use std::collections::BinaryHeap;
 /// Pages that come back missing from use `from` on, with memory for `frames`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Misses {
-    /// Of the optimum.
+    /// The optimum's.
     pub(super) optimum: u64,
-    /// Of least recently used.
+    /// Least recently used.
     pub(super) lru: u64,
 }
 
-/// A page that was never in memory is no miss: it is new.
+/// A page that was never in memory is not a miss: it is new.
 pub(super) fn misses(uses: &[u32], from: usize, frames: u64) -> Misses {
     Misses {
         optimum: optimum(uses, from, frames),

@@ -13,14 +13,14 @@ use crate::workload::kim2020::{TOY_DETECT, TOY_PROTECT};
 use millpond_kernels::linux::anon::System;
 use std::path::PathBuf;
 
-/// What a row is: a kernel, under the name that users write.
+/// A row: a kernel, under the name that users write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static str,
     pub(super) rules: Rules,
 }
 
-/// Whose rules a row has.
+/// The rules of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rules {
     Linux(System),
@@ -86,7 +86,7 @@ pub(super) const VARIANTS: [&str; 19] = [
     "millpond",
 ];
 
-/// What a user can choose. Ranges are checked by [`run`](super::run).
+/// The user's options. Ranges are checked by [`run`](super::run).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name; `None` and `sim` are the same.
@@ -95,9 +95,9 @@ pub struct Options {
     pub dir: PathBuf,
     /// Runs of each of their rows: 1 to 100.
     pub runs: u32,
-    /// What all their sizes are divided by, memory too: 1 to 16.
+    /// The divisor of all their sizes, memory too: 1 to 16.
     pub shrink: u64,
-    /// What starts a run's process.
+    /// Starts a run's process.
     pub program: Program,
     /// Kernels; none is each load's own choice.
     pub variants: Vec<String>,
@@ -106,7 +106,7 @@ pub struct Options {
     /// Swap. In virtual time empty or `real` for the post's own, `ram` for the machine of the series' seventh version. Of
     /// engine and kernel: `real`, or a modelled disk.
     pub device: String,
-    /// What the number of rounds and records is multiplied by, 0.05 to 20; memory stays. `None`: 1.
+    /// The factor on the number of rounds and records, 0.05 to 20; memory stays. `None`: 1.
     pub scale: Option<f64>,
     /// The seed of what ebizzy draws.
     pub seed: u64,
@@ -132,14 +132,14 @@ impl Default for Options {
     }
 }
 
-/// What is run.
+/// The plan of the runs.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) toys: Vec<&'static str>,
     pub(super) loads: Vec<Load>,
-    /// Of every load.
+    /// For every load.
     pub(super) variants: Vec<Variant>,
-    /// Of loads with rounds only.
+    /// For loads with rounds only.
     pub(super) later: Vec<Variant>,
     pub(super) which: Which,
     pub(super) scale: f64,

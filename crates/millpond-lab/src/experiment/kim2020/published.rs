@@ -1,4 +1,4 @@
-//! What the post and the series' seventh version published.
+//! The figures that the post and the series' seventh version published.
 
 /// Ten times the exponents of the columns.
 pub(super) const SKEWS: [u32; 7] = [1, 3, 5, 7, 9, 11, 13];

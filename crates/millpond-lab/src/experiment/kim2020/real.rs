@@ -33,14 +33,14 @@ use millpond::Faults;
 use millpond::internal::ScratchDir;
 use millpond_core::units::Bytes;
 
-/// Of the traces: what the post's program could have.
+/// For the traces: the memory of the post's program.
 const TRACE_MEMORY: Bytes = Bytes::from_mib(280);
-/// Of ebizzy: a quarter of the post's machine, and so are its sizes.
+/// For ebizzy: a quarter of the post's machine, and of its sizes.
 const EBIZZY_MEMORY: Bytes = Bytes::from_mib(256);
 const EBIZZY_SHRINK: u64 = 4;
 /// Records and rounds unless a scale is given: those of the simulator.
 const SCALE: f64 = 1.0;
-/// What the kernel reads around a page as shipped, and the best of its settings where they were compared.
+/// The kernel's read-around as shipped, and the best of its settings where they were compared.
 const PAGE_CLUSTERS: [u32; 2] = [3, 5];
 
 /// How often a run is tried again that the kernel has killed. In a group of the first version of control groups it kills a
@@ -51,7 +51,7 @@ const KILLED_MAX: u32 = 5;
 /// The row of what no policy can be better than.
 pub(super) const BOUNDS: &str = "bounds";
 
-/// What serves the load.
+/// The server of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Server {
     Kernel(u32),
@@ -75,7 +75,7 @@ impl Server {
     }
 }
 
-/// What was measured.
+/// The measurements.
 pub(super) struct Measured {
     pub(super) loads: Vec<Load>,
     /// The rows, the bounds last.

@@ -1,4 +1,4 @@
-//! What the runs on real memory say: a table for each load and for each number of threads, and sentences.
+//! The report of the runs on real memory: a table for each load and for each number of threads, and sentences.
 
 use super::published::THREADS;
 use super::real::{BOUNDS, Measured};
@@ -51,7 +51,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     report.metrics.extend(metrics);
 }
 
-/// The cells of the grid that were run with so many threads: sizes by rows, skews by columns.
+/// The cells of the grid that were run with this number of threads: sizes by rows, skews by columns.
 fn tables(measured: &Measured, metrics: &[Metric], threads: u32) -> Vec<Table> {
     let cells: Vec<Ebizzy> = measured
         .loads

@@ -71,7 +71,7 @@ impl On {
     }
 }
 
-/// Runs to the end, by so many steps at a time.
+/// Runs to the end, this many steps at a time.
 pub(super) fn finish_by(mut run: impl FnMut(u32) -> bool, stop: &AtomicBool) -> Result<()> {
     while !run(100_000) {
         if stop.load(Relaxed) {
@@ -164,7 +164,7 @@ fn settings(machine: &MachineOptions) -> Vec<Setting> {
     ]
 }
 
-/// What a record costs a processor while all is in memory: the post's own row of 512M says it for the skew and threads.
+/// The processor time of a record while all is in memory: from the post's own row of 512M, for the skew and threads.
 pub(super) fn record_cost(cell: Ebizzy) -> Nanos {
     let threads = if cell.threads == 1 { 1 } else { 8 };
     let skew = (cell.skew_tenths / 2 * 2 + 1).clamp(1, 13);
@@ -172,7 +172,7 @@ pub(super) fn record_cost(cell: Ebizzy) -> Nanos {
     Nanos((f64::from(threads) / per_s * 1e9) as u64)
 }
 
-/// What the threads of a cell draw on this machine.
+/// The draws of a cell's threads on this machine.
 pub(super) fn draws(plan: &Plan, cell: Ebizzy) -> Draws {
     let frames = frames_in_use(plan.which, &Load::Ebizzy(cell));
     Draws::new(cell, frames, plan.scale, plan.seed)
@@ -222,7 +222,7 @@ pub(super) fn frames_in_use(which: Which, load: &Load) -> u64 {
     machine.usable.to_pages(PageSize::KIB_4).0 - marks.low.0
 }
 
-/// What no policy can be better than on this load, and what least recently used comes to.
+/// The bound of every policy on this load, and the result of least recently used.
 fn bounds(plan: &Plan, load: Load) -> Outcome {
     match load {
         Load::Ebizzy(cell) => bounds::of_draws(&draws(plan, cell)),

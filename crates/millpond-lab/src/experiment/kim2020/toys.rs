@@ -7,7 +7,7 @@ use millpond_kernels::linux::anon::{AnonRules, Counters, Entry, ShadowAge};
 pub(super) const FRAMES: u32 = 100;
 const SET: u32 = 50;
 
-/// What pages are for: hot (h), will be hot (wh), used once (uo).
+/// The purposes of pages: hot (h), will be hot (wh), used once (uo).
 fn name(page: u32) -> &'static str {
     match page / SET {
         0 => "h",
@@ -38,7 +38,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// As the post writes it: active | inactive.
+    /// In the post's form: active | inactive.
     pub(super) fn line(&self) -> String {
         format!(
             "{} | {}",
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(swap_ins(&detection(before, FRAMES, false, 6)), [50; 6]);
     }
 
-    /// What a reason says must be what the row did, of each kernel that there is.
+    /// A reason must be what the row did, for every kernel.
     #[test]
     fn reasons_say_what_happened() {
         for system in System::all() {

@@ -1,4 +1,4 @@
-//! What the numbers say, in plain sentences, with the post's beside them.
+//! The meaning of the numbers, in plain sentences, with the post's for comparison.
 
 use super::published::{SEVEN_STEPS, SIZES, SKEWS, THREADS, throughput};
 use crate::report::words::change;

@@ -119,12 +119,12 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     Ok(report)
 }
 
-/// A scan without read-ahead is no choice that a program has reason to make, and it takes minutes.
+/// No program has reason to choose a scan without read-ahead, and it takes minutes.
 fn suits(row: &str, load: Load) -> bool {
     load != Load::HotBesideScan || row != RANDOM
 }
 
-/// What is run.
+/// The plan of the runs.
 #[derive(Clone, Debug)]
 struct Plan {
     memory: Bytes,

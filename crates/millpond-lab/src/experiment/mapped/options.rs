@@ -10,7 +10,7 @@ use crate::workload::mapped::{NORMAL, RECORD};
 use millpond_core::units::Bytes;
 use std::path::PathBuf;
 
-/// What is measured for so long at scale 1: a p99.9 of 20,000 accesses a second has 20 beyond it.
+/// The measured time at scale 1: a p99.9 of 20,000 accesses a second has 20 beyond it.
 const MEASURED_MS: f64 = 1000.0;
 /// Less says nothing.
 const MEASURED_MS_MIN: f64 = 100.0;
@@ -19,7 +19,7 @@ const SCALE: f64 = 0.125;
 /// The engine's own least, with mappings.
 pub(super) const MEMORY_MIN: Bytes = Bytes::from_mib(16);
 
-/// What a user can choose. Ranges are checked by [`run`](super::run).
+/// The user's options. Ranges are checked by [`run`](super::run).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Targets by name: kernel, engine. `None` is those that can run here.
@@ -36,11 +36,11 @@ pub struct Options {
     pub memory: Bytes,
     /// Runs of each row: 1 to 100.
     pub runs: u32,
-    /// What memory, file and times are multiplied by: 0.001 to 4. `None` is 0.125.
+    /// The factor on memory, file and times: 0.001 to 4. `None` is 0.125.
     pub scale: Option<f64>,
     /// The seed of everything random.
     pub seed: u64,
-    /// What starts a run's process.
+    /// Starts a run's process.
     pub program: Program,
     /// The command line, for the report.
     pub command: String,
@@ -65,7 +65,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What is run.
+    /// The plan of the runs.
     ///
     /// # Errors
     /// `LabError::BadValue`, `LabError::UnknownName`.
@@ -102,12 +102,12 @@ impl Options {
         })
     }
 
-    /// Whether a row was asked for.
+    /// Whether a row was requested.
     pub(super) fn has_row(&self, name: &str) -> bool {
         check::takes_part(&self.variants, name) && (name != NORMAL || !self.variants.is_empty())
     }
 
-    /// Kernel and engine, as far as they were named.
+    /// Kernel and engine, if they were named.
     pub(super) fn backends(&self) -> Result<Vec<&'static Backend>> {
         let named = match &self.on {
             None => vec!["kernel".into(), "engine".into()],

@@ -1,4 +1,4 @@
-//! The rows, as far as this machine allows them.
+//! The rows that this machine allows.
 
 use super::{EXPERIMENT, Options, Plan};
 use crate::backend::engine::can_map;
@@ -79,7 +79,7 @@ pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
     Ok(rows)
 }
 
-/// In a memory group, so that it has no more memory than Millpond.
+/// In a memory group, so it has no more memory than Millpond.
 fn of_kernel(plan: &Plan, dir: &Path) -> Result<(), String> {
     if machine::is_in_memory(dir) {
         return Err("with files in memory it has nothing to read".into());

@@ -13,7 +13,7 @@ use super::Pair;
 
 /// The optimum gains less than this share of all uses on LRU: there is next to nothing to divide by.
 const GAP_MIN: f64 = 0.005;
-/// How often traces are drawn.
+/// The number of draws of traces.
 const DRAWS: usize = 10_000;
 /// The share of draws on either side of the interval.
 const TAIL: f64 = 0.025;
@@ -26,12 +26,12 @@ pub(super) struct Mean {
 }
 
 impl Pair {
-    /// Whether there is a gap to speak of.
+    /// Whether there is a significant gap.
     pub(super) fn has_gap(&self) -> bool {
         (self.lru as f64 - self.opt as f64) > GAP_MIN * self.uses as f64
     }
 
-    /// The gap left with so many misses.
+    /// The gap left with this number of misses.
     pub(super) fn gap_left(&self, misses: u64) -> f64 {
         (misses as f64 - self.opt as f64) / (self.lru as f64 - self.opt as f64)
     }

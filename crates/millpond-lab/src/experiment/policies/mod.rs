@@ -47,7 +47,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Memory that is tried unless told otherwise, in percent of a trace's different pages.
 const SIZES: [f64; 3] = [1.0, 10.0, 25.0];
 
-/// What is run.
+/// The plan of the runs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Traces, or folders of traces; none is the synthetic ones.
@@ -56,9 +56,9 @@ pub struct Options {
     pub sizes: Vec<f64>,
     /// Policies by name; none is all. LRU and the optimum are always there.
     pub models: Vec<String>,
-    /// Synthetic loads by name, beside the traces or without any.
+    /// Synthetic loads by name, in addition to the traces or without any.
     pub workloads: Vec<String>,
-    /// What the synthetic loads' 10,000 pages are multiplied by: 0.01 to 10,000.
+    /// The factor on the synthetic loads' 10,000 pages: 0.01 to 10,000.
     pub scale: f64,
     /// The seed of the synthetic loads and of the intervals.
     pub seed: u64,
@@ -82,7 +82,7 @@ struct Pair {
     uses: u64,
     opt: u64,
     lru: u64,
-    /// In the order of the models that are judged.
+    /// In the order of the models.
     misses: Vec<u64>,
 }
 
@@ -194,7 +194,7 @@ impl Load {
         }
     }
 
-    /// So many percent of its pages, rounded.
+    /// This percentage of its pages, rounded.
     fn frames(&self, percent: f64) -> u64 {
         ((self.pages as f64 * percent / 100.0).round() as u64).max(1)
     }

@@ -6,7 +6,7 @@ use crate::report::{Cell, Metric, Report, Table, TableRow, median};
 use millpond::internal::quantity::{number, number_tick};
 use millpond_sim::policy::Model;
 
-/// A policy with what came of it over all pairs.
+/// A policy with its result over all pairs.
 pub(super) struct Judged {
     pub(super) model: Model,
     /// Its place among the models.

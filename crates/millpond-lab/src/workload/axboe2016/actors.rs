@@ -1,4 +1,4 @@
-//! Those beside the writers: readers, a log, a scan.
+//! The writers' company: readers, a log, a scan.
 //!
 //! Each runs on a thread of its own from before the writers begin until the end, and notes what was under way in
 //! between, with its whole length.
@@ -21,10 +21,10 @@ pub(crate) const LOG_FILE: u64 = READ_FILE - 1;
 pub(crate) const LOG_BYTES: u64 = 64 << 20;
 /// Pages of a log's record, at most.
 pub(crate) const RECORD_PAGES_MAX: u64 = 2;
-/// What a scan asks for at a time: as `cat` and `cp` do, or a little more.
+/// The size of a scan's requests: as `cat` and `cp` do, or a little more.
 pub(crate) const SCAN_BYTES: u64 = 256 << 10;
 
-/// What an actor beside the writers has seen.
+/// The observations of an actor.
 #[derive(Default)]
 pub(super) struct Beside {
     pub(super) read: Option<Read>,
@@ -54,7 +54,7 @@ impl Beside {
 }
 
 impl Actor {
-    /// How many threads it is.
+    /// Its number of threads.
     pub(super) fn threads(self) -> u32 {
         match self {
             Actor::Readers(count, _) => count,
@@ -64,7 +64,7 @@ impl Actor {
 }
 
 impl Run<'_> {
-    /// What thread `n` of the actor does, until the end.
+    /// The work of the actor's thread `n`, until the end.
     pub(super) fn act(&self, actor: Actor, n: u32) -> Result<Beside> {
         let mut beside = Beside::default();
         match actor {

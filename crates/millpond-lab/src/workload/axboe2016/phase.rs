@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What takes part in a run.
+/// The participants of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -33,10 +33,10 @@ pub enum Phase {
     Scan,
 }
 
-/// What runs beside the writers.
+/// The writers' company.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// So many readers, each of which waits so long after each read.
+    /// This many readers, each of which waits this long after each read.
     Readers(u32, Duration),
     /// A reader that finds 99 of 100 pages in memory.
     CachedReader,
@@ -51,7 +51,7 @@ pub enum Actor {
 pub const THINK: Duration = Duration::from_millis(5);
 /// Enough for a disk to choose an order among them.
 pub const READERS: u32 = 4;
-/// Of so many reads of a cached reader one is anywhere in the file.
+/// One read in this many of a cached reader is anywhere in the file.
 pub const CACHED_READS: u64 = 100;
 /// What is read often is this part of the memory that there is, or half of the file if that is less: it fits beside the
 /// dirty pages that any of the targets allows.
@@ -71,7 +71,7 @@ impl Phase {
         Phase::Scan,
     ];
 
-    /// What is run unless something else is asked for: the post's.
+    /// The default: the post's.
     pub const POST: [Phase; 3] = [Phase::WritersAndReader, Phase::ReaderAlone, Phase::WritersAlone];
 
     /// The name as the command line and metrics have it.
@@ -94,7 +94,7 @@ impl Phase {
         Phase::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    /// What runs beside the writers, or alone.
+    /// The company of the writers, or a lone participant.
     pub fn actor(self) -> Option<Actor> {
         match self {
             Phase::WritersAndReader | Phase::ReaderAlone => Some(Actor::Readers(1, Duration::ZERO)),
@@ -118,7 +118,7 @@ impl Phase {
     }
 }
 
-/// How many pages of a file of `file_pages` a cached reader reads often, with so many bytes of memory.
+/// How many pages of a file of `file_pages` a cached reader reads often, with this many bytes of memory.
 pub fn hot_pages(file_pages: u64, memory: u64) -> u64 {
     (memory / HOT_PART / super::PAGE as u64)
         .min(file_pages / 2)

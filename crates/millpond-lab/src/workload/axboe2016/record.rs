@@ -1,4 +1,4 @@
-//! What a run writes down, and how it becomes metrics and series.
+//! The records of a run, and how they become metrics and series.
 
 use super::{Axboe2016, Run};
 use crate::measure::heat::Counts;
@@ -9,7 +9,7 @@ use crate::outcome::{Outcome, Series};
 use crate::storage::Served;
 use std::time::Duration;
 
-/// What readers saw.
+/// The readers' observations.
 #[derive(Default)]
 pub(crate) struct Read {
     misses: Latencies,
@@ -20,7 +20,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// A read that was under way from `from` to `to`, as far as that lies after the beginning.
+    /// A read under way from `from` to `to`, as far as that is after the beginning.
     pub(crate) fn add(&mut self, from: Duration, to: Duration, latency: Duration, served: Served) {
         self.count_steps.add(to, 1);
         self.last_end = to;
@@ -95,7 +95,7 @@ impl Read {
     }
 }
 
-/// What the log met.
+/// The log's observations.
 #[derive(Default)]
 pub(crate) struct Logged {
     appends: Latencies,
@@ -136,7 +136,7 @@ impl Logged {
     }
 }
 
-/// What the scan met.
+/// The scan's observations.
 #[derive(Default)]
 pub(crate) struct Scanned {
     calls: Latencies,
@@ -173,7 +173,7 @@ impl Scanned {
     }
 }
 
-/// What the writers did.
+/// The writers' results.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) calls: Latencies,
@@ -211,7 +211,7 @@ impl Written {
 /// Bytes in a step to megabytes a second: 10 steps a second.
 pub(crate) const PER_STEP_TO_MB_PER_S: f64 = 10.0 / 1e6;
 
-/// What others counted meanwhile.
+/// Other counters over the same time.
 #[derive(Default)]
 pub(super) struct Watched {
     device_read: Sampled,
@@ -222,7 +222,7 @@ pub(super) struct Watched {
     switches: Sampled,
     has_machine: bool,
     page_cache_mib_max: f64,
-    /// The reads that missed, in each step that is over; how many of the steps were told.
+    /// The reads that missed, in each finished step; how many of the steps were reported.
     reads: Vec<Counts>,
     told: usize,
     tellings: u32,
@@ -247,7 +247,7 @@ impl Watched {
         }
     }
 
-    /// What was read in the step that has just ended.
+    /// The bytes read in the step that has just ended.
     pub(super) fn end_step(&mut self, run: &Run<'_>) {
         self.reads.push(run.recent.take());
     }

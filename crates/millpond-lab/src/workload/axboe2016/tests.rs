@@ -17,7 +17,7 @@ struct Memory {
     files: Mutex<HashMap<PathBuf, Arc<Mutex<Vec<u8>>>>>,
     synced: AtomicBool,
     reads: Arc<AtomicU64>,
-    /// What is wrong with it.
+    /// The mistake.
     fault: Fault,
 }
 

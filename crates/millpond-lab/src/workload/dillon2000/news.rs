@@ -1,12 +1,12 @@
-//! What a run of the news measured, by name: on real files as in virtual time.
+//! The metrics of a run of the news: on real files as in virtual time.
 
 use crate::outcome::{Outcome, Series};
 use millpond_core::units::Nanos;
 
-/// Pageouts are counted over so many seconds, as `vmstat 5` does.
+/// Pageouts are counted over this many seconds, as `vmstat 5` does.
 pub(crate) const BIN_S: usize = 5;
 
-/// What is noted each second, of the part that is measured.
+/// The notes of each second, in the measured part.
 pub(crate) struct Seconds {
     /// Mean number of readers that waited.
     pub(crate) load: Vec<f64>,
@@ -22,7 +22,7 @@ pub(crate) fn mean_and_variation(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (mean > 0.0).then(|| deviation / mean))
 }
 
-/// Means of each so many seconds.
+/// Means over this many seconds each.
 fn binned(seconds: &[f64], bin: usize) -> Vec<f64> {
     let bins = seconds.chunks_exact(bin);
     bins.map(|values| values.iter().sum::<f64>() / bin as f64)
@@ -38,7 +38,7 @@ fn series(name: &str, unit: &str, values: &[f64], bin: usize) -> Series {
     }
 }
 
-/// What every row of the news has.
+/// The metrics of every row of the news.
 pub(crate) fn news(seconds: &Seconds, mut latencies: Vec<Nanos>, busy_percent: Option<f64>) -> Outcome {
     let mut outcome = Outcome::default();
     // Each second of a run that has few.

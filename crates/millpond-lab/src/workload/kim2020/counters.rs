@@ -1,4 +1,4 @@
-//! What a load has cost: pages that came and went, and with how many requests.
+//! The cost of a load: pages that came and went, and the number of requests.
 
 use super::PAGE;
 use crate::error::{LabError, Result};
@@ -15,7 +15,7 @@ pub(super) struct Counters {
     pub(super) swap_outs: u64,
     /// From files and from swap.
     pages_read: u64,
-    /// Of the engine: what its transfers were.
+    /// For the engine: its transfers.
     transfers: Option<Transfers>,
 }
 
@@ -34,7 +34,7 @@ struct Transfers {
 }
 
 impl Counters {
-    /// Of the engine.
+    /// For the engine.
     pub(super) fn of_engine(cache: &PageCache) -> Counters {
         let stats = cache.stats();
         let c = &stats.counters;
@@ -54,7 +54,7 @@ impl Counters {
         }
     }
 
-    /// Of the machine's only swap, and of this process.
+    /// For the machine's only swap, and this process.
     pub(super) fn of_kernel() -> Result<Counters> {
         let read = |path: &str| {
             fs::read_to_string(path).map_err(|e| LabError::path("cannot read", Path::new(path), e))

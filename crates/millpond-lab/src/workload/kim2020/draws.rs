@@ -1,4 +1,4 @@
-//! Which chunks ebizzy's threads copy, and how many: the same on every target, and what the bounds are computed from.
+//! The chunks that ebizzy's threads copy, and their number: the same on every target, and the input of the bounds.
 
 use super::loads::{CHUNK, Ebizzy, Zipf};
 use millpond_sim::draw::Draw;
@@ -15,7 +15,7 @@ const RECORDS_MAX: f64 = 60.0;
 /// Before anything is counted, and after.
 pub(crate) const PHASES: [(u64, f64); 2] = [(0, FILLS_WARM), (1, FILLS)];
 
-/// What the threads of a cell draw.
+/// The draws of a cell's threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Draws {
     pub(crate) cell: Ebizzy,
@@ -27,7 +27,7 @@ pub(crate) struct Draws {
 }
 
 impl Draws {
-    /// Of a cell in so many frames.
+    /// For a cell with this number of frames.
     pub(crate) fn new(cell: Ebizzy, frames: u64, scale: f64, seed: u64) -> Draws {
         Draws {
             cell,
@@ -47,7 +47,7 @@ impl Draws {
         ((records * self.scale) as u64 / u64::from(self.cell.threads)).max(1)
     }
 
-    /// What a thread draws from.
+    /// A thread's source of draws.
     pub(crate) fn of(&self, phase: u64, thread: u32) -> Draw {
         Draw(self.seed.wrapping_mul(1_000_003) ^ (phase << 32) ^ u64::from(thread))
     }

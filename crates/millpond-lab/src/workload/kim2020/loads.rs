@@ -111,7 +111,7 @@ impl Ebizzy {
     }
 }
 
-/// What a load with rounds does: with its memory, before the rounds, and in them.
+/// The steps of a load with rounds: with its memory, before the rounds, and in them.
 pub(crate) struct Course {
     /// Anonymous pages, of a file.
     pub(crate) pages: [u64; 2],
@@ -133,7 +133,7 @@ const HOT: u64 = 96 * MB;
 const WINDOW: u64 = 128 * MB;
 const MIXED_HOT: u64 = 160 * MB;
 
-/// What a load does; `rounds` in its loop. Anonymous pages are numbered from 0, those of the file behind them.
+/// The steps of a load; `rounds` in its loop. Anonymous pages are numbered from 0, the file's pages after them.
 pub(crate) fn script(load: Load, rounds: u64) -> Course {
     let (hot_1, hot_2) = (COLD, COLD + HOT);
     let seven = |loop_of: &dyn Fn(u64) -> Vec<Op>| Course {
@@ -301,12 +301,12 @@ impl Zipf {
     }
 }
 
-/// A thread of ebizzy: copies so many chunks.
+/// A thread of ebizzy: copies this many chunks.
 pub(crate) struct Copier {
     pub(crate) zipf: Arc<Zipf>,
     pub(crate) draw: Draw,
     pub(crate) records: u64,
-    /// Where it copies to.
+    /// The target of its copies.
     pub(crate) to: u32,
     pub(crate) each: Nanos,
 }

@@ -26,7 +26,7 @@ pub const IN_THREAD: &str = "in-thread";
 /// `page` and `page_mut`, in a cache without mappings.
 pub const PAGE_CALLS: &str = "page";
 
-/// Where in a page's stamp its number is, and where a word that is no part of it.
+/// The offset of the number in a page's stamp, and of a word outside the stamp.
 pub(super) const NUMBER: u64 = 8;
 const CHANGED: u64 = 16;
 /// A word of each cache line.
@@ -49,16 +49,16 @@ pub(super) trait Access: Sync {
             .try_fold(0_u64, |sum, word| Ok(sum.wrapping_add(word?)))
     }
 
-    /// How many of the words at `all`, which it loads in their order with `each`, were not in memory.
+    /// How many of the words at `all`, which it loads in order with `each`, were not in memory.
     fn count_misses(&self, all: &[u64], each: impl FnMut(u64) -> Result<()>) -> Result<u64>;
 
-    /// Opens a file that a writer writes beside, through the same cache.
+    /// Opens a file for a writer beside the load, through the same cache.
     fn create(&self, path: &Path) -> Result<Box<dyn Writer>>;
 
     fn settings(&self) -> Vec<Setting>;
 }
 
-/// A file that is written beside.
+/// A file written beside the load.
 pub(super) trait Writer: Send {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 }

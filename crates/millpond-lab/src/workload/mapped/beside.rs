@@ -1,4 +1,4 @@
-//! Loads beside something that would take their memory or their disk.
+//! Loads beside something that competes for their memory or their disk.
 
 use super::Mapped;
 use super::access::{Access, Writer};

@@ -1,4 +1,4 @@
-//! What is touched, and in which order.
+//! The words that are touched, and their order.
 
 use super::super::data::PAGE;
 use super::super::kim2020::loads::Zipf;
@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is touched. Numbers are of threads.
+/// A load. Numbers are those of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
@@ -23,7 +23,7 @@ pub enum Load {
     Change(u32),
     /// A word of each page of any record.
     Records,
-    /// The same of one record after the other.
+    /// The same with one record after the other.
     Sequential,
     /// A word of any page of a part that is in memory, a quarter of it.
     InMemory,
@@ -37,7 +37,7 @@ pub enum Load {
     Weights,
 }
 
-/// In-memory touches that are timed together: a look at the clock takes as long as one.
+/// The number of in-memory touches timed together: reading the clock takes as long as one.
 const TOGETHER: u64 = 1000;
 /// Faults take microseconds, other touches nanoseconds.
 const NO_FAULT: Duration = Duration::from_nanos(500);
@@ -54,13 +54,13 @@ impl Load {
         }
     }
 
-    /// Whether what was touched before says nothing of what is next.
+    /// Whether earlier touches say nothing about the next.
     pub(super) fn is_random(self) -> bool {
         !matches!(self, Load::Sequential | Load::Weights | Load::InMemory)
     }
 }
 
-/// What all threads of a load draw from.
+/// The common source of all threads' draws.
 pub(super) struct Draws {
     work: Mapped,
     /// Pages that are touched, or records.
@@ -98,7 +98,7 @@ impl Draws {
         Ok(())
     }
 
-    /// What one of the threads touches.
+    /// The touches of one thread.
     pub(super) fn of(&self, thread: u32) -> Touches {
         Touches {
             load: self.work.load,
@@ -110,7 +110,7 @@ impl Draws {
     }
 }
 
-/// What a thread touches.
+/// The touches of a thread.
 pub(super) struct Touches {
     load: Load,
     count: u64,

@@ -37,11 +37,11 @@ pub const FILE: u64 = 0;
 /// One run's work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mapped {
-    /// What is touched.
+    /// The load.
     pub load: Load,
     /// The file's size, in whole records.
     pub file_bytes: u64,
-    /// How long it is measured, in milliseconds, and before that not.
+    /// The measured time in milliseconds, and the unmeasured time before it.
     pub measured_ms: u64,
     /// The seed of what is touched.
     pub seed: u64,
@@ -53,12 +53,12 @@ impl Mapped {
         dir.join("mapped")
     }
 
-    /// The folder of what writers write beside.
+    /// The folder of the files written beside the load.
     pub fn written(dir: &Path) -> PathBuf {
         dir.join("written")
     }
 
-    /// What Millpond is told of the load, as a user would. The kernel has no such advice.
+    /// The advice to Millpond about the load, as a user would give it. The kernel has no such advice.
     fn advice(&self) -> Advice {
         match self.load {
             Load::Records | Load::Vectors => Advice::Records(RECORD),

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Random loads are warmed by so many threads.
+/// The number of threads that warm up random loads.
 const WARM_THREADS: u32 = 8;
 /// Between two reports of progress.
 const TELL: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ const TELL: Duration = Duration::from_millis(50);
 const MEASURED: u8 = 1;
 const OVER: u8 = 2;
 
-/// What threads and the one that waits for them share.
+/// The state shared by the threads and the one that waits for them.
 #[derive(Default)]
 pub(super) struct Run {
     phase: AtomicU8,
@@ -33,7 +33,7 @@ pub(super) struct Run {
     seeing: AtomicU64,
 }
 
-/// What a thread has measured.
+/// The measurements of a thread.
 #[derive(Default)]
 pub(super) struct Seen {
     latencies: Latencies,
@@ -78,7 +78,7 @@ impl Run {
         Ok((took, cpu))
     }
 
-    /// Waits so long, and until it is enough, while all threads are well.
+    /// Waits this long, and until there is enough, while all threads are alive.
     fn wait(
         &self,
         span: Duration,
@@ -134,7 +134,7 @@ impl Seen {
         self.accesses += other.accesses;
     }
 
-    /// What they come to in a run that took so long, and so long a processor.
+    /// Their metrics for a run of this duration, and this processor time.
     pub(super) fn push(&self, outcome: &mut Outcome, took: Duration, cpu_seconds: f64) {
         let per_s = self.accesses as f64 / took.as_secs_f64().max(1e-9);
         outcome.push("accesses_per_s", "1/s", per_s);
@@ -195,7 +195,7 @@ pub(super) fn conduct<T>(
     run.conduct(Duration::from_millis(work.measured_ms), is_alive, progress)
 }
 
-/// What all of them have seen, or the first error.
+/// All threads' measurements, or the first error.
 pub(super) fn join(threads: Vec<ScopedJoinHandle<'_, Result<Seen>>>) -> Result<Seen> {
     let mut all = Seen::default();
     let mut failed = None;

@@ -1,8 +1,8 @@
-//! Code as text: what is no comment, no string and no test, and the paths in it.
+//! Code as text: without comments, strings and tests; and the paths in it.
 
 use super::Module;
 
-/// How long the literal of a character is with which `code` begins; a lifetime is none.
+/// The length of the character literal at the start of `code`; a lifetime is none.
 fn character(code: &str) -> Option<usize> {
     let quoted = code.strip_prefix('\'')?;
     let first = quoted.chars().next()?;

@@ -165,7 +165,7 @@ impl Crate {
             .collect()
     }
 
-    /// What a file imports: each file, and the first line that does.
+    /// The imports of a file: each file, and the first line that imports it.
     fn imports(&self, module: &Module) -> BTreeMap<&Module, usize> {
         let mut imports = BTreeMap::new();
         for Named { line, path } in self.names(module) {

@@ -1,4 +1,4 @@
-//! The lab's models of policies beside libCacheSim: an implementation by others, on the same pages.
+//! The lab's models of policies compared with libCacheSim: an implementation by others, on the same pages.
 //!
 //! Needs a Python with `libcachesim`, by default `python3`; the variable `MILLPOND_PYTHON` names another. With
 //! `MILLPOND_TRACES` it also takes the traces of that folder.
@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/libcachesim/misses.py");
 
-/// What both define alike: every count is the same.
+/// Policies that both define alike: every count is the same.
 const SAME: [Model; 7] = [
     Model::Opt,
     Model::Lru,
@@ -41,7 +41,7 @@ struct Case {
 }
 
 impl Case {
-    /// By how much of all uses ours misses more.
+    /// The share of all uses by which ours misses more.
     fn apart(&self) -> f64 {
         (self.ours as f64 - self.theirs as f64) / self.uses as f64
     }

@@ -10,11 +10,11 @@ use millpond_lab::memory_group::{Entry, MemoryGroup};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What the child enters, as JSON.
+/// The group that the child enters, as JSON.
 const ENTRY: &str = "MILLPOND_TEST_GROUP_ENTRY";
 /// The folder of the group.
 const GROUP: &str = "MILLPOND_TEST_GROUP";
-/// What the child says at its end: a test that was filtered away says nothing.
+/// The child's last message: a test that was filtered out prints nothing.
 const DONE: &str = "the child has done its job";
 
 /// Runs the test `child` of this program in a process that enters a group of `limit`; where there can't be one, says so.

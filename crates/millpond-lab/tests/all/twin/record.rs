@@ -73,7 +73,7 @@ impl Scene {
         Ok(())
     }
 
-    /// What only comes about under pressure, and here for certain.
+    /// States that only occur under pressure, and here for certain.
     fn press(&self) {
         let file = &self.files[0];
         self.cache.set_options(Options::default()).unwrap();

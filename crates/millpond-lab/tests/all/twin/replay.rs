@@ -113,7 +113,7 @@ pub(crate) fn replay(recording: &Recording) {
     }
 }
 
-/// What a driver has done with its frames when it tells of this event.
+/// What a driver has done with its frames when it reports this event.
 fn before_step(twin: &mut Twin<'_>, ios: &mut HashMap<IoId, Vec<FrameNo>>, event: &Event<'_>) {
     match event {
         Event::ReadDone { io, result } => {

@@ -1,4 +1,4 @@
-//! What an engine's machine was told and did, kept step by step.
+//! The inputs and effects of an engine's machine, kept step by step.
 
 use millpond::Options;
 use millpond::internal::{Answer, Recorder, Step};
@@ -31,7 +31,7 @@ impl Recorder for Tape {
 }
 
 impl Tape {
-    /// How many steps are so.
+    /// The number of such steps.
     pub(crate) fn count(&self, is_so: impl Fn(&Kept) -> bool) -> usize {
         let steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         steps.iter().filter(|&step| is_so(step)).count()
@@ -113,7 +113,7 @@ fn kept(event: &Event<'_>) -> Event<'static> {
     }
 }
 
-/// What a cache began with, and all that its machine did.
+/// A cache's initial state, and everything that its machine did.
 #[derive(Clone)]
 pub(crate) struct Recording {
     pub(crate) options: Options,

@@ -7,7 +7,7 @@ use crate::report::verdict::{
     Better, Circumstances, Compared, Form, Grade, Verdict, judge, lacks_time, time,
 };
 
-/// What a run of one side has measured.
+/// The measurements of a run of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Reads that were no hits.
@@ -22,7 +22,7 @@ pub struct Figures {
     pub p999_us: f64,
     /// The slowest.
     pub slowest_us: f64,
-    /// How long the writers took, their sync with them, in seconds.
+    /// The time of the writers, including their sync, in seconds.
     pub writers_s: f64,
 }
 
@@ -35,7 +35,7 @@ fn values(rounds: &[Round], figure: impl Fn(&Figures) -> f64) -> Vec<f64> {
     rounds.iter().map(|round| figure(&round.figures)).collect()
 }
 
-/// Of fewer reads in a run one in 1000 is the luck of a few, and one in 100.
+/// With fewer reads in a run, one in 1000 is the luck of a few, and one in 100 counts.
 const READS_MIN_P999: f64 = 3000.0;
 const READS_MIN_P99: f64 = 300.0;
 
@@ -52,14 +52,14 @@ pub fn tails(rounds: &[Round]) -> [Option<f64>; 2] {
     ]
 }
 
-/// Where the kernel's tail is below this many of its usual reads, writers are in no reader's way.
+/// While the kernel's tail is below this multiple of its usual read, writers are in no reader's way.
 const TAIL_MIN: f64 = 4.0;
 
 /// The tail that there are reads enough for.
 pub(super) struct Tail {
     pub(super) name: &'static str,
     pub(super) figure: fn(&Figures) -> f64,
-    /// Of the run that has the fewest.
+    /// Of the run with the fewest.
     reads: f64,
 }
 
@@ -75,7 +75,7 @@ impl Tail {
     }
 }
 
-/// What both sides are measured by, `tail` with its name.
+/// The compared figures of both sides, `tail` with its name.
 pub(super) fn compared(
     before: &[Round],
     after: &[Round],

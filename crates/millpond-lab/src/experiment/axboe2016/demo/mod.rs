@@ -9,7 +9,7 @@
 //!
 //! Runs of one side differ from each other, so one long run of each would say little; each round begins with the other
 //! side. The workload, the runs' processes, the checks of what was written and the removal of it are the experiment's.
-//! What is measured on a busy machine may show nothing; so the end is the post's load in virtual time (`modelled`).
+//! Measurements on a busy machine may show nothing; so the end is the post's load in virtual time (`modelled`).
 
 mod answer;
 mod modelled;
@@ -49,7 +49,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What a user may choose.
+/// The user's options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where files are made, and removed again.
@@ -58,16 +58,16 @@ pub struct Options {
     pub seconds: u32,
     /// The seed of everything random.
     pub seed: u64,
-    /// What starts a run's process.
+    /// Starts a run's process.
     pub program: Program,
     /// The command line, for the report.
     pub command: String,
 }
 
-/// What the process of Millpond's side takes beside the budget: 10 to 13 MiB, `docs/experiments/axboe2016.md`.
+/// The memory of Millpond's process besides the budget: 10 to 13 MiB, `docs/experiments/axboe2016.md`.
 const PROGRAM_MEMORY: Bytes = Bytes::from_mib(13);
 
-/// Which of the two.
+/// One of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The kernel's page cache.
@@ -80,7 +80,7 @@ impl Side {
     /// Both, in the order in which they are shown.
     pub const BOTH: [Side; 2] = [Side::Kernel, Side::Millpond];
 
-    /// As a sentence has it.
+    /// As in a sentence.
     pub const fn name(self) -> &'static str {
         match self {
             Side::Kernel => "the kernel",
@@ -89,16 +89,16 @@ impl Side {
     }
 }
 
-/// What is told while it goes on.
+/// A report on the progress.
 #[derive(Debug)]
 pub enum Told {
     /// The machine is busy: what others take of it. Told before anything is written.
     Busy(Others),
     /// It is not begun yet: what is done, and how far that has come.
     Preparing(String, String),
-    /// How it will go. Told again if it begins anew, with other sizes.
+    /// The plan. Reported again if it begins anew, with other sizes.
     Planned(Box<Plan>),
-    /// A run of this side is under way, in this round, from 0. The same progress may be told several times.
+    /// The progress of a run of this side, in this round, from 0. The same progress may be reported several times.
     Running(u32, Side, Progress),
     /// It is over.
     Ended(Side, Round),
@@ -107,7 +107,7 @@ pub enum Told {
 /// One run of one side.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
-    /// What the verdict is made of.
+    /// The inputs of the verdict.
     pub figures: Figures,
     /// The reads in each tenth of a second.
     pub reads: Vec<Counts>,
@@ -131,9 +131,9 @@ impl Round {
     }
 }
 
-/// What it came to.
+/// The result.
 pub struct Demo {
-    /// How it went.
+    /// The plan that was followed.
     pub plan: Plan,
     /// Each side's rounds, in the order of [`Side::BOTH`].
     pub rounds: [Vec<Round>; 2],
@@ -152,7 +152,7 @@ pub struct Demo {
 /// Runs it.
 ///
 /// # Errors
-/// As of [`super::run`]; files in memory, where no disk takes part. Whatever it made on disk is removed either way.
+/// As of [`super::run`]; files in memory, where no disk takes part. Its files are removed either way.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Told) -> Proceed) -> Result<Demo> {
     let clock = Clock::start(options.seconds)?;
     if machine::is_in_memory(&options.dir) {
@@ -381,7 +381,7 @@ fn go_on(proceed: Proceed) -> Result<()> {
     }
 }
 
-/// What comes before the first run, as it is told here.
+/// The step before the first run, as reported.
 struct Preparing<'a>(&'a mut dyn FnMut(Told) -> Proceed);
 
 impl Watch for Preparing<'_> {
@@ -401,7 +401,7 @@ impl Plan {
         }
     }
 
-    /// Which memory each side has, as a sentence.
+    /// The memory of each side, as a sentence.
     pub fn memory_said(&self) -> String {
         let memory = quantity::size(self.memory);
         match (self.kernel_group, process::machine_memory_mib()) {
@@ -425,7 +425,7 @@ impl Plan {
         }
     }
 
-    /// What a side has, beside its name.
+    /// The figures of a side, after its name.
     pub fn memory_of(&self, side: Side) -> String {
         match side {
             Side::Kernel if self.kernel_group.is_none() => "all memory".into(),

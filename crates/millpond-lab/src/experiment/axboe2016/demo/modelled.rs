@@ -23,10 +23,10 @@ use std::path::Path;
 
 /// The disk. The kernel's own page cache on the same model has about the first side's figures: `docs/experiments/frontier.md`.
 const DISK: &str = "sata-ssd";
-/// Of the simulator: Linux' throttling, and Millpond's default.
+/// The simulator's variants: Linux's throttling, and Millpond's default.
 const VARIANTS: [&str; 2] = ["latency", "goal"];
 
-/// What came of it.
+/// The result.
 pub struct Modelled {
     /// Each side, in the order of [`Side::BOTH`].
     pub sides: [Round; 2],
@@ -35,7 +35,7 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// What a side is called in a table.
+    /// A side's name in a table.
     pub const fn name(side: Side) -> &'static str {
         match side {
             Side::Kernel => "throttled as Linux' wbt",
@@ -43,7 +43,7 @@ impl Modelled {
         }
     }
 
-    /// What the rows of both sides are, above them. Of the disk's own speed and price they say nothing.
+    /// The heading of both sides' rows. They say nothing about the disk's own speed and price.
     pub fn heading() -> String {
         let sizes = options::post_sizes();
         format!(

@@ -35,7 +35,7 @@ const STYLE: &str = "
 .demo .few { stroke-opacity: .6; } .demo .some { stroke-opacity: .8; }
 ";
 
-/// How many reads a dot stands for at least: the class of its stroke.
+/// The minimum number of reads of a dot: the class of its stroke.
 const SHADES: [(u32, &str); 3] = [(100, "many"), (10, "some"), (1, "few")];
 
 /// The least and the greatest latency of all rounds, as logarithms, with some room.
@@ -137,12 +137,12 @@ fn worst(demo: &Demo, side: Side) -> String {
     )
 }
 
-/// How many tenths of a second the rounds of a side took.
+/// The length of a side's rounds in tenths of a second.
 fn steps(rounds: &[Round]) -> usize {
     rounds.iter().map(|round| round.reads.len()).sum()
 }
 
-/// Where one round ends and the next begins.
+/// The borders between rounds.
 fn ends(rounds: &[Round]) -> Vec<f64> {
     let ends = (1..rounds.len()).map(|n| steps(&rounds[..n]) as f64);
     ends.collect()

@@ -1,4 +1,4 @@
-//! How large files are and how many rounds there are: what fits the time, by the disk's speed.
+//! The sizes of the files and the number of rounds: what fits the time, by the disk's speed.
 //!
 //! ```text
 //!   time = trial + read file + rounds x 2 x (writing + overhead)
@@ -12,9 +12,9 @@ use millpond_core::units::Bytes;
 use std::path::Path;
 use std::time::Instant;
 
-/// As many as the post's.
+/// The post's number.
 const FILES: u32 = 50;
-/// Of the time, what the trial and the read file take at most.
+/// The share of the time for the trial and the read file, at most.
 const PREPARING: f64 = 0.15;
 /// What a run takes beside writing: a process that starts, what was written that is checked and removed. 0.7 s on a
 /// virtual machine with two processors.
@@ -33,14 +33,14 @@ const MEMORY_MAX: u64 = 512 << 20;
 const TIMES_MEMORY: u64 = 4;
 /// A round that took less than this part of what it may take could be longer.
 const SHORT: f64 = 0.6;
-/// Not more than so many times as long: what one short round says is not exact.
+/// The largest factor: a short round is not exact.
 const LONGER_MAX: f64 = 6.0;
-/// More rounds than this tell nothing more.
+/// More rounds than this show nothing more.
 const ROUNDS_MAX: u32 = 8;
 const ROUNDS_MIN: u32 = 2;
-/// Left free beside the files.
+/// Left free besides the files.
 const SPARE: u64 = 128 << 20;
-/// What the trial and the smallest sizes need.
+/// The space for the trial and the smallest sizes.
 const NEEDED_MIN: u64 = 512 << 20;
 
 /// The sizes, and how it is planned to go.
@@ -67,7 +67,7 @@ pub struct Plan {
     pub kernel_group: Option<&'static str>,
     /// The most that may be written in a run, in bytes.
     written_max: u64,
-    /// By how much the files have become larger after the first round, if that was asked.
+    /// The growth of the files after the first round, if it was requested.
     resized: Option<f64>,
 }
 
@@ -97,7 +97,7 @@ impl Clock {
         f64::from(self.seconds) - self.began.elapsed().as_secs_f64()
     }
 
-    /// Whether another round begins after `done` of them, of which the longest took so many seconds.
+    /// Whether another round begins after `done` of them, the longest of which took this many seconds.
     pub(super) fn has_time_for(&self, done: u32, longest: f64) -> bool {
         done < ROUNDS_MIN || (done < ROUNDS_MAX && longest <= self.left())
     }
@@ -111,7 +111,7 @@ impl Clock {
         }
     }
 
-    /// How long the writers of a run should write.
+    /// The planned writing time of a run.
     fn writing_s(&self) -> f64 {
         let runs = f64::from(2 * self.rounds());
         (f64::from(self.seconds) * (1.0 - PREPARING) / runs - OVERHEAD_S).max(WRITING_MIN_S)
@@ -135,7 +135,7 @@ pub(super) fn check_space(dir: &Path, free: Option<Bytes>) -> Result<()> {
     }
 }
 
-/// The sizes for a disk that takes `rate` bytes a second and has so much free.
+/// The sizes for a disk with a rate of `rate` bytes a second and this much free space.
 pub(super) fn plan(dir: &Path, clock: &Clock, rate: f64, free: Option<Bytes>) -> Plan {
     let fits = free.map_or(u64::MAX, |free| free.0.saturating_sub(SPARE) / 2);
     let written = (rate.min(RATE_MAX) * clock.writing_s() / SLOWER) as u64;
@@ -166,21 +166,22 @@ pub(super) fn plan(dir: &Path, clock: &Clock, rate: f64, free: Option<Bytes>) ->
     }
 }
 
-/// One of the files that are so much together: whole writes.
+/// The size of one of the files with this total: whole writes.
 fn file_of(written: u64) -> Bytes {
     let unit = WRITE_UNIT as u64;
     Bytes((written / u64::from(FILES) / unit * unit).max(unit))
 }
 
-/// How many times as much can be written, for a round to take `wanted` seconds instead of those it took.
+/// The factor on the bytes written, for a round to take `wanted` seconds instead of those it took.
 fn times(wanted: f64, took: f64) -> f64 {
     let overhead = 2.0 * OVERHEAD_S;
     (wanted - overhead) / (took - overhead).max(0.1)
 }
 
 impl Plan {
-    /// After a first round that took so many seconds: other sizes, once, if there would be too few rounds otherwise, or if
-    /// the disk is so much faster than it seemed that longer runs would show more. Whether there are.
+    /// After a first round of this many seconds: chooses other sizes, once, if there would be too few rounds otherwise,
+    /// or if the disk is so much faster than it seemed that longer runs would show more. Returns whether there are
+    /// other sizes.
     pub(super) fn fit(&mut self, clock: &Clock, took: f64) -> bool {
         let wanted = clock.left() / f64::from(self.rounds);
         let is_long = took * (f64::from(self.rounds.min(3)) - 1.0) > clock.left();
@@ -207,7 +208,7 @@ impl Plan {
         is_other
     }
 
-    /// By how much runs are longer than the first, or shorter: below 1.
+    /// The factor by which runs are longer than the first, or shorter: below 1.
     pub(super) fn resized(&self) -> f64 {
         self.resized.unwrap_or(1.0)
     }

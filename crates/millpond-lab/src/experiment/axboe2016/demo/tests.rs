@@ -58,7 +58,7 @@ fn the_verdict_says_which_memory_each_side_had() {
     );
 }
 
-/// It decided where the laboratory says that there is no verdict: of writers that took 0.24 s.
+/// It decided where the laboratory gives no verdict: with writers that took 0.24 s.
 #[test]
 fn writers_that_were_not_at_it_for_a_second_have_no_verdict_and_a_quiet_machine_is_asked_for_where_it_was_not()
  {
@@ -84,7 +84,7 @@ fn writers_that_were_not_at_it_for_a_second_have_no_verdict_and_a_quiet_machine_
     }
 }
 
-/// One in 1000 was printed of 290 reads, of which 3000 are needed by the verdict's own rule.
+/// One in 1000 was printed for 290 reads, where the verdict's own rule needs 3000.
 #[test]
 fn a_percentile_of_too_few_reads_is_none() {
     let mut rounds = vec![round(21e3, 86), round(22e3, 88)];
