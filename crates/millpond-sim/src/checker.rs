@@ -1,4 +1,4 @@
-//! What must be true of any page cache, checked after every step.
+//! The invariants of any page cache, checked after every step.
 //!
 //! * **No lost write.** Every write gives a page a new version. A page that leaves memory must have its newest version
 //!   on the device, and a page that is read must bring it back. No old content replaces newer content. A clean page is
@@ -31,7 +31,7 @@ pub struct Checker {
     /// By file and by page, up to the last that was ever written.
     pages: Vec<Vec<Versions>>,
     versions: u64,
-    /// What each sync that is under way has promised.
+    /// The promises of each sync under way.
     promised: BTreeMap<SyncTicket, Vec<(PageKey, u64)>>,
     /// Frames of the pool, and those that left it.
     pool: PageCount,
@@ -52,7 +52,7 @@ struct Versions {
     /// The one that the device says is durable, and the one that is.
     durable: u64,
     kept: u64,
-    /// What the device has taken and not yet made durable, if anything.
+    /// What the device has acknowledged and not yet made durable, if anything.
     volatile: u64,
 }
 
@@ -64,14 +64,14 @@ const UNWRITTEN: Versions = Versions {
     volatile: 0,
 };
 
-/// How a flush of the device's cache has ended.
+/// The result of a flush of the device's cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flushed {
-    /// What it was about is durable.
+    /// Its writes are durable.
     Kept,
     /// The device says so, and has done nothing.
     Lied,
-    /// What it was about may be lost.
+    /// Its writes may be lost.
     Failed,
 }
 
@@ -168,7 +168,7 @@ impl Checker {
         );
     }
 
-    /// The pages of `file` from `first` on are no more.
+    /// The pages of `file` from `first` on are gone.
     pub fn truncated(&mut self, file: FileId, first: PageIndex) {
         if let Some(pages) = self.pages.get_mut(file.0 as usize) {
             pages.truncate(first.0 as usize);
@@ -197,10 +197,10 @@ impl Checker {
         }
     }
 
-    /// A process is told that the file is durable, or that it is not.
+    /// A process gets the answer that the file is durable, or that it is not.
     ///
     /// # Panics
-    /// If he is told so and it is not.
+    /// If the answer is that it is, and it is not.
     pub fn sync_ended(&mut self, ticket: SyncTicket, is_ok: bool) {
         for (key, version) in self.promised.remove(&ticket).unwrap_or_default() {
             let durable = self.page(key).durable;
@@ -254,7 +254,7 @@ impl Checker {
         given_up
     }
 
-    /// The pool shall have so many frames from now on.
+    /// Sets the number of the pool's frames.
     pub fn memory_changed(&mut self, frames: PageCount) {
         if frames > self.pool {
             // Withdrawn frames come back first; which, is the core's choice.
@@ -264,7 +264,7 @@ impl Checker {
         self.limit = frames;
     }
 
-    /// How many frames are in the pool.
+    /// The number of frames in the pool.
     pub fn pool(&self) -> PageCount {
         self.pool
     }

@@ -1,4 +1,4 @@
-//! What goes wrong in a world, and what must hold nevertheless.
+//! The faults of a world, and what must hold nevertheless.
 //!
 //! ```text
 //! ```text
@@ -24,7 +24,7 @@
 
 use millpond_core::units::{FileId, Instant, Nanos};
 
-/// What goes wrong. Shares are in parts of 65536 of the requests.
+/// A world's faults. Shares are in parts of 65536 of the requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Faults {
     /// Reads that fail.
@@ -33,13 +33,13 @@ pub struct Faults {
     pub write_errors: u32,
     /// Files whose writes all fail, a bit a file.
     pub broken_files: u64,
-    /// From the one until the other no write finds room.
+    /// From the first until the second no write finds room.
     pub no_room: Option<(Instant, Instant)>,
-    /// So long for each request, one after the other. Zero: as fast as the model is.
+    /// The time for each request, one after the other. Zero: as fast as the model is.
     pub slow: Nanos,
     /// Requests that are answered late.
     pub stuck: u32,
-    /// So much later.
+    /// The delay.
     pub stuck_for: Nanos,
     /// Transfers of several pages that end early.
     pub short: u32,
@@ -64,7 +64,7 @@ impl Faults {
 
 macro_rules! seen {
     ($($(#[$doc:meta])* $name:ident = $words:literal,)*) => {
-        /// What can be met in a world: faults, and what they lead to.
+        /// The rare events of a world: faults, and their consequences.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Seen {
             $($(#[$doc])* $name,)*
@@ -117,7 +117,7 @@ seen! {
     Retuned = "options changed",
     /// An operation ended because no frame could be had, or nothing was written, for too long.
     NoFrames = "operations without frames",
-    /// A dirtier was told that a file can't be written.
+    /// A dirtier got the error that a file can't be written.
     PauseError = "pauses ended by an error",
     /// A write was refused because too much of its file could not be written.
     Refused = "writes refused",
@@ -133,7 +133,7 @@ seen! {
     DrainedAlone = "worlds drained without a sync",
 }
 
-/// How often each was met.
+/// How often each occurred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Coverage([u64; Seen::ALL.len()]);
 

@@ -3,12 +3,12 @@
 use millpond_core::frame::{ACCESSES_MAX, BeginWrite, FrameTable};
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct SimFrame {
     /// The page; [`PageKey::NONE`] if it is free.
     pub key: PageKey,
-    /// How often it was used since the scan last looked.
+    /// How often it was used since the last scan.
     pub uses: u8,
     /// Its content is on the way from the device.
     pub loading: bool,
@@ -16,11 +16,11 @@ pub struct SimFrame {
     pub writing: bool,
     /// Changed since its last write began.
     pub dirty: bool,
-    /// So many hold on to it to read.
+    /// The number of readers that hold it.
     pub pins: u32,
     /// A process holds it to change it.
     pub exclusive: bool,
-    /// Which version of the page's content it holds.
+    /// The version of the page's content.
     pub version: u64,
 }
 
@@ -74,7 +74,7 @@ impl SimFrames {
     /// Enters `frames` for the pages of `file` from `first` on, as [`SimFrames::enter`] does it.
     ///
     /// # Panics
-    /// As `enter` does.
+    /// As `enter`.
     pub fn enter_all(&mut self, file: FileId, first: PageIndex, frames: &[FrameNo], loading: bool) {
         for (n, &frame) in (0..).zip(frames) {
             self.enter(PageKey::new(file, first.after(n)), frame, loading);
@@ -116,7 +116,7 @@ impl SimFrames {
         *uses = (*uses + 1).min(ACCESSES_MAX);
     }
 
-    /// How many pages are in memory.
+    /// The number of pages in memory.
     pub fn resident(&self) -> u64 {
         self.resident
     }

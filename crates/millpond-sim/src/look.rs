@@ -6,11 +6,11 @@
 use millpond_core::io::Reason;
 use millpond_core::units::Instant;
 
-/// What a page is like.
+/// The state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Shade {
-    /// As the disk has it, and not used since a scan looked.
+    /// Clean, and not used since the last scan.
     Clean,
     /// The same, and used since.
     Used,
@@ -18,21 +18,21 @@ pub enum Shade {
     Dirty,
     /// Dirty, and a scan has met it before: on its second lap, or to be freed when its write ends.
     Tagged,
-    /// On its way to the disk.
+    /// Being written.
     Writing,
-    /// On its way from the disk.
+    /// Being read.
     Loading,
 }
 
 impl Shade {
-    /// How many there are.
+    /// Their number.
     pub const COUNT: usize = 6;
 }
 
 /// A list of pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Strip {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its pages.
     pub pages: u64,
@@ -60,11 +60,11 @@ impl Strip {
 /// A disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskLook {
-    /// Which byte the head is over or on its way to, of a disk that has one.
+    /// The byte that the head of a disk is over or moving to, if it has one.
     pub head: Option<u64>,
     /// Bytes of the disk.
     pub capacity: u64,
-    /// What it works on: `Some(true)` a write, `Some(false)` a read.
+    /// Its present request: `Some(true)` a write, `Some(false)` a read.
     pub works_on_write: Option<bool>,
     /// Reads that wait inside it.
     pub reads: u64,
@@ -81,13 +81,13 @@ pub struct DiskLook {
 /// A thread or a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ThreadLook {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How many such there are in this state.
+    /// The number of such tasks in this state.
     pub count: u64,
-    /// What it does, or waits for.
+    /// Its activity, or what it waits for.
     pub does: &'static str,
-    /// Whether it waits for something that it would rather not.
+    /// Whether that is an unwanted wait.
     pub is_held_up: bool,
     /// Since when, if that is known.
     pub since: Option<Instant>,
@@ -116,7 +116,7 @@ pub struct Look {
     pub limits: Vec<(&'static str, u64)>,
 }
 
-/// For what a write waits that is held back, in words.
+/// What a held-back write waits for, in words.
 pub fn next_write(reason: Reason) -> String {
     let why = match reason {
         Reason::Fault => "for a caller that waits for the page",

@@ -11,7 +11,7 @@ use millpond_core::options::{OptionError, Options};
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use std::rc::Rc;
 
-/// How it goes.
+/// The schedule.
 #[derive(Debug)]
 pub struct MixedLoad {
     /// The disk.
@@ -24,22 +24,22 @@ pub struct MixedLoad {
     pub comes: Instant,
     /// See `comes`.
     pub goes: Instant,
-    /// What it does between two reads; zero: nothing.
+    /// The time between two reads; zero: none.
     pub think: Nanos,
     /// See `comes`.
     pub ends: Instant,
-    /// How long a stretch is.
+    /// The length of a stretch.
     pub stretch: Nanos,
 }
 
-/// What happened in one stretch.
+/// The events of one stretch.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     /// When it began.
     pub at: Instant,
-    /// What the device was given to write.
+    /// The bytes that the device was given to write.
     pub written: Bytes,
-    /// How many bytes of writes may be in transit at its end.
+    /// The limit in transit at its end.
     pub limit: Bytes,
     /// Reads that were begun in it, and how long each took.
     pub reads: Vec<(Instant, Nanos)>,

@@ -21,7 +21,7 @@ use crate::draw::Draw;
 use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::units::{FileId, Instant, Nanos, PageCount, Ratio};
 
-/// What fills memory.
+/// The kinds of memory pressure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Pressure {
     /// Writers and readers.
@@ -44,10 +44,10 @@ impl Pressure {
     ];
 }
 
-/// What a world under pressure came to.
+/// The result of a world under pressure.
 #[derive(Clone, Copy, Debug)]
 pub struct PressureReport {
-    /// Which pressure it was.
+    /// The kind of pressure.
     pub pressure: Pressure,
     /// As of any world.
     pub world: Report,
@@ -62,7 +62,7 @@ struct Busy {
     draw: Draw,
     left: u32,
     files: Vec<(FileId, u64)>,
-    /// So many of a hundred operations write.
+    /// The percentage of operations that write.
     writes: u64,
 }
 
@@ -93,7 +93,7 @@ struct Holder {
     file: FileId,
     len: u64,
     pages: u64,
-    /// At most so many to change.
+    /// The maximum number to change.
     changes: u64,
 }
 

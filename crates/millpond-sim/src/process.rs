@@ -5,47 +5,47 @@ use millpond_core::readahead::Pattern;
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount};
 use millpond_core::writeback::SyncTicket;
 
-/// What a process does.
+/// A process's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Reads pages `first..first + pages`.
     Read {
-        /// Of this file.
+        /// The file.
         file: FileId,
-        /// From this page on.
+        /// The first page.
         first: u64,
-        /// So many.
+        /// The number of pages.
         pages: u32,
     },
     /// Overwrites pages `first..first + pages`.
     Write {
-        /// Of this file.
+        /// The file.
         file: FileId,
-        /// From this page on.
+        /// The first page.
         first: u64,
-        /// So many.
+        /// The number of pages.
         pages: u32,
     },
     /// Starts to read pages `first..first + pages` and does not wait for them.
     Prefetch {
-        /// Of this file.
+        /// The file.
         file: FileId,
-        /// From this page on.
+        /// The first page.
         first: u64,
-        /// So many.
+        /// The number of pages.
         pages: u32,
     },
     /// Takes guards of pages `first..first + pages`, one after the other, holds them all for a while and drops them.
     Guard {
-        /// Of this file.
+        /// The file.
         file: FileId,
-        /// From this page on.
+        /// The first page.
         first: u64,
-        /// So many.
+        /// The number of pages.
         pages: u32,
-        /// To change the pages, which are dirty from then on; else only to read them.
+        /// Whether to change the pages, which are dirty from then on; else only to read them.
         change: bool,
-        /// For so long, from when it has the last.
+        /// How long, from when it has the last.
         span: Nanos,
     },
     /// Waits until all that is dirty in the file is durable.
@@ -57,7 +57,7 @@ pub enum Op {
     Truncate {
         /// The file.
         file: FileId,
-        /// The first page that is no more.
+        /// The first page that is gone.
         first: u64,
     },
     /// Closes the file and opens it again, when no other process uses it.
@@ -74,7 +74,7 @@ pub enum Op {
     },
     /// Changes the budget.
     SetMemory {
-        /// To so many frames.
+        /// The new number of frames.
         frames: PageCount,
     },
     /// Sets other options.
@@ -119,7 +119,7 @@ pub enum Failure {
 /// An operation that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// What it was.
+    /// The action.
     pub op: Op,
     /// When it began.
     pub began: Instant,
@@ -127,11 +127,11 @@ pub struct Done {
     pub ended: Instant,
     /// How many pages were not in memory.
     pub missed: u32,
-    /// How it ended.
+    /// Its result.
     pub result: Result<(), Failure>,
 }
 
-/// What a process wants next, given what it did last.
+/// A process's next action, given its last one.
 pub trait Script {
     /// The next operation. `done` is the one before, `None` at the start.
     fn next(&mut self, now: Instant, done: Option<&Done>) -> Op;
@@ -152,7 +152,7 @@ pub(super) enum State {
     Ticket(SyncTicket),
     /// The device's own cache.
     Flush(u64),
-    /// What it looks at again after a while: guards of others, transfers of pages that go, a file that is closed.
+    /// States that it checks again after a while: guards of others, transfers of pages that go, a file being closed.
     Others,
     /// Nothing: it has ended.
     Exited,
@@ -162,7 +162,7 @@ pub(super) struct Process {
     pub(super) script: Box<dyn Script>,
     pub(super) state: State,
     pub(super) op: Op,
-    /// Which of its operations it is.
+    /// The number of its operation.
     pub(super) number: u64,
     /// Whether the operation has passed the gate of its file.
     pub(super) entered: bool,

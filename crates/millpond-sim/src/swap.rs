@@ -14,7 +14,7 @@ pub enum Swap {
 }
 
 impl Swap {
-    /// As rows call it.
+    /// Its name in rows.
     pub fn name(&self) -> &'static str {
         match self {
             Swap::Memory(_) => "ram",

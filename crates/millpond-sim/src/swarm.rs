@@ -104,7 +104,7 @@ pub(super) fn model(draw: &mut Draw) -> Model {
     model.unwrap_or_else(|e| panic!("the default models can be made: {e}"))
 }
 
-/// What a device that is no disk may say of itself.
+/// What a device that is not a disk may report.
 fn far_away(draw: &mut Draw) -> DeviceHints {
     let mut some = |log_max| draw.one_in(2).then(|| Bytes(4096 << draw.below(log_max)));
     DeviceHints {
@@ -115,14 +115,14 @@ fn far_away(draw: &mut Draw) -> DeviceHints {
     }
 }
 
-/// What a world came to.
+/// The result of a world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Report {
     /// Virtual time.
     pub ended: Instant,
     /// The counters.
     pub stats: Stats,
-    /// What went wrong in it, and what that led to.
+    /// Its faults, and their consequences.
     pub coverage: Coverage,
     /// See [`World::digest`].
     pub digest: u64,
@@ -139,7 +139,7 @@ fn begin(seed: u64) -> Begun {
     let mut draw = Draw(seed);
     let frames = PageCount(64 + draw.below(1_000));
     let alternatives: Vec<_> = (0..1 + draw.below(4)).map(|_| options(&mut draw)).collect();
-    // Every thirtieth world or so is looked at closely, the others at times.
+    // About every thirtieth world is checked thoroughly, the others at times.
     let validate_every = 1 + if draw.one_in(30) {
         draw.below(8)
     } else {

@@ -1,4 +1,4 @@
-//! What a task does with memory, page by page: the script for drivers that serve faults.
+//! A task's use of memory, page by page: the script for drivers that serve faults.
 
 use millpond_core::units::{Instant, Nanos};
 
@@ -9,7 +9,7 @@ pub enum Op {
     Touch {
         /// The first.
         first: u32,
-        /// How many.
+        /// The number of pages.
         pages: u64,
         /// Changes them, or reads.
         write: bool,
@@ -20,7 +20,7 @@ pub enum Op {
     Activate {
         /// The first.
         first: u32,
-        /// How many.
+        /// The number of pages.
         pages: u64,
     },
     /// Copies anonymous pages to others that are new, and gives those up.
@@ -29,7 +29,7 @@ pub enum Op {
         from: u32,
         /// The first that is written.
         to: u32,
-        /// How many.
+        /// The number of pages.
         pages: u64,
         /// For each.
         each: Nanos,
@@ -38,7 +38,7 @@ pub enum Op {
     ReadFile {
         /// The first.
         first: u32,
-        /// How many.
+        /// The number of pages.
         pages: u64,
         /// For each.
         each: Nanos,
@@ -47,7 +47,7 @@ pub enum Op {
     Drop {
         /// The first.
         first: u32,
-        /// How many.
+        /// The number of pages.
         pages: u64,
     },
     /// It has ended.
@@ -55,7 +55,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// How many pages it is about.
+    /// The number of pages concerned.
     pub fn pages(&self) -> u64 {
         match *self {
             Op::Touch { pages, .. } | Op::Copy { pages, .. } | Op::ReadFile { pages, .. } => pages,
@@ -67,7 +67,7 @@ impl Op {
 
 /// Says what a task does.
 pub trait Script {
-    /// What comes next; not called again after [`Op::End`].
+    /// The next operation; not called again after [`Op::End`].
     fn next(&mut self, now: Instant) -> Op;
 }
 

@@ -1,10 +1,10 @@
 //! The error for an unknown name.
 
-/// What was named, how, and which names there are.
+/// The unknown name, its kind, and the known names.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown {what} `{value}`; allowed: {allowed}")]
 pub struct UnknownName {
-    /// What kind of thing was named.
+    /// The kind of the name.
     pub what: &'static str,
     /// The name given.
     pub value: String,

@@ -9,11 +9,11 @@
 //!
 //! Mapped pages tell of their use by bits in page tables, which the scan reads and clears (`pmap_ts_referenced`).
 
-/// By how much an unused page goes down.
+/// The decrease for an unused page.
 pub const DECLINE: u8 = 1;
-/// By how much a used one goes up, beside what its mappings say.
+/// The increase for a used page, in addition to its mappings' uses.
 pub const ADVANCE: u8 = 3;
-/// What a page has at least when it becomes active.
+/// The minimum for a page that becomes active.
 pub const INITIAL: u8 = 5;
 /// The most.
 pub const MAX: u8 = 64;

@@ -1,4 +1,4 @@
-//! Which neighbours are written with a page (`vm_pageout_clean`): one seek for up to 16 pages.
+//! The neighbours written with a page (`vm_pageout_clean`): one seek for up to 16 pages.
 //!
 //! ```text
 //!   window of 16, aligned    │ · · d d P d · d d · │      P: the page, d: dirty, on the same queue, not busy

@@ -1,4 +1,4 @@
-//! FreeBSD's pageout daemon: Dillon 2000's four rules for dirty pages, and what came of them.
+//! FreeBSD's pageout daemon: Dillon 2000's four rules for dirty pages, and their later form.
 //!
 //! ```text
 //!   fault ──► active ── unused for long ──► inactive ── clean, unused ──► cache ──► free

@@ -3,7 +3,7 @@
 //! The post names its systems only; the sources of 4.1.1, 4.2 and of -stable in December 2000 could not be had. Where a
 //! rule rests on the author's words, on a source of mid-2000 or of 2006, or on memory, it says so.
 
-/// What is done with a dirty page at the cold end of the inactive queue.
+/// The treatment of a dirty page at the cold end of the inactive queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaundryRule {
     /// In queue order, while a budget for the scan lasts; then it stays where it is.
@@ -18,19 +18,20 @@ pub enum LaundryRule {
     Queue,
 }
 
-/// What distinguishes the systems.
+/// The differences between the systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FreeBsdRules {
-    /// What is done with a dirty page.
+    /// The treatment of a dirty page.
     pub laundry: LaundryRule,
     /// Clusters that a scan may write, `vm.max_page_launder`. By the author, in October 2000: 16 to 32 is best; fewer than
     /// 16 split runs, more than 32 hurt users, more than 64 must never wait in a queue.
     pub clusters_max: u32,
     /// Pages that are written together: 16, 64 KiB.
     pub cluster_pages: u32,
-    /// Whether a cluster that is written counts as a page that was freed.
+    /// Whether a written cluster counts as a freed page.
     pub laundered_counts: bool,
-    /// Whether the rule that takes clean pages first writes at its first look if a third of the queue would not be enough.
+    /// Whether the rule that takes clean pages first writes at its first pass if a third of the queue would not be
+    /// enough.
     /// So we remember 4.1.1 and 4.2; but on the post's machine they would then never skip a dirty page, which is all that
     /// the post says of them. No system here does it.
     pub trusts_third: bool,
@@ -101,7 +102,7 @@ impl System {
         System::ALL.into_iter().find(is_it)
     }
 
-    /// What it does.
+    /// Its rules.
     pub const fn rules(self) -> FreeBsdRules {
         let (laundry, clusters_max) = match self {
             System::FreeBsd4_0 => (LaundryRule::LimitedOrder, CLUSTERS_MAX_2000),

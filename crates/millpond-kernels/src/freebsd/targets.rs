@@ -23,11 +23,11 @@ pub struct Targets {
     pub severe: PageCount,
     /// Below: threads that wait for memory go on waiting.
     pub free_min: PageCount,
-    /// What is to be free.
+    /// The target of free pages.
     pub free_target: PageCount,
-    /// What is to be clean and instantly free beside it: as much again.
+    /// The target of clean, instantly free pages besides: the same number.
     pub cache_min: PageCount,
-    /// How long the inactive queue is to be.
+    /// The target length of the inactive queue.
     pub inactive_target: PageCount,
 }
 
@@ -37,7 +37,7 @@ const CLUSTER: u64 = 16;
 const BUFFERS: u64 = 2 * 16 + 2;
 
 impl Targets {
-    /// Those of a machine with `pages` pages, and so many page `colours` (1 if its cache has none).
+    /// The targets of a machine with `pages` pages, and this many page `colours` (1 if its cache has none).
     pub fn of(pages: PageCount, colours: u64) -> Targets {
         let pages = pages.0;
         let least = 4 + pages.saturating_sub(1024) / 200;
@@ -56,12 +56,12 @@ impl Targets {
         }
     }
 
-    /// What the daemon frees up to.
+    /// The number up to which the daemon frees.
     pub fn paging_target(&self) -> PageCount {
         self.free_target + self.cache_min
     }
 
-    /// How many pages that is, when `available` (free and cache) are there.
+    /// How many pages are missing when `available` (free and cache) are there.
     pub fn shortage(&self, available: PageCount) -> PageCount {
         self.paging_target().saturating_sub(available)
     }
@@ -81,12 +81,12 @@ impl Targets {
         available < self.free_min
     }
 
-    /// Whether I/O must free what it has instead of keeping it (`vm_page_count_severe`).
+    /// Whether I/O must free its pages instead of keeping them (`vm_page_count_severe`).
     pub fn is_severe(&self, available: PageCount) -> bool {
         available < self.severe
     }
 
-    /// From which number of free pages on the daemon of 2016 to 2019 is woken: nine tenths of the way to the target.
+    /// The number of free pages below which the daemon of 2016 to 2019 is woken: nine tenths of the way to the target.
     pub fn wakeup_threshold(&self) -> PageCount {
         self.free_min + PageCount((self.free_target - self.free_min).0 * 9 / 10)
     }

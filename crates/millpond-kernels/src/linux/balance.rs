@@ -1,4 +1,4 @@
-//! How a scan is divided between anonymous and file pages.
+//! The division of a scan between anonymous and file pages.
 //!
 //! Two rules of Linux, as pure arithmetic on counters that the scan keeps by kind:
 //!
@@ -19,11 +19,11 @@ pub const SWAPPINESS_DEFAULT: u64 = 60;
 /// The shares of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shares {
-    /// Of anonymous pages.
+    /// For anonymous pages.
     pub anonymous: u64,
-    /// Of file pages.
+    /// For file pages.
     pub file: u64,
-    /// What both are parts of.
+    /// The sum that both are parts of.
     pub denominator: u64,
 }
 
@@ -59,12 +59,12 @@ pub struct ReclaimStat {
 }
 
 impl ReclaimStat {
-    /// Pages of a kind were looked at.
+    /// Pages of a kind were scanned.
     pub fn scanned(&mut self, kind: PageKind, pages: u64) {
         self.scanned[kind as usize] += pages;
     }
 
-    /// Of them, pages were found in use, and stay or become active.
+    /// Pages of a kind were found in use, and stay or become active.
     pub fn rotated(&mut self, kind: PageKind, pages: u64) {
         self.rotated[kind as usize] += pages;
     }
@@ -91,7 +91,7 @@ impl ReclaimStat {
     }
 }
 
-/// What taking pages has cost, by kind: `anon_cost` and `file_cost`.
+/// The cost of taking pages, by kind: `anon_cost` and `file_cost`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReclaimCost {
     cost: [u64; 2],
@@ -123,7 +123,7 @@ impl ReclaimCost {
     }
 }
 
-/// Whether the inactive list is short, so that active pages are to be deactivated.
+/// Whether the inactive list is so short that active pages are to be deactivated.
 pub fn inactive_is_low(inactive: u64, active: u64, ratio: u64) -> bool {
     inactive * ratio < active
 }

@@ -9,7 +9,7 @@ pub mod wbt;
 
 use millpond_core::swap::SwapSlots;
 
-/// Whether a page that was swapped in gives its slot back at once: more than half are taken.
+/// Whether a swapped-in page frees its slot at once: more than half are taken.
 pub(crate) fn vm_swap_full(slots: &SwapSlots) -> bool {
     slots.taken().0 * 2 > slots.len().0
 }

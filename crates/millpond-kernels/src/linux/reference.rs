@@ -15,7 +15,7 @@
 
 use millpond_core::page::PageKind;
 
-/// What the bits say.
+/// The meaning of the bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Reference {

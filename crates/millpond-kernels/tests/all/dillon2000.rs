@@ -1,4 +1,5 @@
-//! What Dillon 2000 says of its four systems, as directions and bands: four minutes of news after 150 s of warming up.
+//! Dillon 2000's statements about its four systems, as directions and bands: four minutes of news after 150 s of
+//! warming up.
 //!
 //! Each run is exact: the same figures every time.
 

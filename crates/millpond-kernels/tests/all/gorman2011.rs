@@ -1,4 +1,4 @@
-//! What Gorman 2011's tables show, as directions and bands, on six rounds of its fs_mark and a fifth of its micro.
+//! Gorman 2011's tables, as directions and bands, on six rounds of its fs_mark and a fifth of its micro.
 //!
 //! The names D1 to D10 are this repository's, in the order of the post. Each run is exact: the same figures every time.
 

@@ -1,7 +1,7 @@
 //! A kernel's limits follow from the last settings and from memory now under the repaired rules, and not under those of
 //! Hills 2015's kernel.
 //!
-//! `MILLPOND_SEQUENCES=100000` tries so many random sequences; 3,000 by default. A failure says which it was.
+//! `MILLPOND_SEQUENCES=100000` sets the number of random sequences; 3,000 by default. A failure says which it was.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -22,17 +22,17 @@ use std::collections::VecDeque;
 /// buffering.
 const STREAM_GAP: Nanos = Nanos::from_micros(20);
 
-/// How many writes of its cache a drive looks at to find the nearest.
+/// How many writes of its cache a drive considers to find the nearest.
 const CACHED_SEEN_MAX: usize = 256;
 
-/// In which order a hard disk serves its queue.
+/// The order in which a hard disk serves its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HddOrder {
     /// Shortest positioning time first, as drives do.
     ShortestPositioning,
     /// Upwards from the present position, then from the lowest again.
     Circular,
-    /// As they came, and whatever their age; nothing is read or written out of turn.
+    /// In order of arrival, whatever their age; nothing is read or written out of turn.
     Arrival,
 }
 
@@ -51,7 +51,7 @@ pub struct HddParameters {
     pub capacity: Bytes,
     /// Commands the drive sees at a time, 32 as in SATA's NCQ; at least 1.
     pub queue_depth: u32,
-    /// In which order it serves them.
+    /// Its order of service.
     pub order: HddOrder,
     /// A command that the drive has seen for longer goes first, 250 ms.
     pub age_max: Nanos,
@@ -124,7 +124,7 @@ impl HddParameters {
     }
 }
 
-/// Where the head is and what it did last.
+/// The position of the head, and its last action.
 #[derive(Debug)]
 struct Head {
     position: u64,
@@ -144,7 +144,7 @@ struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Cached {
     command: Command,
-    /// Of admission: a flush waits for all up to its own.
+    /// The number of its admission: a flush waits for all up to its own.
     sequence: u64,
 }
 
@@ -152,7 +152,7 @@ struct Cached {
 struct InService {
     command: Command,
     done: Instant,
-    /// Whether it comes from the write cache, and so has been answered.
+    /// Whether it comes from the write cache, and so has been acknowledged.
     cached: bool,
 }
 
@@ -244,7 +244,7 @@ impl Hdd {
         }
     }
 
-    /// Whether the flush has to wait; if so it is finished later.
+    /// Whether the flush must wait; if so it is finished later.
     pub(super) fn flush(&mut self, owner: u32) -> bool {
         let destaging = self.in_service.as_ref().is_some_and(|service| service.cached);
         let waits = destaging || !self.cached.is_empty();
@@ -348,7 +348,7 @@ impl Hdd {
         }
     }
 
-    /// What it takes to bring the head to the command's first byte if the arm is free at `now`.
+    /// The time to bring the head to the command's first byte if the arm is free at `now`.
     fn position(&self, command: &Command, now: Instant) -> Positioning {
         let head = &self.head;
         if command.offset == head.position && now <= head.at + STREAM_GAP {
@@ -424,7 +424,7 @@ impl Hdd {
             return Some((index, 0.0, true));
         }
         let costs = self.waiting.iter().take(seen).map(|waiting| match p.order {
-            // Whatever lies behind comes after whatever lies before: 1e18 is beyond any offset.
+            // Offsets behind the head come after those ahead of it: 1e18 is beyond any offset.
             HddOrder::Circular if waiting.command.offset < self.head.position => {
                 waiting.command.offset as f64 + 1e18
             }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Between an answer and the next request of the same client.
 pub(super) const THINK: Nanos = Nanos::from_micros(60);
 
-/// What a client did.
+/// A client's activity.
 #[derive(Default, Debug)]
 pub(super) struct Seen {
     pub(super) bytes: u64,

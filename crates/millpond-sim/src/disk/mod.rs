@@ -59,18 +59,18 @@ pub struct ModelRequest {
 pub struct ModelCompletion {
     /// As in the [`ModelRequest`] or in [`Model::flush`].
     pub id: u64,
-    /// When: never later than the `now` of the [`Model::advance`] that tells it.
+    /// When: never later than the `now` of the [`Model::advance`] that reports it.
     pub at: Instant,
 }
 
-/// What a driver may know of a modeled disk without measuring it.
+/// What a driver may know about a modeled disk without measuring it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModelFacts {
     /// Commands that the disk works on at a time; more wait outside it.
     pub queue_depth: u32,
-    /// Whether a read somewhere else costs a seek.
+    /// Whether a read elsewhere costs a seek.
     pub rotational: bool,
-    /// Whether the disk answers writes before they are durable, so that only a flush makes them so.
+    /// Whether the disk acknowledges writes before they are durable, so that only a flush makes them so.
     pub write_cache: bool,
 }
 
@@ -80,9 +80,9 @@ pub struct ModelFacts {
 pub struct ModelParameterError {
     /// The field of [`HddParameters`], [`SsdParameters`] or [`RamParameters`].
     pub name: &'static str,
-    /// What it was.
+    /// The value.
     pub value: String,
-    /// What it may be.
+    /// The range.
     pub range: &'static str,
 }
 
@@ -114,7 +114,7 @@ pub struct Model {
     now: Instant,
 }
 
-/// Which disk, with which settings.
+/// The disk, with its settings.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ModelParameters {
     /// A hard disk.
@@ -170,7 +170,7 @@ struct Finished {
     at: Instant,
 }
 
-/// Where a drive puts what it finishes and counts.
+/// Where a drive puts its completions and counters.
 struct Output<'a> {
     finished: &'a mut Vec<Finished>,
     tally: &'a mut Tally,
@@ -232,7 +232,7 @@ impl Model {
         self.name
     }
 
-    /// What a driver may know of such a disk.
+    /// What a driver may know about such a disk.
     pub fn facts(&self) -> ModelFacts {
         match &self.drive {
             Drive::Hdd(hdd) => hdd.facts(),
@@ -318,7 +318,7 @@ impl Model {
         self.tally.snapshot(now.max(self.now))
     }
 
-    /// What it is doing, for those that draw it.
+    /// Its present activity, for drawing.
     pub fn look(&self) -> DiskLook {
         match &self.drive {
             Drive::Hdd(hdd) => hdd.look(),
@@ -333,7 +333,7 @@ impl Model {
         self.tally.reset(self.now);
     }
 
-    /// What a long idle time does: an SSD's burst buffer is empty again.
+    /// The effect of a long idle time: an SSD's burst buffer is empty again.
     pub fn rest(&mut self, now: Instant) {
         self.settle(now, true);
         if let Drive::Ssd(ssd) = &mut self.drive {

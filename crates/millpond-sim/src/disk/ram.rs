@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 /// Memory as a disk.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RamParameters {
-    /// What a request waits besides its copying, 1 us.
+    /// A request's latency besides its copying, 1 us.
     pub latency: Nanos,
     /// Bytes copied in a second, 5 GB/s; at least 1 kB/s.
     pub bytes_per_s: u64,

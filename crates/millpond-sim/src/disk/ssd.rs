@@ -16,7 +16,7 @@ use millpond_core::units::{Bytes, Instant, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What the first access of a read brings from a channel: a flash page, 4 KiB.
+/// The unit that a channel reads first: a flash page, 4 KiB.
 const FIRST_READ_BYTES: u64 = 4096;
 
 /// A SATA flash disk. The default is a drive of 540 MB/s with a burst buffer of 1 GiB.
@@ -26,7 +26,7 @@ pub struct SsdParameters {
     pub channels: u32,
     /// Bytes in a row on one channel, 16 KiB; at least 512.
     pub stripe: Bytes,
-    /// What a read waits on each channel for its first 4 KiB, 90 us.
+    /// A read's latency on each channel for its first 4 KiB, 90 us.
     pub read_latency: Nanos,
     /// Bytes in a second that all channels together read beyond that, 540 MB/s; at least 1 kB/s.
     pub read_bytes_per_s: u64,
@@ -241,7 +241,7 @@ impl Ssd {
         }));
     }
 
-    /// At which rate all channels together write a command that enters at `now`, which is then accounted for.
+    /// The rate at which all channels together write a command that enters at `now`, which is then accounted for.
     fn write_rate(&mut self, len: u32, now: Instant) -> f64 {
         let p = &self.parameters;
         let (len, sustained) = (f64::from(len), p.write_sustained_bytes_per_s as f64);

@@ -12,9 +12,9 @@
 use super::Policy;
 use super::lists::Lists;
 
-/// One page in so many of memory is for HIR pages: the paper's 1 %.
+/// One page of memory in this many is for HIR pages: the paper's 1 %.
 const HIR_ONE_IN: u32 = 100;
-/// S holds so many times the pages of memory.
+/// S holds this many times the pages of memory.
 const STACK_TIMES: u32 = 2;
 
 const S: usize = 0;

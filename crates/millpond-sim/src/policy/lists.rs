@@ -12,7 +12,7 @@ const NOWHERE: u8 = u8::MAX;
 /// `N` lists over pages that are numbered from 0. All operations take constant time.
 #[derive(Debug)]
 pub(super) struct Lists<const N: usize> {
-    /// Of each page the next older and the next newer one.
+    /// For each page the next older and the next newer one.
     links: Vec<[u32; 2]>,
     on: Vec<u8>,
     ends: [End; N],
@@ -29,7 +29,7 @@ const OLDER: usize = 0;
 const NEWER: usize = 1;
 
 impl<const N: usize> Lists<N> {
-    /// Empty lists for so many pages.
+    /// Empty lists for this many pages.
     pub(super) fn new(pages: u32) -> Lists<N> {
         Lists {
             links: vec![[NONE; 2]; pages as usize],
@@ -42,7 +42,7 @@ impl<const N: usize> Lists<N> {
         }
     }
 
-    /// How long a list is.
+    /// The length of a list.
     pub(super) fn len(&self, list: usize) -> u32 {
         self.ends[list].len
     }

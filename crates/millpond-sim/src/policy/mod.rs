@@ -192,7 +192,7 @@ impl Model {
     }
 }
 
-/// How many uses there are between two reports of progress.
+/// The number of uses between two reports of progress.
 const BLOCK: usize = 1 << 18;
 
 fn each<E>(

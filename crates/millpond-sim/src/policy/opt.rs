@@ -14,7 +14,7 @@ pub(super) struct Opt {
     next: Vec<u32>,
     /// The next use.
     at: usize,
-    /// Of each page that is in memory, when it is used next.
+    /// For each page in memory, its next use.
     resident: Vec<Option<u32>>,
     count: u32,
     /// The same in that order, with entries of earlier uses, which no longer hold.

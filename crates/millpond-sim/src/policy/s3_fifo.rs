@@ -15,7 +15,7 @@ use super::lists::Lists;
 
 /// Uses are counted up to this.
 const USES_MAX: u8 = 3;
-/// So many uses in small make a page one of main.
+/// This many uses in small move a page to main.
 const USES_TO_MAIN: u8 = 2;
 
 const SMALL: usize = 0;

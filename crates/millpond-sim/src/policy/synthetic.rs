@@ -2,7 +2,7 @@
 
 use super::Use;
 
-/// What each is, in the order of tables.
+/// The kind of each, in the order of tables.
 pub const NAMES: [&str; 6] = [
     "zipf",
     "drifting",

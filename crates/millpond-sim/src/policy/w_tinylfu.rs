@@ -15,9 +15,9 @@ const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 
-/// One page in so many of memory is the window.
+/// One page of memory in this many is the window.
 const WINDOW_ONE_IN: u32 = 100;
-/// Counters are halved after so many uses for each page of memory.
+/// Counters are halved after this many uses for each page of memory.
 const SAMPLE_TIMES: u64 = 10;
 
 pub(super) struct WTinyLfu {
@@ -112,7 +112,7 @@ impl Sketch {
         }
     }
 
-    /// Where a page's counters are.
+    /// The positions of a page's counters.
     fn places(&self, page: u32) -> [usize; ROWS] {
         // The finalizer of splitmix64.
         let mut hash = u64::from(page).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -17,18 +17,18 @@ pub(super) struct Transfer {
     pub(super) frames: Vec<FrameNo>,
 }
 
-/// Where transfers are under way.
+/// The location of transfers under way.
 pub(super) struct Disk {
     /// `None`: in memory, at this cost a page.
     model: Option<Model>,
     page: Nanos,
     transfers: BTreeMap<u64, Transfer>,
-    /// In memory: when each ends.
+    /// In memory: the end of each.
     ends: BTreeMap<(Instant, u64), ()>,
     next_id: u64,
 }
 
-/// The disk has a swap file of so many slots.
+/// The disk has a swap file of this many slots.
 pub(super) fn swap_added(slots: PageCount) -> Event<'static> {
     Event::SwapAdded {
         slots,
@@ -37,7 +37,7 @@ pub(super) fn swap_added(slots: PageCount) -> Event<'static> {
     }
 }
 
-/// It has a file of so many pages.
+/// It has a file of this many pages.
 pub(super) fn opened(file: FileId, pages: PageCount) -> Event<'static> {
     Event::Opened {
         file,

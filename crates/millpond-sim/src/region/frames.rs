@@ -1,4 +1,4 @@
-//! Where the pages of the region are, as in the engine's `memory/pages.rs`, and the frames that the core asks about.
+//! The location of the region's pages, as in the engine's `memory/pages.rs`, and the frames that the core asks about.
 //!
 //! A use or change of a mapped page is not seen. When the core asks for its uses, the page is unmapped after the step;
 //! its next touch is a soft fault, which counts. When the page is to be evicted, it is compared with its slot.
@@ -10,7 +10,7 @@ use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 /// The number of the region; that of the file is one more.
 pub(super) const REGION: FileId = FileId(0);
 
-/// Where a page of the region is, or a page of the file: in memory or not.
+/// The location of a page of the region, or of the file: in memory or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
     Absent,

@@ -60,9 +60,9 @@ pub struct RegionOptions {
     pub file_pages: u64,
     /// Slots of swap.
     pub slots: u64,
-    /// What swap stands on.
+    /// The device of swap.
     pub swap: Swap,
-    /// What files stand on.
+    /// The device of files.
     pub files: ModelParameters,
     /// Costs.
     pub costs: RegionCosts,
@@ -481,7 +481,7 @@ impl Region {
     }
 }
 
-/// What the task that raised an event has to do.
+/// The next step of the task that raised an event.
 #[derive(Default)]
 struct Told {
     wait: Option<Nanos>,

@@ -7,7 +7,7 @@ use millpond_core::units::{FileId, Instant, Nanos};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What the scripts of a run have seen.
+/// The observations of a run's scripts.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Reads that the device served: when each ended, and how long it took.
@@ -95,7 +95,7 @@ impl Script for Writer {
     }
 }
 
-/// Whether the scripts beside the writers are to end: all writers have ended, or `until` has come.
+/// Whether the writers' company is to end: all writers have ended, or `until` has come.
 fn is_over(now: Instant, until: Instant, seen: &Shared) -> bool {
     now >= until || (seen.borrow().writers == 0 && until == Instant::NEVER)
 }
@@ -111,7 +111,7 @@ pub struct Reader {
     /// Pages that are read often, and how many of them have been read to fill memory with them.
     hot: u64,
     warmed: u64,
-    /// One read of so many is anywhere, if there are hot pages.
+    /// One read in this many is anywhere, if there are hot pages.
     cold_every: u64,
     has_thought: bool,
 }
@@ -133,7 +133,7 @@ impl Reader {
         }
     }
 
-    /// Does something else for so long after each read.
+    /// Does something else for this long after each read.
     #[must_use]
     pub fn thinking(mut self, think: Nanos) -> Reader {
         self.think = think;
@@ -198,7 +198,7 @@ pub struct Log {
     at: u64,
     draw: Draw,
     until: Instant,
-    /// How long the write of the record took that is being synced.
+    /// The duration of the write of the record being synced.
     appended: Nanos,
     seen: Shared,
 }

@@ -6,12 +6,12 @@ use millpond_core::units::{FileId, Instant, Nanos};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What the writers of a run have seen.
+/// The observations of a run's writers.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Writers that have not synced yet.
     pub writers: u32,
-    /// How long each write took, of all writers.
+    /// The duration of each write, of all writers.
     pub writes: Vec<Nanos>,
     /// Pages written, by writer.
     pub pages: Vec<u64>,
@@ -19,7 +19,7 @@ pub struct Seen {
     pub pages_at_first: Vec<u64>,
     /// When the last sync returned.
     pub synced: Instant,
-    /// How often a setting was touched.
+    /// The number of touches of a setting.
     pub touched: u64,
 }
 
@@ -99,7 +99,7 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// Of a world with so many `alternatives`, one each `every`.
+    /// For a world with this many `alternatives`, one each `every`.
     pub fn new(alternatives: usize, every: Nanos, seen: Shared) -> Tuner {
         Tuner {
             alternatives,

@@ -12,9 +12,9 @@ pub(crate) struct Anything {
     pub(crate) left: u32,
     /// The files and their pages.
     pub(crate) files: Vec<(FileId, u64)>,
-    /// Where the last operation ended: some go on from there.
+    /// The end of the last operation: some continue from there.
     pub(crate) next: (FileId, u64),
-    /// So many pages are guarded at a time, at most.
+    /// The maximum number of pages guarded at a time.
     pub(crate) guards: u64,
 }
 
@@ -107,7 +107,7 @@ impl Script for Operator {
     }
 }
 
-/// Does what it was told, from the last on.
+/// Performs the given actions, from the last on.
 pub(crate) struct Told(pub(crate) Vec<Op>);
 
 impl Script for Told {
@@ -119,7 +119,7 @@ impl Script for Told {
 /// Syncs all files, again and again until it works; closes those that refuse and opens them again.
 pub(crate) struct SyncAll {
     pub(crate) files: Vec<FileId>,
-    /// So often it may be refused.
+    /// How often it may be refused.
     pub(crate) patience: u32,
 }
 

@@ -64,7 +64,7 @@ fn event(line: &str) -> Result<Option<Event<'_>>, String> {
     }))
 }
 
-/// What is taken of a request: when it was queued, else when it was handed to the device, else when it was done.
+/// The event taken of a request: its queueing, else its issue to the device, else its completion.
 const ACTIONS: [&str; 3] = ["Q", "D", "C"];
 
 pub(super) fn blkparse(bytes: &[u8], to: &mut Builder) -> Result<(), String> {
@@ -117,7 +117,7 @@ pub(super) fn blkparse(bytes: &[u8], to: &mut Builder) -> Result<(), String> {
     })
 }
 
-/// How fio's log begins; behind that its version.
+/// The beginning of fio's log, followed by its version.
 pub(super) const IOLOG: &str = "fio version ";
 
 /// `file action [offset length]`, in version 3 behind a time; offset and length in bytes.

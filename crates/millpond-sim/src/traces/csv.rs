@@ -6,7 +6,7 @@ use super::text::{each_line, number, short};
 use super::{Ids, Options};
 use std::str::FromStr;
 
-/// Which columns say what, counted from 1.
+/// The meaning of columns, counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Columns {
     /// The object, page or address.
@@ -20,7 +20,7 @@ pub struct Columns {
 impl FromStr for Columns {
     type Err = String;
 
-    /// `id=5,size=4,op=3`, of which the last two may be left out.
+    /// `id=5,size=4,op=3`; the last two may be left out.
     fn from_str(text: &str) -> Result<Columns, String> {
         let (mut id, mut size, mut op) = (None, None, None);
         for part in text.split(',') {
@@ -51,7 +51,7 @@ pub(super) fn page(line: &str, to: &mut Builder) -> Result<(), String> {
     to.page(number(line, "the page")?)
 }
 
-/// What separates columns: the first of these that the line has.
+/// The column separators: the first of these that the line has.
 const SEPARATORS: [char; 4] = [',', '\t', '|', ' '];
 
 /// Names of columns, in small letters, with what an id of that name is.
@@ -100,7 +100,7 @@ fn head(line: &str) -> Option<(Columns, Ids)> {
     Some((columns, ids))
 }
 
-/// Whether a line could be the head of a csv.
+/// Whether a line could be the header of a csv.
 pub(super) fn is_head(line: &str) -> bool {
     head(line).is_some()
 }

@@ -4,10 +4,10 @@ use super::block::IOLOG;
 use super::{Format, binary, csv};
 use std::path::Path;
 
-/// So many bytes at the beginning of a file are looked at.
+/// The number of bytes at the beginning of a file that are examined.
 pub const BEGIN: usize = 4096;
 
-/// By its name, `.zst` aside. `.csv` and `.txt` are of several formats.
+/// By its name, without `.zst`. `.csv` and `.txt` belong to several formats.
 pub(super) fn by_name(path: &Path) -> Option<Format> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".zst").unwrap_or(&name);
@@ -23,7 +23,7 @@ pub(super) fn by_name(path: &Path) -> Option<Format> {
     }
 }
 
-/// By its first line that is no comment, or its first records.
+/// By its first line that is not a comment, or its first records.
 pub(super) fn by_content(bytes: &[u8]) -> Option<Format> {
     let begin = &bytes[..bytes.len().min(BEGIN)];
     let is_text = |byte: &u8| *byte >= b' ' || byte.is_ascii_whitespace();

@@ -30,7 +30,7 @@ use requests::Builder;
 use std::path::Path;
 use std::str::FromStr;
 
-/// How a trace is written.
+/// The format of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Page numbers of 32 bits, little endian.
@@ -45,9 +45,9 @@ pub enum Format {
     Vscsi,
     /// Microsoft Research Cambridge's block traces.
     Msr,
-    /// What blktrace's `blkparse` prints.
+    /// The output of blktrace's `blkparse`.
     Blkparse,
-    /// What fio's `write_iolog` writes, versions 2 and 3.
+    /// The output of fio's `write_iolog`, versions 2 and 3.
     Iolog,
 }
 
@@ -83,7 +83,7 @@ impl Format {
         Format::ALL.map(Format::name).join(", ")
     }
 
-    /// By the name of a file, if that says it.
+    /// By the name of a file, if that is enough.
     pub fn of_name(path: &Path) -> Option<Format> {
         detect::by_name(path)
     }
@@ -102,7 +102,7 @@ impl FromStr for Format {
     }
 }
 
-/// What the numbers of `oracle-general` and `csv` stand for.
+/// The meaning of the numbers in `oracle-general` and `csv`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ids {
     /// Objects: a page each, whatever their size.
@@ -130,16 +130,16 @@ impl FromStr for Ids {
     }
 }
 
-/// How to read.
+/// The options for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The format; `None`: what name and content say.
     pub format: Option<Format>,
     /// The size of the pages that requests are split into.
     pub page_size: PageSize,
-    /// What ids stand for; `None`: objects, or what the head of a csv says.
+    /// The meaning of ids; `None`: objects, or as the header of a csv says.
     pub ids: Option<Ids>,
-    /// Which columns a csv has; `None`: what its head says.
+    /// The columns of a csv; `None`: as its header says.
     pub columns: Option<Columns>,
 }
 
@@ -171,7 +171,7 @@ pub fn format_of(path: &Path, bytes: &[u8], options: &Options) -> Result<Format,
 /// Reads the bytes of a trace, of a file of that name.
 ///
 /// # Errors
-/// What is wrong with it, with the line or record.
+/// The mistake, with the line or record.
 pub fn parse(name: &Path, bytes: &[u8], options: &Options) -> Result<Requests, String> {
     let format = format_of(name, bytes, options)?;
     let mut to = Builder::new(options.page_size);

@@ -13,7 +13,7 @@ const USES_MAX: u64 = 1 << 28;
 /// sequential that was not.
 const GAP_MAX: u64 = 64;
 
-/// What a request does to its pages.
+/// A request's effect on its pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// It reads.
@@ -32,26 +32,26 @@ pub enum Kind {
 pub struct Request {
     /// The first page.
     pub page: u64,
-    /// How many, at least 1.
+    /// Their number, at least 1.
     pub pages: u32,
     /// The file or disk, numbered from 0.
     pub file: u32,
-    /// What it does.
+    /// Its effect.
     pub kind: Kind,
 }
 
-/// What a trace asks for.
+/// The requests of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Requests {
-    /// How it was written.
+    /// Its format.
     pub format: Format,
     /// The size of a page.
     pub page_size: PageSize,
     /// Pages of each file: one more than the last that is used.
     pub files: Vec<u64>,
-    /// In the order in which they came.
+    /// In order of arrival.
     pub requests: Vec<Request>,
-    /// What of the trace is not in them, in sentences.
+    /// The omitted parts of the trace, in sentences.
     pub notes: Vec<String>,
 }
 

@@ -1,12 +1,12 @@
 //! Lines and fields, with the line number in each error.
 
-/// Longer lines are no lines of a trace.
+/// Longer lines are not lines of a trace.
 const LINE_MAX: usize = 1 << 16;
 
 /// Gives each line that is not empty and no comment (`#`) to `take`.
 ///
 /// # Errors
-/// Its error, behind the number of the line.
+/// Its error, after the number of the line.
 pub(super) fn each_line(
     bytes: &[u8],
     mut take: impl FnMut(&str) -> Result<(), String>,
@@ -36,7 +36,7 @@ pub(super) fn number(text: &str, what: &str) -> Result<u64, String> {
     parsed.map_err(|_| format!("{what} is `{}`, which is no number below 2^64", short(text)))
 }
 
-/// As much of a text as fits a message.
+/// The part of a text that fits a message.
 pub(super) fn short(text: &str) -> String {
     let mut shown: String = text.chars().take(40).collect();
     if shown.len() < text.len() {

@@ -10,7 +10,7 @@ use millpond_core::event::Event;
 use millpond_core::io::{IoError, IoId, Reason};
 use millpond_core::units::{FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
 
-/// What the disk was asked for.
+/// The request to the disk.
 #[derive(Debug)]
 pub(super) enum Request {
     Transfer(Transfer),
@@ -44,7 +44,7 @@ impl Transfer {
     }
 }
 
-/// So much later, at most, a request is answered that others shall overtake: some turns of a rotating disk.
+/// The maximum delay of a request that others are to overtake: some turns of a rotating disk.
 const SHUFFLE_MAX: Nanos = Nanos::from_millis(20);
 
 /// `EIO` and `ENOSPC`.

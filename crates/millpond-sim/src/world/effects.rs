@@ -8,7 +8,7 @@ use millpond_core::io::{IoError, Reason};
 use millpond_core::units::{FrameNo, Nanos, PageKey};
 use millpond_core::writeback::SyncTicket;
 
-/// What the process that raised an event was told.
+/// The answer to the process that raised an event.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) wait: Option<Nanos>,

@@ -10,7 +10,7 @@ use millpond_core::units::{DeviceNo, FileId, FrameNo, PageCount, PageIndex};
 use millpond_core::writeback::SyncTicket;
 
 impl<A: Form> World<A> {
-    /// Adds a file of `pages` pages, which lies behind those before it on the first disk.
+    /// Adds a file of `pages` pages, after those before it on the first disk.
     pub fn add_file(&mut self, pages: PageCount) -> FileId {
         self.add_file_on(DeviceNo(0), pages)
     }

@@ -8,7 +8,7 @@ use millpond_core::page::Phase;
 use millpond_core::units::FrameNo;
 
 impl<A: Form> World<A> {
-    /// What it looks like now, its lists in `parts` parts. Time: some 20 ns a frame.
+    /// Its present state, its lists in `parts` parts. Time: some 20 ns a frame.
     pub fn look(&self, parts: usize) -> Look {
         let occupancy = self.manager.occupancy(self.now);
         let derived = self.manager.derived();
@@ -74,7 +74,7 @@ impl<A: Form> World<A> {
         }
     }
 
-    /// From now on every decision of reclaim is kept, and not a sample of them.
+    /// From now on every decision of reclaim is kept, not a sample of them.
     pub fn keep_every_decision(&mut self) {
         self.manager.keep_every_decision();
     }
@@ -99,10 +99,10 @@ impl<A: Form> World<A> {
     }
 }
 
-/// More processes than these are told by what they do.
+/// More processes than these are summarised by activity.
 const MANY: usize = 8;
 
-/// What a process does or waits for, and whether it would rather not.
+/// A process's activity or wait, and whether that is unwanted.
 fn doing(process: &Process) -> (&'static str, bool) {
     match process.state {
         State::Ready => match process.op {

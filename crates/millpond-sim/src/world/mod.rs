@@ -48,12 +48,12 @@ impl Default for Costs {
     }
 }
 
-/// What a world is made of.
+/// The setup of a world.
 #[derive(Debug)]
 pub struct WorldOptions {
     /// The policy.
     pub options: Options,
-    /// What it can be exchanged for, by number ([`Op::Retune`]).
+    /// The options that it can be exchanged for, by number ([`Op::Retune`]).
     pub alternatives: Vec<Options>,
     /// The pool.
     pub frames: PageCount,
@@ -61,17 +61,17 @@ pub struct WorldOptions {
     pub model: Model,
     /// The processor.
     pub costs: Costs,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
     /// The seed of what goes wrong.
     pub seed: u64,
-    /// Every so many steps all structures are checked; 0: never.
+    /// The number of steps between two checks of all structures; 0: never.
     pub validate_every: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Entry {
-    /// The process's turn. The number tells a time-out that is over from one that is wanted.
+    /// The process's turn. The number distinguishes an expired time-out from a wanted one.
     Process(usize, u64),
     Reclaim,
     Tick,
@@ -80,7 +80,7 @@ enum Entry {
 }
 
 struct SimFile {
-    /// On which disk it is, and where its pages lie on it.
+    /// Its disk, and the location of its pages there.
     device: DeviceNo,
     start: u64,
     mark: Option<PageIndex>,
@@ -202,7 +202,7 @@ impl<A: Form> World<A> {
         device
     }
 
-    /// The device says these things of itself, before its first file is there.
+    /// The device reports these facts, before its first file is there.
     pub fn device_says(&mut self, device: DeviceNo, hints: DeviceHints) {
         self.step(Event::DeviceFound { device, hints });
     }
@@ -213,7 +213,7 @@ impl<A: Form> World<A> {
         self.enqueue(self.now, Entry::Process(self.processes.len() - 1, 0));
     }
 
-    /// From now on a call may take as long as it does: for loads that may be too much for their disk.
+    /// From now on a call may take any time: for loads that may be too much for their disk.
     pub fn wait_for_ever(&mut self) {
         self.is_patient = true;
     }
@@ -238,7 +238,7 @@ impl<A: Form> World<A> {
         &self.frames
     }
 
-    /// What has gone wrong so far, and what it led to.
+    /// The faults so far, and their consequences.
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
     }
@@ -263,7 +263,7 @@ impl<A: Form> World<A> {
         self.digest
     }
 
-    /// From now on nothing fails. What is stuck at this moment is still answered late.
+    /// From now on nothing fails. Requests stuck at this moment are still answered late.
     pub fn heal(&mut self) {
         self.faults = Faults::default();
     }
@@ -313,7 +313,7 @@ impl<A: Form> World<A> {
         self.disks.iter().filter_map(|disk| disk.model.next_event()).min()
     }
 
-    /// What happens next, at `next`; `false` if that is behind `until`.
+    /// Plays the next event, at `next`; `false` if that is after `until`.
     fn turn(&mut self, next: Option<Instant>, until: Instant) -> bool {
         let at = next.unwrap_or(until).max(self.now);
         let now = at.min(until);
@@ -327,7 +327,7 @@ impl<A: Form> World<A> {
         if self.turns.is_multiple_of(1024) {
             (0..self.processes.len()).for_each(|pid| self.check_progress(pid));
         }
-        // What the disk has done by now comes before what wants to be done now.
+        // What the disk has finished comes before new requests.
         if self.disk_event().is_some_and(|at| at <= self.now) {
             self.disk_has_news();
         } else if let Some(Reverse((_, _, entry))) = self.queue.pop() {
@@ -336,7 +336,7 @@ impl<A: Form> World<A> {
         true
     }
 
-    /// What each process is at.
+    /// The state of each process.
     pub fn describe(&self) -> String {
         let processes: Vec<_> = self
             .processes

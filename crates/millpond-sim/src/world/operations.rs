@@ -9,10 +9,10 @@ use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
 
-/// So many pages are changed at a time, as in the engine.
+/// The number of pages changed at a time, as in the engine.
 const WRITE_PAGES_MAX: u64 = 32;
 
-/// What stands where a page should be.
+/// What is in a page's place.
 pub(super) enum Found {
     /// The page, free for this use.
     Page(FrameNo),
@@ -109,7 +109,7 @@ impl<A: Form> World<A> {
         }
     }
 
-    /// How many pages from page `at` on are not in memory, one after the other.
+    /// The number of consecutive pages from page `at` on that are not in memory.
     pub(super) fn missing(&self, file: FileId, at: u64, end: u64) -> u32 {
         (at..end)
             .take_while(|&p| self.frames.lookup(PageKey::new(file, PageIndex(p))).is_none())

@@ -8,11 +8,11 @@ use millpond_core::dirty::DirtierId;
 use millpond_core::event::Event;
 use millpond_core::units::{FileId, Instant, Nanos};
 
-/// After so long without a frame, or without any page being written, an operation gives up.
+/// After this long without a frame, or without any page being written, an operation gives up.
 const PATIENCE_FOR_MEMORY: Nanos = Nanos::from_secs(30);
-/// After so long without any page being written a paused dirtier is told of a file that can't be.
+/// After this long without any page being written, a paused dirtier of a failing file gets an error.
 const PATIENCE_WITH_ERRORS: Nanos = Nanos::from_secs(2);
-/// What is not announced is looked at again after this.
+/// Unannounced changes are checked for after this time.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(200);
 
 impl<A: Form> World<A> {

@@ -109,7 +109,7 @@ fn a_goal_that_does_not_fit_does_not_make_a_disk_of_flash_or_flash_of_a_disk() {
         "hdd: 60 ms {rate} reads/s, p99 {p99} ms, {written} MB/s; 20 ms {short_rate}, {short_p99}, {short_written}"
     );
     assert_eq!([class, short_class], [Some(DeviceClass::Arm); 2]);
-    // Three reads with nothing beside them take 40 ms: no goal below that is of use.
+    // Three reads with no other load take 40 ms: no goal below that is of use.
     assert!(p99 <= 60.0 && short_p99 <= 48.0, "p99 {p99} and {short_p99} ms");
     assert!(
         short_written * 3 > written,

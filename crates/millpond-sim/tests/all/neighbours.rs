@@ -16,7 +16,7 @@ const READ_PAGES: u64 = 262_144;
 const LOG_PAGES: u64 = 4_096;
 const GOAL: Nanos = Nanos::from_millis(60);
 
-/// What is there beside the writer.
+/// The load beside the writer.
 #[derive(Clone, Copy)]
 enum Beside {
     Nothing,
@@ -24,7 +24,7 @@ enum Beside {
     Log,
 }
 
-/// What came of it.
+/// The result.
 struct Played {
     seconds: f64,
     /// Of reads or of the log's syncs, the shortest first.
@@ -100,7 +100,7 @@ fn play(model: Model, goal: Nanos, beside: Beside) -> Played {
     }
 }
 
-/// What the device itself takes for as many bytes, 32 writes of 1 MiB at a time, one after the other.
+/// The device's own time for the same bytes, 32 writes of 1 MiB at a time, one after the other.
 fn raw_seconds(mut model: Model) -> f64 {
     const UNIT: u64 = 1 << 20;
     let total = FILES * FILE_PAGES * 4096 / UNIT;

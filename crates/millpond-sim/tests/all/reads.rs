@@ -1,4 +1,4 @@
-//! What a read of the simulator leaves in the frames' words.
+//! The uses that a read of the simulator leaves in the frames' words.
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
 use millpond_core::frame::FrameTable;
@@ -8,7 +8,7 @@ use millpond_sim::disk::{Model, SsdParameters};
 use millpond_sim::process::{Done, Op, Script};
 use millpond_sim::{Costs, Faults, World, WorldOptions};
 
-/// Reads a page so many times.
+/// Reads a page this many times.
 struct Again {
     file: FileId,
     left: u32,

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Worlds that are run at least if it is not said how many, and for how long this goes on: processor time of all threads.
-/// Each rare case is among the first worlds; what comes after them looks for what nobody has thought of.
+/// Each rare case is among the first worlds; the later ones search for unforeseen ones.
 const WORLDS: Worlds = Worlds {
     least: 300,
     budget: Duration::from_secs(5),
@@ -30,7 +30,7 @@ const PRESSURES: Worlds = Worlds {
     budget: Duration::from_secs(5),
 };
 
-/// How many worlds are run.
+/// The number of worlds to run.
 #[derive(Clone, Copy)]
 struct Worlds {
     least: u64,

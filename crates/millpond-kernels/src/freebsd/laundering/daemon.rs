@@ -7,12 +7,12 @@
 
 use millpond_core::units::Nanos;
 
-/// For so long the daemon sleeps at most when it is not woken.
+/// The longest sleep of the daemon when it is not woken.
 pub const STATISTICS: Nanos = Nanos::from_secs(5);
 /// And between passes that were not enough.
 pub const BETWEEN_PASSES: Nanos = Nanos::from_millis(500);
 
-/// What the daemon does next.
+/// The daemon's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Another scan.

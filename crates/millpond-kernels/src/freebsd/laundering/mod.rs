@@ -27,9 +27,9 @@ pub struct Met {
     pub is_held: bool,
     /// It is being read or written.
     pub is_busy: bool,
-    /// Whether the object that it is of is in use; if not, old references count for nothing.
+    /// Whether its object is in use; if not, old references don't count.
     pub is_owned: bool,
-    /// How many mappings have used it since the last look.
+    /// How many mappings have used it since the last scan.
     pub references: u8,
     /// `read` or `write` has.
     pub is_flagged: bool,
@@ -62,7 +62,7 @@ pub enum Verdict {
     ToLaundry,
 }
 
-/// Decides for a page at the cold end in this `pass`, with so many clusters left in the budget.
+/// Decides for a page at the cold end in this `pass`, with this many clusters left in the budget.
 pub fn at_cold_end(rules: &FreeBsdRules, met: &Met, pass: u32, budget: u32) -> Verdict {
     if met.is_held {
         return Verdict::Rotate;
@@ -87,16 +87,16 @@ pub fn at_cold_end(rules: &FreeBsdRules, met: &Met, pass: u32, budget: u32) -> V
     }
 }
 
-/// What the budget depends on.
+/// The inputs of the budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// Which pass of the daemon.
+    /// The number of the daemon's pass.
     pub pass: u32,
     /// The length of the inactive queue.
     pub inactive: PageCount,
-    /// What it is to be.
+    /// Its target.
     pub inactive_target: PageCount,
-    /// What is to be freed.
+    /// The number of pages to free.
     pub shortage: PageCount,
     /// [`compensation`] of the scans before.
     pub compensation: u32,

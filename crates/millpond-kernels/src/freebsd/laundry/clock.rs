@@ -8,9 +8,9 @@
 
 use millpond_core::units::{Nanos, PageCount};
 
-/// Every page is looked at within this time.
+/// Every page is scanned within this time.
 pub const PERIOD: Nanos = Nanos::from_secs(600);
-/// How much of a shortage a clean page makes up for; a dirty one 1 (`act_scan_laundry_weight`).
+/// The part of a shortage that a clean page makes up for; a dirty one 1 (`act_scan_laundry_weight`).
 pub const LAUNDRY_WEIGHT: u64 = 3;
 
 /// Pages that the hand must look at after `span`, of `active`.

@@ -1,4 +1,4 @@
-//! How much the laundry thread cleans, ten times a second, from 2016 on (`vm_pageout_laundry_worker`).
+//! The rate of the laundry thread, which cleans ten times a second, from 2016 on (`vm_pageout_laundry_worker`).
 //!
 //! ```text
 //!   shortfall    the inactive scan found too little: clean what is missing, spread over half a second
@@ -19,12 +19,12 @@ pub const CYCLES_PER_S: u64 = 10;
 /// Cycles over which a shortfall is spread: half a second.
 const SHORTFALL_CYCLES: u64 = 5;
 
-/// How a rate in KiB becomes pages.
+/// The conversion of a rate in KiB to pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// As it was meant.
+    /// As intended.
     Bytes,
-    /// As it was written: pages times the page's size in KiB.
+    /// As written: pages times the page size in KiB.
     PagesBug,
 }
 
@@ -42,12 +42,12 @@ impl Unit {
     }
 }
 
-/// What it looks at.
+/// Its inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Pages that the inactive scan was short of since the last cycle.
     pub shortfall: PageCount,
-    /// What is missing to the free target at present.
+    /// The present distance to the free target.
     pub missing: PageCount,
     /// Clean pages: free ones and the inactive queue.
     pub clean: PageCount,
@@ -59,7 +59,7 @@ pub struct Facts {
     pub gap: PageCount,
 }
 
-/// Where the thread stands.
+/// The state of the thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Laundry {
     unit: Unit,

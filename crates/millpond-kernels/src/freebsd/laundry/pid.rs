@@ -1,4 +1,5 @@
-//! How many pages the inactive scan frees, from 2017 on: a controller in place of two thresholds (`subr_pidctrl.c`).
+//! The number of pages that the inactive scan frees, from 2017 on: a controller in place of two thresholds
+//! (`subr_pidctrl.c`).
 //!
 //! ```text
 //!   error  = setpoint - free                    ten times a second
@@ -43,7 +44,7 @@ impl Controller {
         }
     }
 
-    /// How many pages are to be freed now that `free` are.
+    /// The number of pages to free while `free` are free.
     pub fn pages(&mut self, now: Instant, free: u64) -> u64 {
         if now.since(self.interval_since) >= INTERVAL {
             self.interval_since = now;

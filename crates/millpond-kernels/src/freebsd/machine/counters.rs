@@ -1,11 +1,11 @@
-//! What the machine counts, and what it notes over time.
+//! The machine's counters, and its notes over time.
 
 use millpond_core::units::{Instant, Nanos};
 
 /// Counts since the machine began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Pages that the daemon looked at on the inactive queue; on the active one.
+    /// Pages that the daemon scanned on the inactive queue; on the active one.
     pub scanned: [u64; 2],
     /// Pages that it made free, or instantly free.
     pub freed: u64,
@@ -29,7 +29,7 @@ pub struct Counters {
     pub laps: u64,
     /// Scans of the daemon.
     pub scans: u64,
-    /// Of these: in a pass after one that was not enough.
+    /// Of these: in a pass after an insufficient one.
     pub scans_pass_1: u64,
     /// Second looks of the rule that takes clean pages first.
     pub second_looks: u64,
@@ -42,7 +42,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was counted after `before`.
+    /// The growth since `before`.
     pub(super) fn since(&self, before: &Counters) -> Counters {
         Counters {
             scanned: [0, 1].map(|n| self.scanned[n] - before.scanned[n]),
@@ -69,7 +69,7 @@ impl Counters {
 /// Length of a step of [`Noted`].
 pub(super) const STEP: Nanos = Nanos::from_secs(1);
 
-/// What was noted, a value for each second.
+/// The notes, a value for each second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Noted {
     /// Reader-nanoseconds of waiting.
@@ -78,7 +78,7 @@ pub struct Noted {
     pub pageouts: Vec<u64>,
     /// Articles that were read.
     pub articles: Vec<u64>,
-    /// How long each article took, in the order of their ends.
+    /// The latency of each article, in the order of their ends.
     pub latencies: Vec<(Instant, Nanos)>,
     waiting: u64,
     since: Instant,
@@ -92,7 +92,7 @@ fn at(values: &mut Vec<u64>, step: usize) -> &mut u64 {
 }
 
 impl Noted {
-    /// So many more, or fewer, wait from now on.
+    /// This many more, or fewer, wait from now on.
     pub(super) fn waiting(&mut self, now: Instant, change: i64) {
         self.until(now);
         self.waiting = self.waiting.saturating_add_signed(change);

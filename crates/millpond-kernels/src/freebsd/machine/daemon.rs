@@ -20,17 +20,17 @@ enum Stage {
     WaitsForSwap,
 }
 
-/// Where it stands.
+/// Its state.
 #[derive(Debug, Default)]
 pub(super) struct Daemon {
     stage: Stage,
-    /// Which of its sleeps is meant.
+    /// The number of its present sleep.
     number: u64,
     pass: u32,
     compensation: u32,
     /// Clusters on their way to swap.
     pub(super) swap_writes: u32,
-    /// Pages still to be looked at, and the next one.
+    /// Pages still to be scanned, and the next one.
     left: u64,
     next: Option<FrameNo>,
     shortage: i64,
@@ -40,7 +40,7 @@ pub(super) struct Daemon {
     additional: i64,
     /// Whether this pass has changed anything.
     has_changed: bool,
-    /// Whether the last one has not.
+    /// Whether the last one changed nothing.
     pub(super) is_fruitless: bool,
 }
 
@@ -79,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// What it does, and whether it would rather not.
+    /// Its activity, and whether it is a wait.
     pub(super) fn daemon_does(&self) -> (&'static str, bool) {
         match self.daemon.stage {
             Stage::Asleep => ("asleep", false),
@@ -161,7 +161,7 @@ impl Machine {
         };
         let verdict =
             laundering::at_cold_end(&self.options.rules, &met, self.daemon.pass, self.daemon.budget);
-        // a cluster goes to the warm end: the next page is the first behind it
+        // a cluster goes to the warm end: the next page is the first after it
         let most = 1 + self.options.rules.cluster_pages as usize;
         let mut behind = [None; 32];
         let mut at = frame;

@@ -12,10 +12,10 @@ use crate::freebsd::System;
 use millpond_core::units::{Bytes, Instant, Nanos, PageCount};
 use millpond_sim::disk::ModelParameterError;
 
-/// How it ended.
+/// The result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stuck {
-    /// When nothing could happen any more; `None` if something always could.
+    /// When nothing could happen any longer; `None` if something always could.
     pub at: Option<Instant>,
     /// Free frames then, or at the end.
     pub available: u64,
@@ -54,7 +54,7 @@ fn options(system: System, io_reserve: bool, seed: u64) -> MachineOptions {
     }
 }
 
-/// Lets processes change all of their memory again and again until `until`, or until nothing can happen any more.
+/// Lets processes change all of their memory repeatedly until `until`, or until nothing can happen.
 ///
 /// # Errors
 /// If the disk can't be.

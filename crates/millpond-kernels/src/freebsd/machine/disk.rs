@@ -4,7 +4,7 @@ use super::memory::PAGE;
 use millpond_core::units::{Bytes, Instant};
 use millpond_sim::disk::{HddParameters, Model, ModelCompletion, ModelParameterError, ModelRequest};
 
-/// What a transfer is for.
+/// The purpose of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum For {
     /// A reader, which waits for it.
@@ -92,7 +92,7 @@ impl Disk {
     }
 }
 
-/// The bytes of so many pages.
+/// The bytes of this many pages.
 pub(super) fn bytes(pages: usize) -> Bytes {
     Bytes(pages as u64 * PAGE)
 }

@@ -5,7 +5,7 @@ use super::memory::{DIRTY, LAP, PAGE, WRITING};
 use super::scheduler::Machine;
 use crate::freebsd::cluster;
 
-/// On whose behalf a frame is taken.
+/// The purpose of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
     /// A process that runs.
@@ -14,14 +14,14 @@ pub(super) enum Purpose {
     Io,
 }
 
-/// What became of a cluster.
+/// The result for a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cleaned {
-    /// It is on its way, with so many pages.
+    /// It is in transit, with this many pages.
     Started(u64),
     /// Too many are on their way to swap: the daemon waits.
     MustWait,
-    /// There is no frame for what the write needs, or no slot.
+    /// There is no frame for the write, or no slot.
     Impossible,
 }
 
@@ -96,7 +96,7 @@ impl Machine {
         Cleaned::Started(count)
     }
 
-    /// What a write needs until it has ended; `None` if it is not to be had.
+    /// The frames that a write needs until it has ended; `None` if there are none.
     fn frames_of_a_write(&mut self) -> Option<Vec<u32>> {
         let mut frames = Vec::new();
         for _ in 0..self.options.frames_per_write {

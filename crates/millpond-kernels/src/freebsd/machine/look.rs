@@ -1,4 +1,4 @@
-//! What the machine looks like, for those that draw it. Nothing here decides anything.
+//! The machine's state, for drawing. Nothing here decides anything.
 
 use super::memory::{ACTIVE, CACHE, DIRTY, INACTIVE, LAP, LAUNDRY, READING, USED, WRITING};
 use super::scheduler::Machine;
@@ -61,12 +61,12 @@ impl Machine {
         &self.trace
     }
 
-    /// From now on every decision is kept, and not a sample of them.
+    /// From now on every decision is kept, not a sample of them.
     pub fn keep_every_decision(&mut self) {
         self.trace.keep_all();
     }
 
-    /// What it looks like now, its queues in `parts` parts each. Time: some 20 ns a frame.
+    /// Its present state, its queues in `parts` parts each. Time: some 20 ns a frame.
     pub fn look(&self, parts: usize) -> Look {
         let queues = QUEUES
             .iter()

@@ -44,10 +44,10 @@ impl Frame {
     }
 }
 
-/// What pages are of: a file, or a process's own memory.
+/// The owner of pages: a file, or a process's own memory.
 #[derive(Debug)]
 pub(super) struct Object {
-    /// Where it is on the disk; `None`: its pages go to swap.
+    /// Its offset on the disk; `None`: its pages go to swap.
     pub(super) place: Option<u64>,
     /// The frame of each page.
     pub(super) frames: Vec<u32>,
@@ -86,7 +86,7 @@ impl Memory {
         }
     }
 
-    /// Adds what has `pages` pages; a file lies behind the one before it on the disk.
+    /// Adds an owner of `pages` pages; a file follows the one before it on the disk.
     pub(super) fn add_object(&mut self, pages: u64, is_file: bool) -> u32 {
         let place = is_file.then_some(self.next_place);
         if is_file {

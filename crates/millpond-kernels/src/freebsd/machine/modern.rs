@@ -1,4 +1,4 @@
-//! What came in 2014 to 2019: a controller, a clock on the active queue, and a thread that cleans the laundry queue.
+//! The changes of 2014 to 2019: a controller, a clock on the active queue, and a thread that cleans the laundry queue.
 
 use super::launder::Cleaned;
 use super::memory::{ACTIVE, INACTIVE, LAUNDRY, USED};
@@ -25,7 +25,7 @@ pub(super) struct Modern {
     must_look: u64,
     /// Pages that the laundry thread is to clean and has not, because it waits for a write to swap to end.
     owed: u64,
-    /// Whether it could clean nothing at its last try, though there was something to clean.
+    /// Whether its last try cleaned nothing, though there was something to clean.
     pub(super) is_fruitless: bool,
 }
 
@@ -61,7 +61,7 @@ impl Modern {
         self.must_look = self.must_look.saturating_sub(1);
     }
 
-    /// What an inactive page makes up for.
+    /// The part of a shortage that an inactive page makes up for.
     pub(super) fn weight(&self, is_dirty: bool) -> i64 {
         match (self.is_on, is_dirty) {
             (true, false) => clock::LAUNDRY_WEIGHT as i64,
@@ -71,7 +71,7 @@ impl Modern {
 }
 
 impl Machine {
-    /// The inactive scan has ended with so much missing: how much is to become inactive.
+    /// The inactive scan has ended with this much missing: returns how much is to become inactive.
     pub(super) fn active_shortage(&mut self, left: PageCount) -> i64 {
         self.modern.shortfall = left.0;
         let span = self.now.since(self.modern.looked_at);
@@ -106,7 +106,7 @@ impl Machine {
         self.enqueue(Nanos(1_000_000_000 / CYCLES_PER_S), Entry::Laundry);
     }
 
-    /// Cleans from the cold end of the laundry queue what is to be cleaned; what is in use becomes active.
+    /// Cleans the due pages from the cold end of the laundry queue; pages in use become active.
     pub(super) fn launder_pages(&mut self) {
         let mut left = self.memory.queues.len(LAUNDRY);
         while self.modern.owed > 0 && left > 0 {

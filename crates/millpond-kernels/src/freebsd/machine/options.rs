@@ -8,7 +8,7 @@ use crate::freebsd::{FreeBsdRules, System};
 use millpond_core::units::{Bytes, Nanos, PageCount};
 use millpond_sim::disk::{HddOrder, HddParameters};
 
-/// What readers do.
+/// The readers' behaviour.
 ///
 /// The post has their number, and 8 MB/s. That is 14.5 KB/s for each, which is what a line of the time carries (two channels
 /// of ISDN); so a reader's next article comes when the last has been sent, and that takes about as long each time.
@@ -40,9 +40,9 @@ pub struct News {
 /// A machine of Dillon 2000.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MachineOptions {
-    /// What it does with dirty pages, and whose reserve it is.
+    /// The rule for dirty pages, and the owner of the reserve.
     pub rules: FreeBsdRules,
-    /// Whether the laundry thread of 2019 counts as it was meant.
+    /// Whether the laundry thread of 2019 counts as intended.
     pub laundry_unit: Unit,
     /// All memory.
     pub memory: Bytes,
@@ -59,7 +59,7 @@ pub struct MachineOptions {
     pub swap_read_pages: u32,
     /// Frames that a write needs until it has ended: none here, for it goes out from where it is.
     pub frames_per_write: u32,
-    /// What runs on it.
+    /// The load.
     pub news: News,
     /// A page that the daemon looks at. The post's author: about 1 us.
     pub scan_page: Nanos,

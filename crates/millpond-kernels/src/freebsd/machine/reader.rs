@@ -49,7 +49,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// What it does, and whether it would rather not.
+    /// Its activity, and whether it is a wait.
     pub(super) fn does(&self) -> (&'static str, bool) {
         match self.wait {
             Wait::Thinks => ("sending an article", false),

@@ -6,7 +6,7 @@ use super::scheduler::Machine;
 use millpond_core::units::{Instant, Nanos};
 use millpond_sim::disk::{ModelParameterError, ModelStatistics};
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Counts of the part that was measured.
@@ -17,7 +17,7 @@ pub struct Ran {
     pub from: Instant,
     /// When it ended.
     pub to: Instant,
-    /// What the disk did meanwhile.
+    /// The disk's activity meanwhile.
     pub disk: ModelStatistics,
 }
 

@@ -1,4 +1,4 @@
-//! Which thread acts when: readers, the daemon, the laundry thread, the disk.
+//! The order in which threads act: readers, the daemon, the laundry thread, the disk.
 
 use super::counters::{Counters, Noted};
 use super::daemon::Daemon;
@@ -19,7 +19,7 @@ use std::collections::{BinaryHeap, VecDeque};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Entry {
     Reader(u32),
-    /// The daemon's turn; the number tells a sleep that is over from one that was cut short.
+    /// The daemon's turn; the number distinguishes a sleep that is over from one that was cut short.
     Daemon(u64),
     Laundry,
 }
@@ -110,17 +110,17 @@ impl Machine {
         self.now
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// What was noted over time.
+    /// The notes over time.
     pub fn noted(&self) -> &Noted {
         &self.noted
     }
 
-    /// What the disk did since the beginning, or since [`Machine::reset_disk`].
+    /// The disk's activity since the beginning, or since [`Machine::reset_disk`].
     pub fn disk(&self) -> ModelStatistics {
         self.disk.model.statistics(self.now)
     }
@@ -186,7 +186,7 @@ impl Machine {
             };
             self.now = self.now.max(at);
             self.turns += 1;
-            // what the disk has done by now comes before what wants to be done now
+            // what the disk has finished comes before new requests
             if disk.is_some_and(|disk| disk <= self.now) {
                 self.disk_has_news();
             } else if let Some(Reverse((_, _, entry))) = self.queue.pop() {

@@ -6,7 +6,7 @@
 //!   readers ── an article, think, an article …
 //! ```
 //!
-//! There is no memory here that could run short: what is looked at is how much stands before a read at the disk.
+//! Memory can't run short here: the subject is how much stands before a read at the disk.
 
 use super::disk::{Disk, For, Request};
 use super::options::MachineOptions;
@@ -31,7 +31,7 @@ pub struct StreamOptions {
     pub buffers: Bytes,
     /// Threads that write, each a file of its own.
     pub writers: u32,
-    /// What the writer's own work takes for a request: 100 MB/s. Chosen.
+    /// The writer's own work for a request: 100 MB/s. Chosen.
     pub work: Nanos,
     /// Readers, which think between two articles. Chosen: the disk is 30 % busy with them.
     pub readers: u32,
@@ -63,7 +63,7 @@ impl StreamOptions {
     }
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Streamed {
     /// The most bytes in transit.
@@ -76,7 +76,7 @@ pub struct Streamed {
     pub latencies: Vec<Nanos>,
     /// Readers that waited, on the average of each second.
     pub load: Vec<f64>,
-    /// What the disk did.
+    /// The disk's activity.
     pub disk: ModelStatistics,
 }
 
@@ -86,9 +86,9 @@ enum Entry {
     Reader(u32),
 }
 
-/// A file of the writers; readers' articles lie behind them.
+/// A file of the writers; readers' articles follow them.
 const FILE: u64 = 2 << 30;
-/// Where articles are.
+/// The location of articles.
 const SPOOL: u64 = 4 << 30;
 
 struct Stream {
@@ -107,7 +107,7 @@ struct Stream {
     in_transit: u64,
     began: Vec<Instant>,
     blocked: u64,
-    /// In transit and blocked times time, and until when.
+    /// In transit and blocked, times time, and the time up to which they are counted.
     transit_area: f64,
     since: Instant,
     seen: Streamed,

@@ -22,7 +22,7 @@ pub use system::System;
 
 use millpond_core::page::PageKind;
 
-/// Which list a page enters.
+/// The list that a page enters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
     /// As if it had proved to be needed.
@@ -31,12 +31,12 @@ pub enum Entry {
     Inactive,
 }
 
-/// Which counters of evictions and activations there are, and with which list a distance is compared.
+/// The counters of evictions and activations, and the list that a distance is compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counters {
-    /// Of file pages only: 5.5.
+    /// For file pages only: 5.5.
     Files,
-    /// Of each kind; a distance is compared with the active list of its kind: patch 3, as repaired three days later.
+    /// For each kind; a distance is compared with the active list of its kind: patch 3, as repaired three days later.
     ByKind,
     /// Of each kind; but the index of the list is computed from a wrong constant, so that an anonymous page is compared
     /// with the active *file* list, and a file page with whatever stands behind the last list: patch 3 as posted.
@@ -45,7 +45,7 @@ pub enum Counters {
     Shared,
 }
 
-/// Which lists' length bounds how many shadows a machine keeps.
+/// The lists whose length bounds the number of shadows that a machine keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShadowBound {
     /// Those of the root group alone, on which few pages are when programs run in groups: before patch 5.
@@ -54,7 +54,7 @@ pub enum ShadowBound {
     Node,
 }
 
-/// Which age an evicted page's shadow keeps.
+/// The age that an evicted page's shadow keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShadowAge {
     /// The age after its eviction was counted: 4.19 to 5.8, and so what Kim 2020 used.
@@ -63,18 +63,18 @@ pub enum ShadowAge {
     Before,
 }
 
-/// How a scan is divided between the kinds.
+/// The division of a scan between the kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Balance {
     /// By pages scanned and rotated: to 5.7.
     Rotated,
-    /// By what taking pages has cost, in pages: 5.8.
+    /// By the cost of taking pages, in pages: 5.8.
     CostOfPages,
     /// The same; a page of input or output counts as 32, a rotated one as 1: 7.0.
     CostOfIo,
 }
 
-/// Which swapped-in pages say that taking anonymous pages was costly. Means nothing by [`Balance::Rotated`].
+/// The swapped-in pages that show that taking anonymous pages was costly. Unused with [`Balance::Rotated`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwapInCost {
     /// Every one: 5.8.
@@ -83,7 +83,7 @@ pub enum SwapInCost {
     Restored,
 }
 
-/// What a system does with anonymous pages. Each field names the patch of Kim 2020 that changes it.
+/// A system's rules for anonymous pages. Each field names the patch of Kim 2020 that changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AnonRules {
     /// Patch 1, undone by 8: the active list may be no longer than the inactive one. Otherwise the ratio grows with the
@@ -109,13 +109,13 @@ pub struct AnonRules {
     pub detects: bool,
     /// Patch 9: a new page counts as rotated, as it did when it was put on the active list.
     pub new_counts_as_rotated: bool,
-    /// Whether a page that is read ahead is made active by its shadow as one that is asked for: as posted, and to 5.9.
+    /// Whether the shadow of a page read ahead makes it active like a requested one: as posted, and to 5.9.
     pub read_ahead_activates: bool,
-    /// Which age shadows keep.
+    /// The age that shadows keep.
     pub shadow_age: ShadowAge,
-    /// How scans are divided.
+    /// The division of scans.
     pub balance: Balance,
-    /// What counts as cost.
+    /// The counted cost.
     pub swap_in_cost: SwapInCost,
 }
 

@@ -1,4 +1,4 @@
-//! What is remembered of a page that was evicted, and whether it was away shortly.
+//! The memory of an evicted page, and whether it was away only briefly.
 //!
 //! ```text
 //!   evicted     age += 1, and its shadow keeps the age: after that (to 5.8), or before (5.9)
@@ -25,7 +25,7 @@ const IS_SHADOW: u64 = 1 << (AGE_BITS + 1);
 /// Slots of a node of the index that holds shadows (`XA_CHUNK_SIZE`).
 pub const NODE_SLOTS: u64 = 64;
 
-/// What an evicted page leaves behind; never zero, so that zero can mean none.
+/// The trace of an evicted page; never zero, so zero can mean none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shadow(u64);
 
@@ -71,7 +71,7 @@ impl Lengths {
     }
 }
 
-/// What a shadow said.
+/// The verdict of a shadow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refault {
     /// Evictions and activations since, in pages.
@@ -101,7 +101,7 @@ impl Ages {
         }
     }
 
-    /// A page is evicted: what it leaves behind, if by these rules it leaves something.
+    /// A page is evicted: returns its shadow, if these rules keep one.
     pub fn evicted(&mut self, rules: &AnonRules, kind: PageKind, workingset: bool) -> Option<Shadow> {
         if !rules.leaves_shadow(kind) {
             return None;
@@ -146,7 +146,7 @@ impl Ages {
     }
 }
 
-/// How many pages one that comes back could have displaced: a longer distance says that it would not have stayed anyhow.
+/// How many pages a returning one could have displaced: a longer distance shows that it would not have stayed anyhow.
 pub fn reach(rules: &AnonRules, kind: PageKind, lengths: &Lengths, swap_has_room: bool) -> u64 {
     let [file, anonymous] = PageKind::ALL.map(|kind| kind as usize);
     match (rules.counters, kind) {

@@ -1,4 +1,4 @@
-//! What a pass looks at of each list (`get_scan_count`, Linux 5.5 to 7.0).
+//! The number of pages that a pass scans on each list (`get_scan_count`, Linux 5.5 to 7.0).
 //!
 //! ```text
 //!   no swap                               file pages only
@@ -16,10 +16,10 @@ use super::{AnonRules, Balance};
 use crate::linux::balance::{ReclaimCost, ReclaimStat, Shares};
 use millpond_core::page::PageKind;
 
-/// A page of input or output counts as so many rotated ones: `SWAP_CLUSTER_MAX`, 7.0.
+/// A page of I/O counts as this many rotated ones: `SWAP_CLUSTER_MAX`, 7.0.
 const IO_COST: u64 = 32;
 
-/// How the lists are looked at.
+/// The division of the scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Split {
     /// One kind only.
@@ -42,7 +42,7 @@ impl Split {
     }
 }
 
-/// What a pass finds.
+/// The inputs of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// 12 (least effort) to 0.
@@ -61,7 +61,7 @@ pub struct Facts {
     pub may_deactivate: [bool; 2],
 }
 
-/// What a kind of page has cost, by either rule.
+/// The cost of a kind of page, by either rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Costs {
     /// To 5.7.
@@ -84,7 +84,7 @@ impl Costs {
         }
     }
 
-    /// How the pass looks at the lists.
+    /// The pass's division of the scan.
     pub fn split(&mut self, rules: &AnonRules, facts: &Facts) -> Split {
         let [file, anonymous] = PageKind::ALL.map(|kind| kind as usize);
         if !facts.swap_has_room {

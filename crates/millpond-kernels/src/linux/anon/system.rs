@@ -12,12 +12,12 @@
 
 use super::{AnonRules, Balance, Counters, Entry, ShadowAge, ShadowBound, SwapInCost};
 
-/// A system, or so many patches of the series.
+/// A system, or a number of patches of the series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
     /// Linux 5.5, on which the series stands.
     Linux5_5,
-    /// The first so many patches, 1 to 9, with the index of patch 3 repaired.
+    /// The first patches, 1 to 9 of them, with the index of patch 3 repaired.
     Patch(u8),
     /// All nine as posted: patch 3 compares with the wrong list.
     AsPosted,
@@ -31,7 +31,7 @@ pub enum System {
     Linux7_0,
 }
 
-/// What a user calls each.
+/// Each with its name for users.
 const NAMES: [(System, &str); 15] = [
     (System::Linux5_5, "linux-5.5"),
     (System::Patch(1), "linux-5.5+1"),
@@ -88,7 +88,7 @@ impl System {
             .map(|(system, _)| system)
     }
 
-    /// What it does.
+    /// Its rules.
     ///
     /// # Panics
     /// If it is of a patch that is none of the nine.
@@ -136,7 +136,7 @@ impl System {
     }
 }
 
-/// The first so many patches on 5.5.
+/// The first patches on 5.5, this many.
 const fn first_patches(patches: u8) -> AnonRules {
     let mut rules = LINUX_5_5;
     rules.lists_equal = patches >= 1 && patches < 8;
@@ -162,7 +162,7 @@ const fn first_patches(patches: u8) -> AnonRules {
 mod tests {
     use super::*;
 
-    /// How many things differ; what one patch changes together counts once.
+    /// The number of differences; changes of one patch count once.
     fn differences(a: AnonRules, b: AnonRules) -> u32 {
         let protects = |r: &AnonRules| (r.entry, r.any_use_rescues, r.use_survives_deactivation);
         u32::from(a.lists_equal != b.lists_equal)

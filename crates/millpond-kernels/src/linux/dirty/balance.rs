@@ -1,4 +1,4 @@
-//! What becomes of a task that has dirtied pages: it runs, or sleeps for so many ticks.
+//! What a task that has dirtied pages does: it runs, or sleeps for a number of ticks.
 //!
 //! ```text
 //!   each page dirtied ──► so many since the last look? ──► balance ──► below free-run: run on, look again later
@@ -23,7 +23,7 @@ use millpond_core::units::PageCount;
 pub struct Task {
     /// Pages since the last look.
     pub dirtied: u64,
-    /// After so many it looks.
+    /// The number of dirtied pages before its next check.
     pub look_after: u64,
     /// When its last sleep ended.
     pub paused_when: u64,
@@ -39,7 +39,7 @@ impl Default for Task {
     }
 }
 
-/// What is dirty at one moment.
+/// The dirty pages at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Ticks.
@@ -50,7 +50,7 @@ pub struct Facts {
     pub thresholds: KernelThresholds,
     /// Pages dirty or being written, in all.
     pub dirty: PageCount,
-    /// Of this device.
+    /// On this device.
     pub dirty_device: PageCount,
     /// Pages dirtied for this device since the beginning.
     pub dirtied: u64,
@@ -60,12 +60,12 @@ pub struct Facts {
     pub ratelimit: u64,
 }
 
-/// What a task is to do.
+/// The task's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Balance {
     /// Go on.
     Run,
-    /// Sleep for so many ticks.
+    /// Sleep for this many ticks.
     Pause {
         /// Ticks.
         ticks: u64,
@@ -91,7 +91,7 @@ pub struct Balanced {
 }
 
 impl Balanced {
-    /// A device of which nothing is known.
+    /// An unknown device.
     pub fn new(version: KernelVersion, ratios: DeviceRatios) -> Balanced {
         Balanced {
             version,
@@ -107,12 +107,12 @@ impl Balanced {
         }
     }
 
-    /// What each dirtier may dirty, pages a second.
+    /// The rate that each dirtier may dirty at, pages a second.
     pub fn rate(&self) -> u64 {
         self.rate.pages
     }
 
-    /// What it writes, pages a second.
+    /// Its write rate, pages a second.
     pub fn bandwidth(&self) -> u64 {
         self.bandwidth.average
     }

@@ -10,7 +10,7 @@
 use super::limits::KernelThresholds;
 use millpond_core::units::{Nanos, PageCount, Ratio};
 
-/// What a task writes itself when it is stopped: half as much again as it has dirtied (`sync_writeback_pages`).
+/// The pages that a stopped task writes itself: half as much again as it has dirtied (`sync_writeback_pages`).
 pub fn writes_itself(dirtied: u64) -> u64 {
     dirtied + dirtied / 2
 }
@@ -36,7 +36,7 @@ pub fn sleep(n: u32) -> Nanos {
     Nanos::from_millis((1_u64 << n.min(7)).min(100))
 }
 
-/// How long a task that is only a little over its device's part is kept at most.
+/// The longest stop of a task that is only a little over its device's part.
 pub const KEPT_MAX: Nanos = Nanos::from_millis(200);
 
 #[cfg(test)]

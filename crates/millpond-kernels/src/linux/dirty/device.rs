@@ -13,7 +13,7 @@ use millpond_core::units::PageCount;
 /// Ratios of devices are in 10,000ths of a percent.
 pub const RATIO_WHOLE: u64 = 100 * 10_000;
 
-/// What a device was promised and may have.
+/// The minimum and maximum share of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceRatios {
     /// The least, of [`RATIO_WHOLE`]. 0 unless set.

@@ -21,7 +21,7 @@ use millpond_core::units::PageCount;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is simulated.
+/// The simulated case.
 #[derive(Clone, Debug)]
 pub struct DirtiersOptions {
     /// Ticks a second: 100, 250 or 1000.
@@ -30,22 +30,22 @@ pub struct DirtiersOptions {
     pub tasks: usize,
     /// Bytes a second that the device takes.
     pub device_bytes_per_s: u64,
-    /// Whose controller.
+    /// The controller's kernel.
     pub version: KernelVersion,
-    /// What the device may have of the limits.
+    /// The device's share of the limits.
     pub ratios: DeviceRatios,
-    /// How long, in seconds.
+    /// Its length in seconds.
     pub seconds: u64,
-    /// What is touched, and at which second.
+    /// The touched settings, and the second of each touch.
     pub touches: Vec<(u64, Touch)>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Dirtied {
     /// Bytes that the tasks have written in each second.
     pub bytes: Vec<u64>,
-    /// The same of each task, in all.
+    /// The total of each task.
     pub bytes_of_task: Vec<u64>,
     /// Dirty pages at the end of each second.
     pub dirty: Vec<u64>,

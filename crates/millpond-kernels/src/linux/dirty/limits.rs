@@ -34,7 +34,7 @@ impl Default for KernelLimits {
     }
 }
 
-/// Whose arithmetic.
+/// The kernel whose arithmetic is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KernelVersion {
     /// 4.0: percent; a favoured caller scales both limits by 5/4.
@@ -53,7 +53,7 @@ pub struct Caller {
     pub limit_now: PageCount,
 }
 
-/// What the settings come to. Either may be 0.
+/// The limits that the settings give. Either may be 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KernelThresholds {
     /// Above: the flusher writes.
@@ -63,13 +63,13 @@ pub struct KernelThresholds {
 }
 
 impl KernelThresholds {
-    /// Below it no task is looked at: the middle between both.
+    /// Below it no task is checked: the middle between both.
     pub fn free_run(&self) -> PageCount {
         PageCount((self.background.0 + self.hard.0) / 2)
     }
 }
 
-/// What `limits` come to with `dirtyable` pages: Linux' `global_dirty_limits`, `domain_dirty_limits`.
+/// The values of `limits` with `dirtyable` pages: Linux's `global_dirty_limits`, `domain_dirty_limits`.
 pub fn thresholds(
     version: KernelVersion,
     limits: KernelLimits,
@@ -176,7 +176,7 @@ mod tests {
         }
         // Low memory of the post's machine lies in the range of what it saw at boot.
         assert_eq!(at(3970 + 96_678), 78);
-        // With each zone clamped by itself: more than nothing, though little.
+        // With each zone clamped separately: more than nothing, though little.
         assert_eq!(at(31_980), 24);
         // With one processor online it would have been another number.
         let hard = of(KernelVersion::Linux4, KernelLimit::Percent(20), 100_648, NOBODY).1;

@@ -12,7 +12,7 @@
 
 use millpond_core::units::PageCount;
 
-/// Sleeps are for so many pages if they can: 128 KiB, a read-ahead window's worth of overlap.
+/// Sleeps cover this many pages if possible: 128 KiB, a read-ahead window's worth of overlap.
 pub const POLL_PAGES: u64 = 32;
 /// Over the limits a task looks after each 8 pages: 32 KiB.
 pub const POLL_PAGES_EXCEEDED: u64 = 8;

@@ -1,4 +1,4 @@
-//! Where dirty pages are between the limits, as a factor for what dirtiers may dirty.
+//! The position of dirty pages between the limits, as a factor for the dirtiers' rates.
 //!
 //! ```text
 //!   factor 2 ┤*
@@ -22,14 +22,14 @@ use millpond_core::units::PageCount;
 /// The factor 1.
 pub const ONE: u64 = 1 << 10;
 
-/// What the limits of a domain come to at one moment.
+/// The limits of a domain at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// No task is throttled below.
     pub free_run: PageCount,
     /// All stop above: the hard limit, or what the domain still has of a higher one.
     pub limit: PageCount,
-    /// Where dirty pages are to be.
+    /// The target of dirty pages.
     pub setpoint: PageCount,
 }
 
@@ -73,7 +73,7 @@ pub struct DevicePart {
     pub hard: PageCount,
     /// Its part of the background limit.
     pub background: PageCount,
-    /// What it writes, pages a second.
+    /// Its write rate, pages a second.
     pub bandwidth: u64,
     /// Its part is a limit of its own, also while all together have dirtied little.
     pub is_strict: bool,

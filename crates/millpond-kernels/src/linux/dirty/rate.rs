@@ -1,4 +1,4 @@
-//! What a device writes, and what each of its dirtiers may dirty because of that.
+//! A device's write rate, and the rate of each of its dirtiers that follows from it.
 //!
 //! Every 200 ms, while a task is throttled: the pages written give the bandwidth, smoothed over about 3 s. The rate for
 //! each dirtier is found by feeding back: if all of them together dirtied twice what was written, each may have half. It
@@ -13,14 +13,14 @@ use millpond_core::units::PageCount;
 /// The bandwidth of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bandwidth {
-    /// Of the last period, pages a second.
+    /// Over the last period, pages a second.
     pub now: u64,
     /// Smoothed once more.
     pub average: u64,
 }
 
 impl Bandwidth {
-    /// What Linux takes a device for that it knows nothing of: 100 MB/s.
+    /// Linux's assumption about an unknown device: 100 MB/s.
     pub const START: Bandwidth = Bandwidth {
         now: 25_600,
         average: 25_600,
@@ -53,7 +53,7 @@ impl Bandwidth {
     }
 }
 
-/// What each dirtier of a device may dirty.
+/// The rate that each dirtier of a device may dirty at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
     /// Pages a second, 1 at least.
@@ -62,12 +62,12 @@ pub struct Rate {
     pub balanced: u64,
 }
 
-/// What the last 200 ms have shown.
+/// The measurements of the last 200 ms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shown {
     /// Pages dirtied.
     pub dirtied: u64,
-    /// In so many ticks.
+    /// The length in ticks.
     pub elapsed: u64,
     /// The device's bandwidth.
     pub average: u64,
@@ -80,7 +80,7 @@ pub struct Shown {
 }
 
 impl Rate {
-    /// What Linux starts with: 100 MB/s.
+    /// Linux's initial value: 100 MB/s.
     pub const START: Rate = Rate {
         pages: 25_600,
         balanced: 25_600,

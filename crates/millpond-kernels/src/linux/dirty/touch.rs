@@ -22,7 +22,7 @@ use super::limits::{
 use super::zone::{DirtyableRule, Zone, dirtyable};
 use millpond_core::units::PageCount;
 
-/// What makes limits be derived anew.
+/// Events on which limits are derived again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Derivation {
     /// Linux: a ratio or a size that differs from the one before, processors, memory being plugged in. Not the flag
@@ -44,7 +44,7 @@ pub enum CallerFlags {
 /// The rules of one system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TouchRules {
-    /// What dirty pages may fill.
+    /// The memory that dirty pages may fill.
     pub dirtyable: DirtyableRule,
     /// When.
     pub derivation: Derivation,
@@ -72,7 +72,7 @@ impl TouchRules {
     };
 }
 
-/// What is in force.
+/// The values in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InForce {
     /// Dirtyable pages when it was derived.
@@ -83,7 +83,7 @@ pub struct InForce {
     pub ratelimit: PageCount,
 }
 
-/// What is set, or what happens.
+/// A changed setting, or another event.
 #[derive(Clone, Debug)]
 pub enum Touch {
     /// `vm.dirty_ratio` or `vm.dirty_bytes` is written.
@@ -92,7 +92,7 @@ pub enum Touch {
     Background(KernelLimit, Caller),
     /// `vm.highmem_is_dirtyable` is written.
     HighmemCounts(bool, Caller),
-    /// So many processors are online from now on.
+    /// This many processors are online from now on.
     Processors(u32),
     /// Memory has filled or emptied, or its reserves were derived.
     Memory(Vec<Zone>),
@@ -131,7 +131,7 @@ impl Touched {
         machine
     }
 
-    /// What is in force.
+    /// The values in force.
     pub fn in_force(&self) -> InForce {
         self.in_force
     }

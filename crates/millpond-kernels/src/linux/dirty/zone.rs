@@ -17,18 +17,18 @@
 use millpond_core::dirty::limits::{Pool, pages_of};
 use millpond_core::units::PageCount;
 
-/// What a zone is for.
+/// The purpose of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ZoneKind {
-    /// For devices that reach 16 MiB.
+    /// For devices that can address 16 MiB.
     Dma,
-    /// For those that reach 4 GiB.
+    /// For those that can address 4 GiB.
     Dma32,
-    /// What the kernel maps.
+    /// Memory that the kernel maps.
     Normal,
-    /// What a 32-bit kernel doesn't map.
+    /// Memory that a 32-bit kernel doesn't map.
     HighMem,
-    /// What can be taken out, or moved.
+    /// Memory that can be removed, or moved.
     Movable,
 }
 
@@ -47,11 +47,11 @@ impl ZoneKind {
 /// A zone at one moment, as a table of zones (`/proc/zoneinfo`) has it, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zone {
-    /// What it is for.
+    /// Its purpose.
     pub kind: ZoneKind,
     /// Pages that are handed out and taken back.
     pub managed: PageCount,
-    /// Of these: that hold nothing.
+    /// Of these: free ones.
     pub free: PageCount,
     /// File pages that were used once.
     pub inactive_file: PageCount,
@@ -64,7 +64,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// What no dirty page should take: never more than the zone has.
+    /// The pages that must stay free of dirty pages: never more than the zone has.
     pub fn reserve(&self) -> PageCount {
         self.managed.min(self.protection + self.high)
     }
@@ -74,7 +74,7 @@ impl Zone {
         self.inactive_file + self.active_file
     }
 
-    /// What of it dirty pages may fill: free above the reserve, and file pages.
+    /// The pages that dirty pages may fill: free above the reserve, and file pages.
     pub fn dirtyable(&self) -> PageCount {
         self.free.saturating_sub(self.reserve()) + self.file()
     }
@@ -85,7 +85,7 @@ impl Zone {
 pub enum DirtyableRule {
     /// Linux 4.0.5 and later: totals, then differences of totals. For the laboratory: with high memory nothing may be left.
     Bug404,
-    /// Each zone clamped by itself, then added up. Never less than the file pages of the zones that count.
+    /// Each zone clamped separately, then added up. Never less than the file pages of the zones that count.
     ZoneClamp,
     /// Millpond: what matters is how much memory there is, not how much of it is free at the moment: every page but the
     /// reserve, and never less than a sixteenth of each part. What addresses a page has is no business of this.
@@ -96,7 +96,8 @@ fn sum(zones: &[Zone], of: impl Fn(&Zone) -> PageCount) -> PageCount {
     zones.iter().fold(PageCount(0), |sum, zone| sum + of(zone))
 }
 
-/// What no dirty page should take, of all zones: Linux' `totalreserve_pages`, earlier `dirty_balance_reserve`.
+/// The pages that must stay free of dirty pages, in all zones: Linux's `totalreserve_pages`, earlier
+/// `dirty_balance_reserve`.
 pub fn reserve_of_all(zones: &[Zone]) -> PageCount {
     sum(zones, Zone::reserve)
 }

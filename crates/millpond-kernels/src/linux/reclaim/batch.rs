@@ -1,4 +1,4 @@
-//! What a batch of pages from the cold end means for the scan: which thread waits, which is woken.
+//! The consequences of a batch of pages from the cold end: which thread waits, which is woken.
 //!
 //! ```text
 //!   patch 3      dirty >= taken >> (12 - priority), and any      wait if the device is congested, a tenth of a second
@@ -15,7 +15,7 @@ use super::launder::{LinuxRules, Throttle};
 use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
 use millpond_core::reclaim::trace::Caller;
 
-/// What a batch consisted of.
+/// The composition of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Batch {
     /// Pages taken off the list.
@@ -32,7 +32,7 @@ pub struct Batch {
     pub met_again: u64,
 }
 
-/// What follows from it.
+/// The consequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AfterBatch {
     /// Counted as throttled: `wait_iff_congested` for a tenth of a second.
@@ -43,13 +43,13 @@ pub struct AfterBatch {
     pub node_dirty: bool,
     /// The node counts as full of pages being written from now on.
     pub node_writeback: bool,
-    /// The flushers are to be woken, for so many pages.
+    /// The flushers are to be woken, for this many pages.
     pub flushers_woken_pages: u64,
     /// The scan sleeps until writes end, a tenth of a second at most.
     pub sleeps_for_writeback: bool,
 }
 
-/// Whether so many of `taken` are enough to wait, at this priority.
+/// Whether this many of `taken` are enough to wait, at this priority.
 pub fn is_enough(unclean: u64, taken: u64, priority: u32) -> bool {
     unclean > 0 && unclean >= taken >> PRIORITY_DEFAULT.saturating_sub(priority)
 }

@@ -26,14 +26,14 @@ pub struct Congestion {
     is_on: bool,
 }
 
-/// What a change of the queue's length did.
+/// The effect of a change of the queue's length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// Nothing.
     None,
     /// It is congested now.
     Began,
-    /// It is no longer: threads that wait for that are to be woken.
+    /// It is no longer congested: threads that wait for that are to be woken.
     Ended,
 }
 
@@ -46,12 +46,12 @@ impl Congestion {
         }
     }
 
-    /// From so many requests on it is congested: `n - n/8 + 1`.
+    /// From this many requests on it is congested: `n - n/8 + 1`.
     pub fn on_from(&self) -> u32 {
         (self.requests_max - self.requests_max / 8 + 1).min(self.requests_max)
     }
 
-    /// Below so many it is no longer: `n - n/8 - n/16 - 1`.
+    /// Below this many it no longer is: `n - n/8 - n/16 - 1`.
     pub fn off_below(&self) -> u32 {
         (self.requests_max - self.requests_max / 8 - self.requests_max / 16)
             .saturating_sub(1)
@@ -63,7 +63,7 @@ impl Congestion {
         self.is_on
     }
 
-    /// The queue holds so many requests now.
+    /// The queue now holds this many requests.
     pub fn update(&mut self, requests: u32) -> Change {
         if !self.is_on && requests >= self.on_from() {
             self.is_on = true;
@@ -77,7 +77,7 @@ impl Congestion {
     }
 }
 
-/// What `wait_iff_congested` does.
+/// The effect of `wait_iff_congested`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// Gives up the processor for once.

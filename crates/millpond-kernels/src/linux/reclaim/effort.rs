@@ -1,4 +1,4 @@
-//! How much reclaim does: pages of each list at a priority, and when the background reclaimer stops.
+//! The amount of reclaim: pages of each list at a priority, and when the background reclaimer stops.
 //!
 //! At priority `p` a list is offered `size >> p` pages times its kind's share ([`balance`](crate::linux::balance)), in
 //! batches of 32. Linux 3.0 (`get_scan_count`): where all lists of a zone together give less than a batch, the background
@@ -46,7 +46,7 @@ impl Sizes {
     }
 }
 
-/// What dividing a forced batch among lists leaves over, carried to the next pass.
+/// The rest of dividing a forced batch among lists, carried to the next pass.
 ///
 /// Linux 3.0 cuts it off. In a machine that has just booted the share of anonymous pages then is nothing for ever, since
 /// the counters behind it learn from scans alone; the post's machine did swap. Linux to 2.6.39 carried the rest of every
@@ -67,7 +67,7 @@ impl Carry {
     }
 }
 
-/// How many pages of each list one pass looks at (`get_scan_count` of 3.0; without `forced` that of 7.0).
+/// The number of pages that one pass scans on each list (`get_scan_count` of 3.0; without `forced` that of 7.0).
 pub fn quota(
     sizes: &Sizes,
     shares: &Shares,
@@ -110,7 +110,7 @@ pub fn is_short(free: PageCount, managed: PageCount, marks: &Watermarks, reserve
     free.0 <= marks.high.0 + gap + reserved.0
 }
 
-/// Whether scans have met so many pages since one was freed that it is no use (`all_unreclaimable`, to 4.x).
+/// Whether scans have met so many pages since the last freed one that they are useless (`all_unreclaimable`, to 4.x).
 pub fn is_hopeless(scanned_since_freed: u64, reclaimable: u64) -> bool {
     scanned_since_freed >= reclaimable * HOPELESS_RATIO
 }

@@ -1,4 +1,4 @@
-//! What a file system does when reclaim asks it to write one page (`writepage`).
+//! A file system's reaction when reclaim asks it to write one page (`writepage`).
 //!
 //! Gorman 2011: "filesystems respond very differently to requests from reclaim": xfs writes if the requester is kswapd,
 //! ext4 ignores the request for a page without a place on the disk (delayed allocation), btrfs ignores it entirely, ext3
@@ -19,12 +19,12 @@ pub enum FileSystem {
     Btrfs,
 }
 
-/// What became of a request to write a page.
+/// The result of a request to write a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// It is being written, and with it up to so many dirty pages that follow it in the file.
+    /// It is being written, with up to this many dirty pages that follow it in the file.
     Writes {
-        /// Dirty neighbours behind the page that go with it, at most.
+        /// The maximum number of dirty neighbours after the page that go with it.
         behind_pages_max: u64,
     },
     /// It was marked dirty again and nothing else happened.

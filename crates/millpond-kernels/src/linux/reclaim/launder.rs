@@ -33,7 +33,7 @@ pub enum KswapdWrites {
     Never,
 }
 
-/// What is done with a dirty file page that may not be written.
+/// The treatment of a dirty file page that may not be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tag {
     /// It is counted as skipped and goes round.
@@ -54,11 +54,11 @@ pub enum Throttle {
     Dirty,
     /// When enough of the batch is being written: Linux 3.2.
     Writeback,
-    /// By what the whole node looks like: Linux 3.11 and later.
+    /// By the state of the whole node: Linux 3.11 and later.
     NodeFlags,
 }
 
-/// What reclaim does with dirty pages.
+/// Reclaim's rules for dirty pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinuxRules {
     /// Whether an allocating task may write file pages; patch 1 says no.
@@ -67,11 +67,11 @@ pub struct LinuxRules {
     pub kswapd_writes_files: KswapdWrites,
     /// When a scan waits.
     pub throttle: Throttle,
-    /// What becomes of a dirty file page that may not be written.
+    /// The treatment of a dirty file page that may not be written.
     pub tag: Tag,
     /// Whether the file of such a page is written first: patch 5.
     pub flag_files: bool,
-    /// Whether unclean pages that were met go to the active list, so that they aren't met again at once: Linux 4.11.
+    /// Whether scanned unclean pages go to the active list, so they aren't scanned again at once: Linux 4.11.
     pub unclean_activated: bool,
 }
 
@@ -88,7 +88,7 @@ pub const LINUX_3_0: LinuxRules = LinuxRules {
 /// A page that a scan has met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Met {
-    /// What it is a copy of.
+    /// The owner of its content.
     pub kind: PageKind,
     /// Its copy is older than it.
     pub is_dirty: bool,
@@ -105,7 +105,7 @@ pub struct Met {
 /// The scan that meets it, and the state of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scan {
-    /// Which thread scans.
+    /// The scanning thread.
     pub caller: Caller,
     /// 12 down to 0.
     pub priority: u32,
@@ -167,7 +167,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What it comes to in the trace, before a file system is asked.
+    /// Its outcome in the trace, before a file system is asked.
     pub fn outcome(self) -> Outcome {
         match self {
             Verdict::Free => Outcome::Freed,

@@ -1,4 +1,4 @@
-//! What Linux' reclaim does with dirty pages, from 3.0 with Gorman 2011's patches one by one to 7.0.
+//! The rules of Linux's reclaim for dirty pages, from 3.0 with Gorman 2011's patches one by one to 7.0.
 //!
 //! ```text
 //!   system       the kernels, and the patches between them, by name

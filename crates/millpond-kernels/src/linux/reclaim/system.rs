@@ -34,7 +34,7 @@ pub enum System {
     PrioInodeLeakV1,
     /// The second version of the series, all of it: kswapd writes no file pages at all.
     Version2,
-    /// What landed in 3.2.
+    /// The patches merged in 3.2.
     Linux3_2,
     /// 4.11: a dirty page is written when it is met the second time while the node is full of such.
     Linux4_11,

@@ -1,4 +1,4 @@
-//! How `blk-wbt` makes a writer wait: it queues once refused, and goes on only when it is woken.
+//! How `blk-wbt` makes a writer wait: it queues once refused, and continues only when woken.
 //!
 //! What it decides: whether a write that asks goes, by a limit on requests in flight and by wakes. Both versions wake later
 //! than they could let one go, so that writes go in batches (v3's `__wb_done`; `wbt_done` of Linux 4.10): between a

@@ -28,7 +28,7 @@ const DEPTH_DEFAULT: u32 = 16;
 const WINDOW: Nanos = Nanos::from_millis(100);
 /// Fewer samples say nothing: `RWB_MIN_WRITE_SAMPLES`, and one read.
 const SAMPLES_WRITES: u32 = 3;
-/// So many windows that say nothing in a row are a step back to 0: `RWB_UNKNOWN_BUMP`.
+/// This many windows without a verdict in a row are a step back to 0: `RWB_UNKNOWN_BUMP`.
 const UNKNOWN_BUMP: u32 = 5;
 /// A dirtier that slept within this span is waited for.
 const DIRTIER_SPAN: Nanos = Nanos::from_secs(1);
@@ -42,7 +42,7 @@ const WINDOWS_BEHIND_MAX: u32 = 1000;
 pub struct MergedOptions {
     /// The fastest read of a window shall not take longer: 2 ms by default, 75 ms for rotating disks.
     pub target: Nanos,
-    /// How many requests the device takes at a time.
+    /// The device's queue depth.
     pub queue_depth: u32,
     /// The device has a volatile write cache.
     pub write_cache: bool,
@@ -70,10 +70,10 @@ impl MergedOptions {
     }
 }
 
-/// How many writes may be in flight.
+/// The limits on writes in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// For what is waited for.
+    /// For writes that a caller waits for.
     pub max: u32,
     /// For others, while there is no other I/O.
     pub normal: u32,
@@ -118,7 +118,7 @@ pub fn limits(step: i32, options: &MergedOptions) -> Limits {
     }
 }
 
-/// How long a window is at `step`.
+/// The length of a window at `step`.
 pub fn window(step: i32) -> Nanos {
     if step <= 0 {
         return WINDOW;
@@ -126,7 +126,7 @@ pub fn window(step: i32) -> Nanos {
     Nanos((WINDOW.0 << 4) / u64::from(((step as u32 + 1) << 8).isqrt()))
 }
 
-/// What a window has shown.
+/// The verdict of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Judgement {
     /// Reads were too slow.
@@ -148,7 +148,7 @@ pub struct Samples {
     pub read_least: Nanos,
     /// Writes that ended.
     pub writes: u32,
-    /// How long the read that is looked at has been on its way.
+    /// How long the sampled read has been in flight.
     pub oldest: Nanos,
     /// Writes are in flight, or a dirtier slept lately.
     pub is_busy: bool,
@@ -185,7 +185,7 @@ pub struct Merged {
     samples: Samples,
     /// When the window began, and when it ends; none runs until a write has been refused.
     window: Option<(Instant, Instant)>,
-    /// The read that is looked at: when it was issued.
+    /// The sampled read: when it was issued.
     looked_at: Option<Instant>,
     /// The queues: of reclaim, and of all else.
     gates: [Gate; 2],
@@ -211,7 +211,7 @@ impl Merged {
         self.options
     }
 
-    /// How far down it is; up is negative.
+    /// Its number of steps down; up is negative.
     pub fn step(&self) -> i32 {
         self.step
     }

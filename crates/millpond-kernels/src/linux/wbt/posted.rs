@@ -24,17 +24,18 @@ use millpond_core::units::{Instant, Nanos};
 
 /// Axboe 2016 counts no more than this many of the device's slots.
 const DEPTH_MAX: u32 = 64;
-/// For so long after a read writers have the idle limit: Axboe 2016.
+/// How long after a read writers have the idle limit: Axboe 2016.
 const OTHERS_SPAN: Nanos = Nanos::from_millis(100);
 /// The fixed depth of the versions before v3.
 const V2_DEPTH: u32 = 4;
 
-/// Which version.
+/// The version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// Before v3: four requests, whatever the device.
     V2,
-    /// As posted, so much of the queue: 1 to 100. Axboe 2016 advises 50 for flash and 10 to 15 for rotating disks.
+    /// As posted, the percentage of the queue: 1 to 100. Axboe 2016 advises 50 for flash and 10 to 15 for rotating
+    /// disks.
     V3 {
         /// Percent of the queue.
         percent: u32,
@@ -44,9 +45,9 @@ pub enum Version {
 /// The settings of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PostedOptions {
-    /// Which version.
+    /// The version.
     pub version: Version,
-    /// How many requests the device takes at a time. 31 is what SATA's command queueing has.
+    /// The device's queue depth. 31 is that of SATA's command queueing.
     pub queue_depth: u32,
     /// The device has a volatile write cache.
     pub write_cache: bool,
@@ -105,14 +106,14 @@ impl PostedOptions {
     }
 }
 
-/// How many requests may be in flight.
+/// The limits on requests in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// For what is waited for.
+    /// For writes that a caller waits for.
     pub max: u32,
-    /// For all else.
+    /// For all others.
     pub normal: u32,
-    /// For all else, while others use the device.
+    /// For all others, while others use the device.
     pub idle: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What the machine counts, with the kernel's names where it has them.
+//! The machine's counters, with the kernel's names where it has them.
 
 /// Counters since the start. In pages, unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Counters {
     pub pgactivate: u64,
     /// Pages that went from an active list to an inactive one.
     pub pgdeactivate: u64,
-    /// Pages looked at on inactive lists.
+    /// Pages scanned on inactive lists.
     pub pgscan: u64,
     /// Pages freed by reclaim, by `PageKind`.
     pub pgsteal: [u64; 2],
@@ -34,7 +34,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was counted since `earlier`.
+    /// The growth since `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let pair = |a: [u64; 2], b: [u64; 2]| [a[0] - b[0], a[1] - b[1]];
         Counters {

@@ -34,7 +34,7 @@ impl Disk {
         })
     }
 
-    /// When it has something to tell.
+    /// The time of its next event.
     pub(super) fn next(&self) -> Instant {
         self.next
     }

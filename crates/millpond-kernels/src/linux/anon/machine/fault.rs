@@ -18,7 +18,7 @@ use crate::linux::anon::Entry;
 use millpond_core::page::PageKind;
 use millpond_sim::swap::Swap;
 
-/// What read-ahead of a task knows.
+/// The read-ahead state of a task.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Ahead {
     last: u32,
@@ -30,7 +30,7 @@ pub(super) struct Ahead {
 const HITS_MAX: u32 = 64;
 
 impl Ahead {
-    /// How many pages to read (`__swapin_nr_pages`).
+    /// The number of pages to read (`__swapin_nr_pages`).
     fn window(&mut self, page: u32, max: u32) -> u32 {
         let mut pages = std::mem::take(&mut self.hits) + 2;
         if pages == 2 {
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// The page's slot holds nothing any more, so the page is dirty.
+    /// The page's slot is now empty, so the page is dirty.
     pub(super) fn give_slot(&mut self, number: u32) {
         let page = &mut self.pages[number as usize];
         let slot = std::mem::replace(&mut page.slot, NONE);
@@ -273,7 +273,7 @@ impl Machine {
         }
     }
 
-    /// Anonymous pages are no more (`munmap`): frames, slots and shadows go.
+    /// Drops anonymous pages (`munmap`): frames, slots and shadows go.
     pub(super) fn drop_pages(&mut self, first: u32, pages: u64) {
         for number in first..first + pages as u32 {
             self.give_slot(number);

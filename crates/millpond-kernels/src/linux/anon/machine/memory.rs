@@ -51,7 +51,7 @@ pub(super) const fn list_of(kind: PageKind, is_active: bool) -> usize {
     2 * kind as usize + is_active as usize
 }
 
-/// What a page brings that came back.
+/// The state of a page that came back.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Comes {
     pub(super) activate: bool,
@@ -68,7 +68,7 @@ pub(super) struct Memory {
     frames: Vec<Frame>,
     free: Vec<u32>,
     lists: Lists<4>,
-    /// On which list a frame is, or [`OFF`].
+    /// The list of a frame, or [`OFF`].
     on: Vec<u8>,
 }
 
@@ -195,7 +195,7 @@ impl Memory {
         self.costs.stat.rotated(kind, 1);
     }
 
-    /// What the shadow of a page that comes back says.
+    /// The verdict of a returning page's shadow.
     pub(super) fn refault(&mut self, kind: PageKind, shadow: u64, swap_has_room: bool) -> Comes {
         let Some(shadow) = Shadow::from_bits(shadow) else {
             return Comes::default();

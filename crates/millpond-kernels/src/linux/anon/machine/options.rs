@@ -36,17 +36,17 @@ impl Default for MachineCosts {
 /// A machine.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MachineOptions {
-    /// Whose rules.
+    /// The kernel's rules.
     pub system: System,
     /// Memory that the water marks are derived from.
     pub memory: Bytes,
-    /// Of it, what the load can have.
+    /// The part that the load can have.
     pub usable: Bytes,
     /// Swap's size.
     pub swap_size: Bytes,
     /// Swap.
     pub swap: Swap,
-    /// Where files are.
+    /// The disk of the files.
     pub files: ModelParameters,
     /// 0 to 200, 60 as shipped.
     pub swappiness: u64,
@@ -60,7 +60,7 @@ pub struct MachineOptions {
 }
 
 impl MachineOptions {
-    /// A machine with so much memory, all of it for the load, and swap five times that size in memory.
+    /// A machine with this much memory, all of it for the load, and swap five times that size in memory.
     pub fn new(system: System, usable: Bytes) -> MachineOptions {
         MachineOptions {
             system,

@@ -24,7 +24,7 @@ use millpond_sim::disk::ModelParameterError;
 use millpond_sim::swap::Swap;
 use millpond_sim::task::{Op, Ops, Script};
 
-/// Where a page is.
+/// The location of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
     pub(super) frame: u32,
@@ -71,7 +71,7 @@ pub struct Machine {
     /// Pages whose write is to be asked for at the end of a batch: slot, frame.
     pub(super) plug: Vec<(u32, u32)>,
     pub(super) batch: Vec<u32>,
-    /// Until when a task may go on by itself.
+    /// The time until which a task may go on alone.
     pub(super) horizon: Instant,
     tasks: Vec<Task>,
     finished: Vec<Transfer>,
@@ -108,7 +108,7 @@ impl Machine {
         })
     }
 
-    /// So many pages of a file, or anonymous; the number of the first.
+    /// Adds this many pages, of a file or anonymous; returns the number of the first.
     pub fn add_pages(&mut self, kind: PageKind, pages: u64) -> u32 {
         let first = self.pages.len() as u32;
         let page = Page {
@@ -140,7 +140,7 @@ impl Machine {
         self.now
     }
 
-    /// What was counted so far.
+    /// The counters.
     pub fn counters(&self) -> &Counters {
         &self.memory.counters
     }

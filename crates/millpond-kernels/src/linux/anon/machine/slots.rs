@@ -91,7 +91,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// The slot's page is in memory again, or never was out: it holds nothing any more.
+    /// The slot's page is in memory again, or never left it: the slot is now empty.
     pub(super) fn give(&mut self, slot: u32, is_in_memory: bool) {
         let had_shadow = std::mem::take(&mut self.slots[slot as usize].shadow) != 0;
         self.slots[slot as usize].page = NONE;
@@ -121,7 +121,7 @@ impl Slots {
         shadow
     }
 
-    /// Drops shadows until at most so many nodes have nothing else; answers how many it dropped.
+    /// Drops shadows until at most this many nodes have nothing else; returns how many it dropped.
     pub(super) fn shrink(&mut self, nodes_max: u64) -> u64 {
         let mut dropped = 0;
         while self.only_shadows_len > nodes_max {

@@ -1,4 +1,4 @@
-//! The machine of the post's examples: so many pages of memory, one page out for one page in, and no time.
+//! The machine of the post's examples: a number of pages of memory, one page out for one page in, and no time.
 //!
 //! ```text
 //!   full?   age: while the inactive list is short, the coldest active page goes there
@@ -19,7 +19,7 @@ const ANON: PageKind = PageKind::Anonymous;
 /// A toy.
 pub struct Toy {
     memory: Memory,
-    /// Of each page: its frame, and the shadow that it left.
+    /// For each page: its frame, and the shadow that it left.
     pages: Vec<(u32, u64)>,
     was_here: Vec<bool>,
     challenges: bool,

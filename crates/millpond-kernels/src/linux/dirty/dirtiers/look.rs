@@ -1,4 +1,4 @@
-//! What tasks and device look like, for those that draw them. Nothing here decides anything.
+//! The state of tasks and device, for drawing. Nothing here decides anything.
 
 use super::{Dirtied, Dirtiers, TRANSIT_PAGES};
 use crate::linux::dirty::touch::Touched;
@@ -9,7 +9,7 @@ use millpond_sim::look::{DiskLook, Look, Shade, Strip, ThreadLook};
 /// A sleep of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {
-    /// Which task.
+    /// The task.
     pub task: usize,
     /// When it began, in nanoseconds.
     pub at: u64,
@@ -23,7 +23,7 @@ pub struct Pause {
     pub dirtied: u64,
 }
 
-/// So many pauses are kept.
+/// The number of pauses kept.
 const PAUSES_MAX: usize = 256;
 
 impl Dirtiers {
@@ -47,12 +47,12 @@ impl Dirtiers {
         (&self.pauses, self.pauses_all)
     }
 
-    /// What is set, and what was derived of it.
+    /// The settings, and the values derived from them.
     pub fn machine(&self) -> &Touched {
         &self.machine
     }
 
-    /// What came of it so far. The seconds are whole ones, but for the last.
+    /// The result so far. The seconds are whole ones, but for the last.
     pub fn seen(&self) -> &Dirtied {
         &self.seen
     }
@@ -72,7 +72,7 @@ impl Dirtiers {
         self.queue.peek().map(|entry| entry.0.0)
     }
 
-    /// What it looks like now: dirty pages in `parts` parts.
+    /// Its present state: dirty pages in `parts` parts.
     pub fn look(&self, parts: usize) -> Look {
         let shades = std::iter::repeat_n(Shade::Writing, self.transit as usize);
         let shades = shades.chain(std::iter::repeat_n(Shade::Dirty, self.dirty as usize));

@@ -19,7 +19,7 @@ use millpond_core::units::{Instant, Nanos};
 /// Linux' `page_cluster` of 3: slots read together, aligned.
 const CLUSTER_SLOTS: u32 = 8;
 
-/// Where an anonymous page is.
+/// The location of an anonymous page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Anonymous {
     pub(super) frame: u32,
@@ -107,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Reads the page, and those of its aligned cluster that are in swap only, as far as frames are there.
+    /// Reads the page, and those of its aligned cluster that are only in swap, while frames are available.
     fn swap_in(&mut self, thread: usize, page: u32, slot: SlotNo, mark: Mark) -> Option<Step> {
         let wanted = self
             .memory

@@ -34,7 +34,7 @@ const PAGE: u64 = 4096;
 
 /// A write that has waited so long goes out of its turn (`fifo_expire_async` of CFQ: a quarter of a second),
 const EXPIRED: Nanos = Nanos::from_millis(250);
-/// once in so many writes (`fifo_batch` of the deadline scheduler).
+/// once in this many writes (`fifo_batch` of the deadline scheduler).
 const EXPIRY_LOOKED_AT_EVERY: u32 = 16;
 
 /// The queue and the disk.
@@ -99,12 +99,12 @@ impl Block {
         self.congestion.is_on()
     }
 
-    /// When the disk has something to tell.
+    /// The time of the disk's next event.
     pub(super) fn next_event(&self) -> Instant {
         self.next
     }
 
-    /// Whether `thread` may put in a write now. If not it waits in line, and is told.
+    /// Whether `thread` may queue a write now. If not it waits in line, and is woken.
     pub(super) fn has_room(&mut self, thread: usize) -> bool {
         let in_line = self.waiters.iter().position(|&waiter| waiter == thread);
         let has = if self.batching[thread] > 0 {
@@ -130,7 +130,7 @@ impl Block {
         self.waiters.retain(|&waiter| waiter != thread);
     }
 
-    /// Whether a swap write at `offset` would join one that waits.
+    /// Whether a swap write at `offset` would join a waiting one.
     pub(super) fn can_merge_swap(&self, offset: u64) -> bool {
         self.swap_tail
             .and_then(|id| self.requests[id as usize].as_ref())
@@ -188,7 +188,7 @@ impl Block {
         self.dispatch(now);
     }
 
-    /// Upwards from the last one; but every so often the one that has waited longest, if it has waited long.
+    /// Upwards from the last one; but periodically the one that has waited longest, if it has waited long.
     fn next_write(&mut self, now: Instant) -> Option<(u64, u32)> {
         self.dispatched += 1;
         if self.dispatched.is_multiple_of(EXPIRY_LOOKED_AT_EVERY) {
@@ -270,7 +270,7 @@ impl Block {
         ended
     }
 
-    /// What the disk does, and what waits in front of it.
+    /// The disk's activity, and the requests waiting for it.
     pub(super) fn look(&self) -> DiskLook {
         DiskLook {
             queued_writes: self.writes.len() as u64,

@@ -1,4 +1,4 @@
-//! What the post's monitors counted, under the post's names.
+//! The counters of the post's monitors, under the post's names.
 //!
 //! vmstat's counters, ftrace's of vmscan and of congestion waits. Times are virtual. What is not modelled has no counter:
 //! slabs, inodes, compaction.
@@ -8,11 +8,11 @@ use millpond_core::units::Nanos;
 /// Sleeps of one kind by one caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Waits {
-    /// How many.
+    /// Their number.
     pub number: u64,
-    /// How long all together.
+    /// Their total time.
     pub time: Nanos,
-    /// How many lasted to their time-out.
+    /// The number that lasted to their time-out.
     pub full: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Counters {
     /// Pages that reclaim asked to be written: by kswapd and by direct reclaim, of files and anonymous ones. As the post's
     /// trace, it counts requests, refused ones too; the neighbours that xfs writes along are not requests.
     pub writes: [[u64; 2]; 2],
-    /// Times that a sleeping kswapd was told to wake.
+    /// Times that a sleeping kswapd was woken.
     pub kswapd_wake_requests: u64,
     /// Times that kswapd was woken out of its long sleep.
     pub kswapd_wakeups: u64,
@@ -64,6 +64,6 @@ pub struct Counters {
     pub dirtiers_stall: Nanos,
     /// Times that kswapd waited for a place in the disk's queue, and how long.
     pub kswapd_request_waits: Waits,
-    /// Pages of files that were written, by whomever.
+    /// Pages of files that were written, by any thread.
     pub file_pages_written: u64,
 }

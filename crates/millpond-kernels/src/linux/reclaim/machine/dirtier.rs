@@ -58,7 +58,7 @@ impl Dirtier {
         self.dirtied += pages;
     }
 
-    /// Whether it is to be asked now.
+    /// Whether it is due to be checked.
     pub(super) fn is_due(&self, rule: DirtierRule) -> bool {
         let every = match rule {
             DirtierRule::WritesItself if self.over => ASKED_EVERY_WHEN_OVER,

@@ -12,7 +12,7 @@ use super::memory::NONE;
 use millpond_core::units::{Instant, Nanos};
 use std::collections::VecDeque;
 
-/// Where a file stands.
+/// The queue of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Queued {
     No,
@@ -30,7 +30,7 @@ pub(super) struct File {
     dirty: Vec<u64>,
     pub(super) dirty_pages: u64,
     resident: u64,
-    /// Where the next write-back of it begins (`writeback_index`).
+    /// The start of its next write-back (`writeback_index`).
     pub(super) cursor: u64,
     since: Instant,
     queued: Queued,
@@ -38,7 +38,7 @@ pub(super) struct File {
     pub(super) locked: bool,
     /// Reclaim has met its dirty pages (patch 5).
     flagged: bool,
-    /// Where it lies.
+    /// Its location.
     pub(super) offset: u64,
 }
 
@@ -221,7 +221,7 @@ impl Files {
 mod tests {
     use super::*;
 
-    /// Files 0 to 2, each with one dirty page, of which the first is the oldest.
+    /// Files 0 to 2, each with one dirty page; the first is the oldest.
     fn three() -> Files {
         let mut files = Files::default();
         for n in 0..3 {

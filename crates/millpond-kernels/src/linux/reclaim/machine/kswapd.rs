@@ -27,7 +27,7 @@ enum Phase {
     Awake,
 }
 
-/// Where it stands.
+/// Its state.
 #[derive(Debug, Default)]
 pub(super) struct Kswapd {
     phase: Phase,
@@ -142,7 +142,7 @@ impl Machine {
         Step::Waits(cost)
     }
 
-    /// What the zone keeps from requests that could use a higher one.
+    /// The pages that the zone keeps from requests that could use a higher one.
     fn reserved(&self, zone: usize, highest: usize) -> PageCount {
         match zone < highest {
             true => self.memory.zones[zone].reserved,

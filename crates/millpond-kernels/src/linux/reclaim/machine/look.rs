@@ -1,4 +1,4 @@
-//! What the machine looks like, for those that draw it. Nothing here decides anything.
+//! The machine's state, for drawing. Nothing here decides anything.
 
 use super::memory::{ACTIVE_FILE, DIRTY, INACTIVE_FILE, LOADING, REFERENCED, TAGGED, WRITING, YOUNG};
 use super::scheduler::{FLUSHER, KSWAPD, Machine, TASKS, Wait};
@@ -19,7 +19,8 @@ fn shade(flags: u8) -> Shade {
 }
 
 impl Machine {
-    /// What it looks like now: the lists of the largest zone, and the one of the small zone that matters, in `parts` parts each. Time: some 20 ns a frame.
+    /// Its present state: the lists of the largest zone, and the one of the small zone that matters, in `parts` parts
+    /// each. Time: some 20 ns a frame.
     pub fn look(&self, parts: usize) -> Look {
         let zone = self.memory.zones.len() - 1;
         let strip = |zone, list, name| {
@@ -104,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// From now on every decision of reclaim is kept, and not a sample of them.
+    /// From now on every decision of reclaim is kept, not a sample of them.
     pub fn keep_every_decision(&mut self) {
         self.trace.keep_all();
     }

@@ -47,7 +47,7 @@ pub(super) const ACTIVE_ANON: usize = 1;
 pub(super) const INACTIVE_FILE: usize = 2;
 pub(super) const ACTIVE_FILE: usize = 3;
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     /// A file's number, or [`ANONYMOUS`].
@@ -105,13 +105,13 @@ impl Zone {
         PageCount(self.free.len() as u64)
     }
 
-    /// Whether more than `mark` and what is reserved are free.
+    /// Whether more than `mark` and the reserve are free.
     pub(super) fn is_above(&self, mark: PageCount) -> bool {
         self.free().0 > mark.0 + self.reserved.0
     }
 }
 
-/// Which watermark a request for a frame respects.
+/// The watermark that a request for a frame respects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     Low,
@@ -214,7 +214,7 @@ impl Memory {
         self.zones[zone].hopeless = false;
     }
 
-    /// Which list of its zone the page is on.
+    /// The page's list in its zone.
     pub(super) fn list_of(&self, frame: u32) -> Option<usize> {
         let list = self.frames[frame as usize].list;
         (list != NO_LIST).then_some(usize::from(list))

@@ -26,7 +26,7 @@ pub struct MachineCosts {
     pub submit_page: Nanos,
     /// A file created, opened and closed. Chosen.
     pub file: Nanos,
-    /// What fs_mark does for a file besides: a hundred and fiftieth of the post's least "overhead" (6035 us a round).
+    /// fs_mark's other work for a file: a hundred and fiftieth of the post's least "overhead" (6035 us a round).
     pub think: Nanos,
 }
 
@@ -47,7 +47,7 @@ impl Default for MachineCosts {
 /// A machine of Gorman 2011.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MachineOptions {
-    /// What reclaim does with dirty pages. Not [`System::Millpond`], which has its own driver.
+    /// Reclaim's rules for dirty pages. Not [`System::Millpond`], which has its own driver.
     pub system: System,
     /// How the file system answers reclaim.
     pub filesystem: FileSystem,

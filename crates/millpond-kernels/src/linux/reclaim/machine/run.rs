@@ -1,4 +1,4 @@
-//! The post's two loads on the post's machine, with what ran beside them.
+//! The post's two loads on the post's machine, with the other programs of the time.
 
 use super::counters::Counters;
 use super::options::MachineOptions;
@@ -8,17 +8,17 @@ use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::Nanos;
 use millpond_sim::disk::ModelParameterError;
 
-/// What is run.
+/// The load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Load {
-    /// So many rounds of 150 files of 10 MiB. The post: 25.
+    /// Rounds of 150 files of 10 MiB. The post: 25.
     FsMark {
-        /// How many.
+        /// Their number.
         rounds: u32,
     },
-    /// A mapping of so many pages, written once. The post: 4.76 GiB, from its "page outs".
+    /// A mapping of this many pages, written once. The post: 4.76 GiB, from its "page outs".
     Micro {
-        /// How many.
+        /// Their number.
         pages: u64,
     },
 }
@@ -57,12 +57,12 @@ pub fn anonymous_pages() -> u32 {
     OWN_PAGES + BACKGROUND_TASKS.iter().map(|(pages, _)| pages).sum::<u32>()
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The counters.
     pub counters: Counters,
-    /// From the load's begin to its end.
+    /// From the load's beginning to its end.
     pub elapsed: Nanos,
     /// Processor time: of the load and the tasks beside it, of kswapd, of the flusher.
     pub cpu: [Nanos; 3],

@@ -73,14 +73,14 @@ impl Thread {
     }
 }
 
-/// What a step of a thread came to.
+/// The result of a thread's step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// It took so long and goes on.
+    /// It took this long and goes on.
     Ran(Nanos),
     /// It waits: the thread has been put to sleep.
     Waits(Nanos),
-    /// What it was to do is done.
+    /// Its work is done.
     Done(Nanos),
 }
 
@@ -121,7 +121,7 @@ pub struct Machine {
     next_place: u64,
 }
 
-/// Where files begin on the disk; swap is at its start.
+/// The start of files on the disk; swap is at the disk's start.
 const FILES_FROM: u64 = 20 << 30;
 
 impl Machine {
@@ -200,12 +200,12 @@ impl Machine {
         self.now
     }
 
-    /// What was counted so far. A direct reclaim or an awake kswapd counts its time when it ends.
+    /// The counters. A direct reclaim or an awake kswapd counts its time when it ends.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Pages of files written to the disk so far, by whomever.
+    /// Pages of files written to the disk so far, by any thread.
     pub fn file_pages_written(&self) -> u64 {
         self.counters.file_pages_written
     }
@@ -239,7 +239,7 @@ impl Machine {
         self.tasks.first().is_none_or(|task| task.has_ended)
     }
 
-    /// Runs for so many steps, or to the end; answers whether it has come.
+    /// Runs this many steps, or to the end; returns whether the end has come.
     ///
     /// # Panics
     /// If nothing can ever happen again though the first task has not ended: a deadlock of the model.
@@ -318,7 +318,7 @@ impl Machine {
             match self.threads[first].wait {
                 Wait::Request => self.wake(first),
                 Wait::Nothing => {}
-                // It has something else to wait for by now: another thread writes what it wanted to write.
+                // It waits for something else now: another thread writes the page that it meant to write.
                 _ => {
                     self.block.leave_line(first);
                     continue;

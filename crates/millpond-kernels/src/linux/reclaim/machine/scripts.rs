@@ -23,12 +23,12 @@ impl TaskScript for Idle {
     }
 }
 
-/// What fs_mark prints of a round.
+/// fs_mark's output for a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Round {
     /// From its first file to its last.
     pub took: Nanos,
-    /// Of it, time outside of the file system.
+    /// The part outside the file system.
     pub overhead: Nanos,
 }
 
@@ -152,7 +152,7 @@ pub struct Micro {
 }
 
 impl Micro {
-    /// A mapping of so many pages, and the program's own anonymous pages.
+    /// A mapping of this many pages, and the program's own anonymous pages.
     pub fn new(pages: u64, own: (u32, u32)) -> Micro {
         Micro {
             pages,
@@ -189,7 +189,7 @@ impl TaskScript for Micro {
     }
 }
 
-/// Programs beside the load that wake every so often, use pages of their own, end, and are started again.
+/// Programs beside the load that wake periodically, use pages of their own, end, and are started again.
 pub struct BackgroundTask {
     own: (u32, u32),
     habits: Habits,
@@ -197,23 +197,23 @@ pub struct BackgroundTask {
     left: u32,
 }
 
-/// What it does each time it wakes.
+/// Its work each time it wakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Habits {
-    /// It sleeps so long in between.
+    /// Its sleep in between.
     pub period: Nanos,
     /// Runs of its pages that it uses.
     pub runs: u32,
     /// Pages of each.
     pub run_pages: u32,
-    /// One run in so many is changed.
+    /// One run in this many is changed.
     pub changed_one_in: u64,
-    /// One run in so many belongs to a program that ends and is started again: its pages are new.
+    /// One run in this many belongs to a program that ends and is started again: its pages are new.
     pub renewed_one_in: u64,
 }
 
 impl BackgroundTask {
-    /// With these anonymous pages, the first and how many.
+    /// With these anonymous pages: the first, and their number.
     pub fn new(own: (u32, u32), habits: Habits, seed: u64) -> BackgroundTask {
         BackgroundTask {
             own,

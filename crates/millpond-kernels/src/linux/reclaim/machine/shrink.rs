@@ -35,10 +35,10 @@ pub(super) struct Shrink {
     thread: usize,
     pub(super) zone: usize,
     priority: u32,
-    /// Pages still to be looked at, by list.
+    /// Pages still to be scanned, by list.
     quota: [u64; 4],
     next: usize,
-    /// Pages that were looked at, and freed.
+    /// Pages scanned, and freed.
     pub(super) scanned: u64,
     pub(super) freed: u64,
     /// Enough, at a priority below the first.
@@ -53,7 +53,7 @@ pub(super) struct Shrink {
     logged: bool,
 }
 
-/// Where the file system's log lies.
+/// The location of the file system's log.
 const LOG_AT: u64 = 18 << 30;
 
 const KIND_OF: [PageKind; 4] = [
@@ -64,7 +64,7 @@ const KIND_OF: [PageKind; 4] = [
 ];
 
 impl Machine {
-    /// How a scan of a zone is divided (`get_scan_count`).
+    /// The division of a zone's scan (`get_scan_count`).
     fn shares(&mut self, zone: usize, priority: u32) -> Shares {
         let sizes = self.memory.sizes(zone);
         let by_cost = self.options.system == System::Linux7_0;
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// Goes on with a pass: one batch, or as far as the disk's queue allows.
+    /// Continues a pass: one batch, or as much as the disk's queue allows.
     pub(super) fn shrink(&mut self, pass: &mut Shrink) -> Step {
         if let Some(run) = &mut pass.run {
             let step = self.write_run(pass.thread, run);
@@ -444,9 +444,9 @@ impl Machine {
         Some(Outcome::WriteStarted)
     }
 
-    /// What the batch means: core's answer, carried out.
+    /// The consequences of the batch: the rules' answer, carried out.
     fn after_batch(&mut self, pass: &mut Shrink, cost: Nanos) -> Step {
-        // Another thread may hold the page for whose write it stood in line by now.
+        // Another thread may now hold the page for whose write it stood in line.
         self.block.leave_line(pass.thread);
         let after = batch::after(&self.rules, &pass.seen, pass.caller, pass.priority);
         let zone = &mut self.memory.zones[pass.zone];

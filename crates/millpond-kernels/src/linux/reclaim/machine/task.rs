@@ -16,29 +16,29 @@ use millpond_core::reclaim::launder::PRIORITY_DEFAULT;
 use millpond_core::reclaim::trace::Caller;
 use millpond_core::units::{Instant, Nanos};
 
-/// What a task does.
+/// A task's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskOp {
-    /// Creates a file of so many pages, and goes on with it.
+    /// Creates a file of this many pages, and continues with it.
     Create {
         /// Its length.
         pages: u64,
     },
     /// Writes the next pages of its file with `write`.
     Write {
-        /// How many.
+        /// Their number.
         pages: u32,
     },
     /// Touches the next pages of its file through a mapping, and changes them.
     MapWrite {
-        /// How many.
+        /// Their number.
         pages: u32,
     },
     /// Uses anonymous pages.
     Touch {
         /// The first.
         first: u32,
-        /// How many.
+        /// Their number.
         pages: u32,
         /// Whether they are changed.
         changes: bool,
@@ -47,7 +47,7 @@ pub enum TaskOp {
     Release {
         /// The first.
         first: u32,
-        /// How many.
+        /// Their number.
         pages: u32,
     },
     /// Computes.

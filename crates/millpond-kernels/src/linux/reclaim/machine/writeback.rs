@@ -17,10 +17,10 @@ pub(super) const SLICE_PAGES: u64 = 1024;
 const PERIOD: Nanos = Nanos::from_secs(5);
 /// `dirty_expire_centisecs`.
 const EXPIRED: Nanos = Nanos::from_secs(30);
-/// What a request costs besides its pages.
+/// The cost of a request besides its pages.
 const REQUEST: Nanos = Nanos(4_000);
 
-/// Pages of a file that are to be written as far as they are dirty and follow one another.
+/// Pages of a file to be written where they are dirty and consecutive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) file: u32,
@@ -93,7 +93,7 @@ impl Machine {
         }
     }
 
-    /// Writes the next request of a run. `Done`: there is no more of it.
+    /// Writes the next request of a run. `Done`: none is left.
     pub(super) fn write_run(&mut self, thread: usize, run: &mut Run) -> Step {
         let most = self.block.pages_max().min(run.end.saturating_sub(run.next));
         let found = self.files.run(run.file, run.next, most);

@@ -112,7 +112,7 @@ fn at(ms: u64) -> Instant {
     Instant(0) + Nanos::from_millis(ms)
 }
 
-/// Writes as fast as it is let, each for 1 ms, beside a reader whose reads take `read_ms`; the depth at the end.
+/// Writes as fast as it is allowed, each for 1 ms, beside a reader whose reads take `read_ms`; returns the final depth.
 fn run(options: MergedOptions, read_ms: Option<u64>, ms: u64) -> (i32, u32) {
     let mut a = Admission::with_form(Wbt::merged(options), Bytes::from_mib(1));
     let mut in_flight: Vec<Instant> = Vec::new();
