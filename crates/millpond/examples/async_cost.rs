@@ -18,11 +18,11 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::spawn_blocking;
 
 const PAGES: u64 = 256 << 8;
-/// So many of them are asked for all the time and stay in memory.
+/// The number of pages used all the time, which stay in memory.
 const HOT: u64 = 16 << 8;
 const TASKS: u64 = 16;
 
-/// How a task makes a call that may have to wait.
+/// How a task makes a call that may wait.
 #[derive(Clone, Copy)]
 enum Way {
     OnItsThread,
@@ -36,10 +36,10 @@ const WAYS: [(&str, Way); 3] = [
     ("`AsyncFile`", Way::AsyncFile),
 ];
 
-/// What tasks do.
+/// The tasks' work.
 #[derive(Clone, Copy)]
 enum Work {
-    /// So many of a thousand pages are not in memory.
+    /// The number of pages in a thousand that are not in memory.
     Reads(u64),
     Syncs,
 }
@@ -98,7 +98,7 @@ async fn pool<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'stat
     joined(spawn_blocking(call).await)
 }
 
-/// What a task has come to.
+/// A task's result.
 fn joined<T>(done: std::result::Result<T, tokio::task::JoinError>) -> T {
     done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }

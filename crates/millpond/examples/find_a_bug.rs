@@ -13,7 +13,7 @@ use millpond_testing::{Crashing, Fate, Fault, FaultRule, FaultTarget, Faulty};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is wrong with a log.
+/// The fault of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
     /// Nothing.
@@ -24,7 +24,7 @@ pub enum Planted {
     NoSum,
 }
 
-/// A log: records one behind the other, each with its length and its sum before it.
+/// A log: records one after the other, each preceded by its length and its checksum.
 pub struct Log {
     file: File,
     end: u64,
@@ -91,7 +91,7 @@ fn records() -> Vec<Vec<u8>> {
 }
 
 /// Every crash that could have been: each moment of a run, with what the disk had taken lost, kept, or anything between.
-/// What is wrong, if something is.
+/// The fault, if there is one.
 pub fn crash_everywhere(
     folder: &Path,
     planted: Planted,
@@ -171,7 +171,7 @@ pub fn fill_the_disk(
     }
 }
 
-/// What the log asked of its file. What is wrong, if something is.
+/// The log's requests to its file. Returns the fault, if there is one.
 pub fn look_at_the_calls(
     folder: &Path,
     planted: Planted,

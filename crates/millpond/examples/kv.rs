@@ -25,10 +25,10 @@ const HEADER: usize = 16;
 /// The longest key, and the longest value: what a broken header could otherwise ask to be read.
 const KEY_MAX: usize = 64 << 10;
 const VALUE_MAX: usize = 16 << 20;
-/// In the place of a value's length: the key is removed.
+/// Instead of a value's length: the key is removed.
 const REMOVED: u32 = u32::MAX;
 
-/// Where each key's value is, and where the next record goes.
+/// The location of each key's value, and of the next record.
 #[derive(Default)]
 pub struct Index {
     places: HashMap<Vec<u8>, (u64, usize)>,
@@ -72,7 +72,7 @@ impl Index {
     }
 }
 
-/// Whether there was as much to read.
+/// Whether there was enough to read.
 fn is_filled(from: &mut impl Read, buf: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buf) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -184,7 +184,7 @@ impl Store {
         tokio::task::spawn_blocking(put).await?
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         locked(&self.index).places.len()
     }
@@ -211,7 +211,7 @@ fn change(n: u8) -> (Vec<u8>, Vec<u8>) {
 
 const CHANGES: u8 = 40;
 
-/// What must be there when so many changes are.
+/// The state after this many changes.
 fn expected(changes: u8) -> HashMap<Vec<u8>, Vec<u8>> {
     (0..changes).map(change).collect()
 }

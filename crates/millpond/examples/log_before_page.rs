@@ -42,7 +42,7 @@ fn sum<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u64 {
 /// Stamps a page with its sum when it is written, and looks at it when it is read.
 struct Sums;
 
-/// Which part of the log is in a page, or what is wrong with the page.
+/// The part of the log that is in a page, or what is wrong with the page.
 pub fn lsn(bytes: &[u8]) -> Result<u64, String> {
     let is_new = bytes.iter().all(|byte| *byte == 0);
     let (found, right) = (number(&bytes[SUM]), sum(bytes[..8].iter().chain(&bytes[16..])));
@@ -146,7 +146,7 @@ impl Store {
         Ok(number(&self.pages.page(page)?[at..at + 8]))
     }
 
-    /// What was put so far survives.
+    /// Everything put so far survives.
     pub fn commit(&self) -> Result<(), Error> {
         self.log.sync_data()?;
         self.order.advance(self.end);

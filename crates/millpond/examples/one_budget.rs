@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
 
-/// What a second had: touches, and misses of the file and of the region.
+/// The figures of a second: touches, and misses of the file and of the region.
 struct Row {
     touches: f64,
     file: f64,

@@ -1,4 +1,4 @@
-//! What a recording costs a call whose page is in memory: `cargo run --release -p millpond --example record_cost`.
+//! The cost of a recording for a call whose page is in memory: `cargo run --release -p millpond --example record_cost`.
 //!
 //! Each figure is the least of nine rounds of 200,000 calls on one thread, so that what else the machine does counts
 //! little: nanoseconds a call. `off, again` says how far two figures of the same thing are apart.

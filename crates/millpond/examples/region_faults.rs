@@ -1,4 +1,4 @@
-//! What a fault of a region costs here, beside the kernel's swap with the same memory and the same disk.
+//! The cost of a region's fault here, compared with the kernel's swap with the same memory and the same disk.
 //!
 //! `cargo run --release -p millpond --example region_faults -- [MiB] [budget MiB] [seconds] [rounds] [folder] [cases]
 //! [systems]`
@@ -55,7 +55,7 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// What one case took.
+/// The time of one case.
 struct Took {
     name: String,
     ns: Vec<u64>,
@@ -204,7 +204,7 @@ fn is_case(case: &str) -> bool {
     case == "floor" || CASES.contains(&kind) && threads.is_ok_and(|threads| threads > 0)
 }
 
-/// What a child needs to know.
+/// The parameters of a child.
 struct Setting {
     len: usize,
     budget: usize,

@@ -3,7 +3,7 @@
 //! `cargo run --release -p millpond --example region_words -- [region MiB] [budget MiB] [threads] [seconds] [swap file]
 //! [in-thread]`
 //!
-//! Each thread works on a part of its own: a page somewhere, or the 64 pages behind it one after the other.
+//! Each thread works on a part of its own: a random page, or the 64 pages after it one after the other.
 
 use millpond::{Faults, PageCache, RegionOptions, SwapFile};
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Of a mount whose process is gone.
+/// For a mount whose process is gone.
 const GONE: &str = "is gone, perhaps killed";
 
 /// Not a test: what the other tests start in a process of its own.
@@ -36,7 +36,7 @@ fn command(folder: &Path, line: &str) -> Command {
     command
 }
 
-/// A cache that takes seconds to answer, as on a machine that is very busy, is said not to: it is asked again.
+/// A cache that takes seconds to answer, as on a very busy machine, is reported as not answering, and asked again.
 fn run(folder: &Path, line: &str) -> Output {
     let is_late = |output: &Output| {
         [&output.stdout, &output.stderr]
@@ -47,7 +47,7 @@ fn run(folder: &Path, line: &str) -> Output {
     asked.find(|output| !is_late(output)).unwrap()
 }
 
-/// What `caches` lists but for mounts whose process is gone: those are of other tests, and everybody's.
+/// The list of `caches` without mounts whose process is gone: those belong to other tests.
 fn listed(folder: &Path) -> String {
     let said = says(folder, "caches");
     let lines = said.lines().filter(|line| !line.contains(GONE));
@@ -129,7 +129,7 @@ fn the_one_cache_that_runs_is_set_and_says_what_became_of_it() {
         options.starts_with("dirty.hard=2M ") && options.ends_with("; default: 20%\n"),
         "{options}"
     );
-    // Before the history is looked at, as it changes nothing that would stand there.
+    // Before reading the history, because it changes nothing there.
     let measure = says(folder, "set admission.read_latency=measure");
     assert!(
         measure.starts_with("note: the goal for reads is 2ms until reads of the idle disk are measured"),

@@ -20,7 +20,7 @@ fn millpond(line: &str) -> Command {
     command
 }
 
-/// Whether there is no disk below the tests, which the demo refuses; says so.
+/// Whether the tests have no disk, which the demo refuses; prints so.
 fn is_in_memory(dir: &Path) -> bool {
     let is_in_memory = millpond_lab::machine::is_in_memory(dir);
     if is_in_memory {

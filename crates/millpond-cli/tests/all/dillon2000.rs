@@ -17,7 +17,7 @@ fn run(line: &str, dir: &Path) -> Option<Ran> {
     Some(ran)
 }
 
-/// What both targets must have measured.
+/// The metrics of both targets.
 fn check(metrics: &[Value], target: &str) {
     for load in ["news", "saturated"] {
         let of = |metric| value(metrics, target, load, metric);

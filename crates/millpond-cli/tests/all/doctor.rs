@@ -1,4 +1,4 @@
-//! What `millpond doctor` says, on this host and on one that allows less.
+//! The output of `millpond doctor`, on this host and on one that allows less.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -35,7 +35,7 @@ fn commands_that_watch_a_cache_end_with_their_terminal_with_or_without_a_signal(
             };
             terminal.wait_for(seen);
             let ended = terminal.hang_up();
-            // Told by the signal, or by what can't be read or written any more.
+            // Notified by the signal, or by failing reads and writes.
             let told = ended.signal() == Some(SIGHUP) || matches!(ended.code(), Some(1 | 129));
             assert!(told, "{line}, {controlling:?}: {ended}");
         }
@@ -53,7 +53,7 @@ fn a_recording_and_an_experiment_end_in_order_when_their_terminal_goes() {
     };
     terminal.wait_for("Ctrl-C ends it");
     let ended = terminal.hang_up();
-    // What it came to can't be told any more, and is none the less whole.
+    // The result can no longer be printed, and is complete all the same.
     assert!(ended.code().is_some_and(|code| code <= 1), "{ended}");
     let trace = millpond::trace::Trace::read(&trace).unwrap();
     assert_eq!((trace.torn, trace.end.is_some()), (None, true));

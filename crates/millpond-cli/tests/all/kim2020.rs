@@ -48,7 +48,7 @@ fn run(options: &Options, watch: &mut dyn Watch) -> Option<Report> {
     }
 }
 
-/// Of each row of the target.
+/// For each row of the target.
 fn of_rows(report: &Report, target: &str, workload: &str, metric: &str) -> Vec<f64> {
     let metrics = report.metrics.iter();
     let own = metrics.filter(|m| m.target == target && m.workload == workload && m.metric == metric);
@@ -93,7 +93,7 @@ fn a_region_of_the_engine_does_what_the_load_says_and_no_better_than_can_be() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// What must be as before: swap, and how much is read around a page.
+/// Settings that must be restored: swap, and the read-around of a page.
 fn machine() -> (Vec<String>, String) {
     let swaps = fs::read_to_string("/proc/swaps").unwrap();
     let names = swaps.lines().filter_map(|line| line.split_whitespace().next());
@@ -101,7 +101,7 @@ fn machine() -> (Vec<String>, String) {
     (names.map(str::to_owned).collect(), cluster)
 }
 
-/// Who changes the machine's swap, one after the other.
+/// Serialises tests that change the machine's swap.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -124,7 +124,7 @@ fn the_kernels_swap_is_there_for_the_run_and_gone_afterwards() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// Somebody who presses Ctrl-C when the load is at work.
+/// A user who presses Ctrl-C while the load runs.
 struct Impatient;
 
 impl Watch for Impatient {

@@ -275,7 +275,7 @@ fn json_to_stdout_is_nothing_but_json() {
     }
 }
 
-/// On real files and in virtual time: whoever the writers have beside them has its metrics, and nothing is left.
+/// On real files and in virtual time: each companion of the writers has its metrics, and no files are left.
 #[test]
 fn each_workload_has_its_own_metrics_and_tables_come_on_request() {
     let (dir, out) = (scratch(), tempfile::tempdir().unwrap());
@@ -397,7 +397,7 @@ fn remains_of_a_killed_program_are_removed_by_the_next_one() {
     program.kill().unwrap();
     program.wait().unwrap();
     assert!(!is_empty(dir.path()));
-    // its child notices that it is alone; only then is the directory nobody's
+    // its child notices that it is alone; only then is the directory ownerless
     let job = [words(SMALL_JOB), words("--on kernel --no-reader --dir")].concat();
     let output = output(&[job, vec![dir.path().to_str().unwrap()]].concat());
     assert!(output.status.success(), "{}", stderr(&output));

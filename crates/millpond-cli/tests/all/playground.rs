@@ -19,7 +19,7 @@ use std::process::{Child, Command, Output, Stdio};
 #[path = "../../../millpond-playground/tests/browser/driver.rs"]
 mod driver;
 
-/// The program as it is right after it was installed: nothing beside it, no settings, no home.
+/// The program as just installed: no other files, no settings, no home.
 fn playground(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
     command.env_clear().current_dir(folder);
@@ -48,7 +48,7 @@ impl Server {
         Server { child, url }
     }
 
-    /// What is at `path`.
+    /// The content of `path`.
     fn get(&self, path: &str) -> String {
         let host = self.url.strip_prefix("http://").unwrap();
         let host = host.split('/').next().unwrap();
@@ -149,7 +149,7 @@ fn a_scene_runs_in_a_browser() {
     };
     browser.call("Page.navigate", json!({ "url": server.url }));
     browser.until("document.body !== null && document.body.dataset.ready === 'true'");
-    // It plays by itself from where it opens.
+    // It plays on its own from where it opens.
     let opens = Scene::find("gorman2011").unwrap().opens_at_ms * 1_000_000;
     browser.until(&format!("Number(playground.address().split('at=')[1]) > {opens}"));
     assert_eq!(browser.value("document.getElementById('said').hidden"), true);

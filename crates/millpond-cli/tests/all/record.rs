@@ -67,7 +67,7 @@ impl CacheProcess {
         })
     }
 
-    /// Records until so many pages have been read meanwhile, and ends it as Ctrl-C does.
+    /// Records until this many pages have been read meanwhile, and ends it as Ctrl-C does.
     fn record_reads(&self, arguments: &[&str], trace: &str, least: u64) -> Output {
         self.while_it_reads(|reads| {
             let mut command = self.record(arguments);

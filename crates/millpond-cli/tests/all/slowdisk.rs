@@ -102,7 +102,7 @@ impl Disk {
         kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
-    /// How it ended, within a minute.
+    /// Its exit status, within a minute.
     fn wait(&mut self) -> ExitStatus {
         let until = Instant::now() + Duration::from_secs(60);
         loop {

@@ -18,12 +18,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const RUN_DIR: &str = "/run/millpond-lab";
-/// What the limit for dirty pages is in a testbed with 73 MiB: nobody else sets that.
+/// The dirty limit of a testbed with 73 MiB: no other test sets that.
 const DIRTY_BYTES: &str = "14257812";
-/// No healthy machine takes so long for it.
+/// No healthy machine takes as long for it.
 const LONG: Duration = Duration::from_secs(120);
 
-/// The scrap, so many times.
+/// How often the scrap is written.
 fn scrap(dir: &Path, runs: u32) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
     let job = "lab run axboe2016 --on kernel --device hdd --memory 73M --files 4 --file-size 1M --read-file-size 4M \
@@ -70,7 +70,7 @@ fn disks() -> Vec<i32> {
     pids.filter_map(|pid| i32::try_from(pid).ok()).collect()
 }
 
-/// What is still there, if anything.
+/// The remains, if any.
 fn left() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     if let Some(mount) = mounts.lines().find(|line| line.contains(RUN_DIR)) {

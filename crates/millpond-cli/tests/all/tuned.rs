@@ -17,10 +17,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Nobody else sets that.
+/// A value that no other test sets.
 const DIRTY: &str = "11M";
 const DIRTY_BYTES: &str = "11534336";
-/// No healthy machine takes so long for it.
+/// No healthy machine takes as long for it.
 const LONG: Duration = Duration::from_secs(120);
 
 /// A file system on a loop device, taken away when it is dropped.

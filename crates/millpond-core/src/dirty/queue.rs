@@ -47,14 +47,14 @@ struct Waiting {
     asked: Instant,
 }
 
-/// What a dirtier would do for itself, and what is known beside that.
+/// What a dirtier would get on its own, and what is known besides that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// What it would be told if it were the only one.
+    /// The answer if it were the only one.
     pub own: Throttle,
     /// Its share of the recent dirtying.
     pub share: Ratio,
-    /// For how few unclean pages it waits if it has to.
+    /// The number of unclean pages that it waits for if it must.
     pub until: PageCount,
     /// No more is unclean than the free-run limit.
     pub is_free: bool,
@@ -86,16 +86,16 @@ struct Quantum {
     since: Instant,
 }
 
-/// What is known when dirtiers may be woken.
+/// The state when dirtiers may be woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Headroom {
     /// Pages dirty or being written.
     pub unclean: PageCount,
-    /// At so few all are woken.
+    /// At this number all are woken.
     pub wake_all_at: PageCount,
     /// The pages of a quantum.
     pub burst: PageCount,
-    /// So many may have one at a time.
+    /// How many may have a quantum at a time.
     pub quanta: usize,
     /// The time.
     pub now: Instant,
@@ -170,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// Wakes the first if there is headroom, and those behind it as far as there are quanta. Whether one was woken.
+    /// Wakes the first if there is headroom, and those behind it while there are quanta. Returns whether one was woken.
     pub fn wake(&mut self, headroom: &Headroom) -> bool {
         self.waiting
             .retain(|waiting| headroom.now.since(waiting.asked) < GONE_AFTER);
@@ -293,7 +293,7 @@ mod tests {
         );
     }
 
-    /// It went on, and was behind all others when it was nearly the first: one of four writers got half.
+    /// It went on, and was behind all others when it was nearly first: one of four writers got half.
     #[test]
     fn a_waiter_does_not_leave_the_queue_for_having_dirtied_little() {
         let mut queue = Queue::default();

@@ -17,14 +17,14 @@ use tokio::runtime::{Builder, Runtime};
 const PAGE: u64 = 4096;
 const SIZE: usize = PAGE as usize;
 
-/// How long calls that do nothing keep their places.
+/// How long calls that do nothing keep their threads.
 const PARKED: std::time::Duration = std::time::Duration::from_millis(100);
 
 fn one_thread() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
 
-/// What the call has come to by itself.
+/// The call's result on its own.
 fn polled<T>(call: impl Future<Output = T>) -> Option<T> {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Some(done),
@@ -259,7 +259,7 @@ fn a_write_beside_a_cut_is_all_there_or_none() {
         let runtime = one_thread();
         runtime.block_on(async {
             let file = open(&cache, &folder.path().join("data"), 16);
-            // Half of what is written is in memory, and the page behind that is not.
+            // Half of the written range is in memory, and the page after it is not.
             gate.is_open.store(true, Ordering::SeqCst);
             for page in 0..8 {
                 drop(file.page(page).await.unwrap());

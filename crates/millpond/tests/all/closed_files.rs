@@ -173,7 +173,7 @@ fn pages_of_closed_files_go_when_memory_is_needed() {
     assert_eq!(content(&cache, &many[5]), vec![5; 5 * PAGE]);
 }
 
-/// `MILLPOND_CLOSED=n` plays so many histories.
+/// `MILLPOND_CLOSED=n` plays this many histories.
 #[test]
 fn files_that_are_opened_closed_and_changed_by_two_are_what_was_written_last() {
     bounded(|| seeds("MILLPOND_CLOSED", 20).for_each(play));

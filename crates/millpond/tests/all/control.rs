@@ -131,7 +131,7 @@ fn the_history_has_who_and_what_and_what_became_of_it() {
     let mut options = pond.cache.options();
     options.flusher.expire = millpond::units::Nanos::from_secs(16);
     pond.cache.set_options(options.clone()).unwrap();
-    // The same again is no change.
+    // Setting the same again is no change.
     pond.cache.set_options(options).unwrap();
     ask(&mut pond.client(), "set dirty.hard=1M");
     let history = pond.cache.history();
@@ -443,7 +443,7 @@ fn without_being_asked_for_there_is_no_socket() {
     assert_eq!(cache.control_path(), None);
 }
 
-/// In the process of the other user this is the socket that it asks.
+/// In the other user's process: the socket that it asks.
 const ASKS: &str = "MILLPOND_TEST_ASKS";
 
 #[test]

@@ -22,7 +22,7 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = 2_000;
 const WRITERS: u64 = 3;
 
-/// What the device does while the pool is crowded.
+/// The device's behaviour while the pool is crowded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slow {
     /// Each write takes a few milliseconds.
@@ -31,7 +31,7 @@ enum Slow {
     Silent,
 }
 
-/// What guards hold.
+/// The pages that guards hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Held {
     /// All but a few frames.
@@ -47,7 +47,7 @@ struct Met {
     done: AtomicU64,
 }
 
-/// Whether the call went well; that there was no frame is the only other answer.
+/// Whether the call succeeded; the only other answer is that there was no frame.
 fn went_well<T>(met: &Met, result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => {

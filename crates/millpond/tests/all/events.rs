@@ -1,4 +1,4 @@
-//! What a cache says through `tracing`, to a subscriber that collects it.
+//! The cache's events through `tracing`, for a subscriber that collects them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -57,7 +57,7 @@ impl Subscriber for Collect {
     fn exit(&self, _: &Id) {}
 }
 
-/// What was said so far that has both words.
+/// The events so far that contain both words.
 fn said(target: &str, word: &str) -> Vec<String> {
     let is_it = |line: &&String| line.contains(target) && line.contains(word);
     SAID.lock().iter().filter(is_it).cloned().collect()

@@ -27,7 +27,7 @@ const MEMORY: u64 = 1 << 20;
 /// Three times the memory, and a bit.
 const LEN: usize = 3 * MEMORY as usize + 1234;
 
-/// What a child of this test does, and where.
+/// The task of a child of this test, and its folder.
 const CHILD: &str = "MILLPOND_FALLBACK_CHILD";
 const FOLDER: &str = "MILLPOND_FALLBACK_FOLDER";
 
@@ -85,12 +85,12 @@ fn notices(folder: &Path) -> (PageCache, Vec<Notice>) {
     (cache, told)
 }
 
-/// What this host says without our taking anything away, which a test of something else has to bear.
+/// The notices of this host itself, which a test of something else must tolerate.
 fn usual(folder: &Path) -> Vec<Notice> {
     notices(folder).1
 }
 
-/// What is new compared with `usual`.
+/// The notices not in `usual`.
 fn beyond(usual: &[Notice], told: Vec<Notice>) -> Vec<Notice> {
     told.into_iter()
         .filter(|notice| !usual.contains(notice))
@@ -308,7 +308,7 @@ fn child(what: &str, folder: &Path, prepare: &str) -> Option<(Vec<String>, Strin
     Some((said.map(str::to_owned).collect(), device.unwrap().to_owned()))
 }
 
-/// What children say without our taking anything away.
+/// The children's notices on this host itself.
 fn usual_lines(folder: &Path) -> Vec<String> {
     child("job", folder, "").unwrap().0
 }
@@ -456,7 +456,7 @@ fn a_limit_of_lengths_that_can_not_be_asked_for_is_none() {
     });
 }
 
-/// It was userfaultfd that was said to be missing.
+/// The message said that userfaultfd was missing.
 #[test]
 fn refusals_are_named_with_their_remedy() {
     for (call, name) in [
@@ -478,7 +478,7 @@ fn refusals_are_named_with_their_remedy() {
     }
 }
 
-/// Of a filter that refuses to give memory back nothing was said, and the cache kept what it had to give.
+/// A filter that refuses to give memory back was not reported, and the cache kept the memory.
 #[test]
 fn a_cache_that_can_give_no_memory_back_is_refused_and_names_the_call() {
     // MADV_DONTNEED_LOCKED does for all memory, from Linux 5.18 on.

@@ -341,7 +341,7 @@ fn files_are_as_the_model_says_on_overlayfs() {
     );
 }
 
-/// A device whose size is no multiple of a page: read and written to its last byte, and never behind it.
+/// A device whose size is not a multiple of a page: read and written to its last byte, and never past it.
 fn block_device(sector: u64, bytes: u64) {
     let folder = tempfile::tempdir().unwrap();
     let device = match Loop::new(folder.path().join("image"), bytes, sector) {

@@ -12,7 +12,7 @@ use crate::support::Draw;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
-/// What is done. Files and handles are numbers, taken modulo what there is.
+/// The actions. Files and handles are numbers, taken modulo what there is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Write {
@@ -48,7 +48,7 @@ pub(crate) enum Op {
     Open,
 }
 
-/// How large things are in a history.
+/// The sizes in a history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) page: u64,
@@ -124,7 +124,7 @@ impl Op {
     }
 }
 
-/// Anywhere in the file, at a page's start, near the end, or behind it.
+/// Anywhere in the file, at a page's start, near the end, or past it.
 fn place(draw: &mut Draw, len: u64, sizes: Sizes) -> u64 {
     let anywhere = draw.below(len + 1);
     match draw.below(10) {
@@ -136,7 +136,7 @@ fn place(draw: &mut Draw, len: u64, sizes: Sizes) -> u64 {
     }
 }
 
-/// Bytes of which no sector is like any other's.
+/// Bytes in which no two sectors are alike.
 pub(crate) fn content(len: usize, seed: u64) -> Vec<u8> {
     let mut draw = Draw(seed);
     let mut bytes = vec![0; len];
@@ -146,7 +146,7 @@ pub(crate) fn content(len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// How often things came about.
+/// How often events occurred.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Seen(BTreeMap<&'static str, u64>);
 
@@ -221,12 +221,12 @@ impl Story {
         }
     }
 
-    /// What the file holds for its users.
+    /// The file's content for its users.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.versions[self.version()].bytes
     }
 
-    /// What it held at first.
+    /// Its initial content.
     pub(crate) fn first(&self) -> &[u8] {
         &self.versions[0].bytes
     }
@@ -305,7 +305,7 @@ impl Story {
     /// while the device was reading them, which it did at `taken`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault.
     pub(crate) fn check(
         &self,
         image: &[u8],

@@ -1,4 +1,4 @@
-//! What counts as a hit, and for which file memory is too small.
+//! The definition of a hit, and the files for which memory is too small.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const PAGE: usize = 4096;
 
-/// A file of so many pages that the cache has not read yet.
+/// A file of this many pages that the cache has not read yet.
 fn file(cache: &PageCache, path: &Path, pages: usize) -> File {
     std::fs::write(path, vec![1; pages * PAGE]).unwrap();
     cache.open(path, OpenOptions::new().write(true)).unwrap()

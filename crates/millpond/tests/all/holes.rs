@@ -318,7 +318,7 @@ fn while_it_is_asked(then: impl Fn(&File) + Send + Sync + 'static) {
     });
 }
 
-/// What the device had was read, which was older than what calls had written.
+/// The device's content was read, which was older than what calls had written.
 #[test]
 fn a_read_beside_a_punch_finds_nothing_older_than_the_last_write() {
     while_it_is_asked(|file| {

@@ -1,4 +1,4 @@
-//! Files that others change behind the cache's back, and what the cache forgets when it is told to.
+//! Files that others change behind the cache's back, and what the cache forgets on request.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -79,7 +79,7 @@ fn a_file_does_not_become_shorter_beside_writes_that_make_it_longer() {
     });
 }
 
-/// It was zeros, and nothing was said.
+/// It was zeros, without an error.
 #[test]
 fn bytes_cut_off_by_others_are_an_error_until_restored_or_the_file_is_invalidated() {
     let Pond { others, file, .. } = &pond(100);
@@ -111,7 +111,7 @@ fn bytes_cut_off_by_others_are_an_error_until_restored_or_the_file_is_invalidate
         file.invalidate(..).unwrap();
     }
     others.set_len(10 * PAGE + 100).unwrap();
-    // A change of a part is as one behind the end of any file: what was not there is zeros.
+    // A partial change is like one past the end of any file: missing bytes are zeros.
     file.write_at(&[7; 10], 20 * PAGE + 5).unwrap();
     assert_eq!(
         file.page(20).unwrap()[..15],
@@ -120,7 +120,7 @@ fn bytes_cut_off_by_others_are_an_error_until_restored_or_the_file_is_invalidate
     file.sync_data().unwrap();
     assert_eq!(file.invalidate(..).unwrap(), 0);
     assert_eq!(all(file).len() as u64, file.len());
-    // What this cache has not written yet is no cut by others.
+    // Data that this cache has not written yet is not a cut by others.
     file.write_at(&[7; 10], 200 * PAGE).unwrap();
     assert_eq!(file.read_at(&mut bytes, 150 * PAGE).unwrap(), bytes.len());
     assert!(bytes.iter().all(|&byte| byte == 0));
@@ -176,7 +176,7 @@ fn the_length_that_others_have_given_the_file_is_taken() {
     assert_eq!(reader.invalidate(0..0).unwrap(), 0);
     assert_eq!((file.len(), reader.len()), (4 * PAGE + 100, 4 * PAGE + 100));
     assert!(matches!(file.page(5), Err(Error::OutOfRange { .. })));
-    // Nothing of what was behind it comes back when the file is long again, by us or by others.
+    // Nothing past it comes back when the file is long again, by us or by others.
     others.set_len(4 * PAGE + 200).unwrap();
     file.invalidate(..1).unwrap();
     assert_eq!(file.page(4).unwrap()[..], [[4; 100], [0; 100]].concat());

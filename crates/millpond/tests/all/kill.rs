@@ -31,7 +31,7 @@ const SECTOR: usize = 512;
 const SEED: &str = "MILLPOND_KILL_CHILD_SEED";
 const FOLDER: &str = "MILLPOND_KILL_CHILD_FOLDER";
 
-/// What a seed comes to.
+/// The result of a seed.
 struct Plan {
     kind: Kind,
     files: u64,
@@ -81,7 +81,7 @@ fn path(folder: &Path, file: u64, name: u64) -> PathBuf {
     folder.join(format!("pond {file}{}", ["", " again"][name as usize % 2]))
 }
 
-/// Where the files of a seed lie, and a word for it.
+/// The location of a seed's files, and a word for it.
 fn place(seed: u64) -> (tempfile::TempDir, String) {
     let named = std::env::var("MILLPOND_FOLDERS").unwrap_or_default();
     let named: Vec<_> = named.split(':').filter(|folder| !folder.is_empty()).collect();
@@ -193,7 +193,7 @@ impl Drop for Killable {
     }
 }
 
-/// What a file may hold: what was promised last, and the versions since.
+/// The possible content of a file: the last promise, and the versions since.
 struct Pond {
     promised: Vec<u8>,
     since: Vec<(Vec<u8>, bool)>,

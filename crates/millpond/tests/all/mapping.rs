@@ -174,7 +174,7 @@ fn stores_wait_while_too_much_cannot_be_written_reads_go_on_and_they_end_when_it
     }
 }
 
-/// What was stored meanwhile was the file's as soon as it was longer.
+/// Data stored meanwhile was the file's as soon as it was longer.
 #[test]
 fn a_store_behind_the_end_of_a_file_that_is_becoming_longer_waits_until_it_is() {
     for faults in [Faults::Handlers, Faults::InThread] {

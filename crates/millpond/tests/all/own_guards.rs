@@ -135,7 +135,7 @@ fn an_append_beside_a_guard_of_the_last_page_is_an_error_of_a_thread_that_has_it
     });
 }
 
-/// Nobody has looked at it there: it is waited for as one that was.
+/// No thread has used it there: it is waited for like one that was used.
 #[test]
 fn an_owned_guard_that_is_under_way_to_another_thread_is_waited_for() {
     bounded(|| {

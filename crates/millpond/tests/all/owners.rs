@@ -62,7 +62,7 @@ fn a_second_cache_that_opens_a_file_for_writing_is_refused_by_whatever_name_unle
             assert_eq!(kind, ErrorKind::ResourceBusy, "{said}");
             assert!(said.contains("another cache of this process"), "{said}");
         }
-        // The same cache may, any cache may for reading, and a refused open has left nothing behind.
+        // The same cache may, any cache may for reading, and a refused open leaves nothing.
         drop(one.open(&other_name, write()).unwrap());
         let reading = two.open(&path, OpenOptions::new()).unwrap();
         assert_eq!(why(two.open(&path, write())).0, ErrorKind::ResourceBusy);

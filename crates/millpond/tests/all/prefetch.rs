@@ -46,7 +46,7 @@ fn a_prefetch_of_more_than_memory_ends_when_memory_is_full_of_it() {
     });
 }
 
-/// A record as large as a small cache's memory is read as far as there are frames, and the page that was asked for with it.
+/// A record as large as a small cache's memory is read while there are frames, together with the requested page.
 #[test]
 fn a_missing_page_brings_the_rest_of_its_record() {
     let folder = Place::Memory.folder();

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const PAGE: u64 = 4096;
 
-/// How often the device was asked for what.
+/// How often the device got each request.
 #[derive(Clone, Default)]
 struct Counts(Arc<[AtomicU64; 3]>);
 
@@ -193,7 +193,7 @@ fn on_a_disk_that_rotates_a_guard_brings_a_pages_neighbours_while_memory_is_free
     file.close().unwrap();
 }
 
-/// A neighbour that can't be read is no error of this read.
+/// An unreadable neighbour is not an error of this read.
 #[test]
 fn a_page_is_read_though_one_beside_it_cannot_be() {
     let folder = Place::Disk.folder();

@@ -1,4 +1,4 @@
-//! What is recorded of a cache's calls, and what is not.
+//! What a recording contains of a cache's calls, and what it leaves out.
 
 #![allow(
     clippy::unwrap_used,
@@ -39,7 +39,7 @@ impl Pond {
         self.folder.path().join(name)
     }
 
-    /// What `calls` leave in a trace.
+    /// The accesses that `calls` leave in a trace.
     fn recorded(&self, calls: impl FnOnce()) -> Trace {
         let path = self.path("trace");
         let _ = fs::remove_file(&path);

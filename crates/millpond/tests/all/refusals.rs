@@ -22,7 +22,7 @@ use std::time::Duration;
 const PAGE: u64 = 4096;
 const PAGES: u64 = 400;
 
-/// How a page is: its number up to some byte, zeros from there on, and how much of it the file has.
+/// A page's content: its number up to some byte, zeros from there on, and how much of it the file has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct State {
     number: u32,
@@ -43,7 +43,7 @@ impl State {
         }
     }
 
-    /// Of a file that ends `len` bytes behind the start of the page.
+    /// For a file that ends `len` bytes after the start of the page.
     fn cut(self, len: u64) -> State {
         let len = len.min(PAGE);
         let zeros_from = self.zeros_from.min(len);
@@ -55,7 +55,7 @@ impl State {
         .plain()
     }
 
-    /// Of a file that is longer than it was: what is new is zeros.
+    /// For a file that has grown: the new part is zeros.
     fn grown(self, len: u64) -> State {
         let len = len.min(PAGE);
         let zeros_from = self.zeros_from.min(self.len);
@@ -88,7 +88,7 @@ impl State {
     }
 }
 
-/// What is known of a page.
+/// The known state of a page.
 #[derive(Default)]
 struct Known {
     before: AtomicU64,
@@ -111,7 +111,7 @@ impl Stage {
         State::of(self.pages[page as usize].before.load(Ordering::SeqCst))
     }
 
-    /// How long the file is, as far as it was published.
+    /// The published length of the file.
     fn len(&self) -> u64 {
         let with_bytes = (0..PAGES).rfind(|&page| self.state(page).len > 0);
         with_bytes.map_or(0, |page| page * PAGE + self.state(page).len)
@@ -145,7 +145,7 @@ impl Stage {
         result
     }
 
-    /// What a read of the page by one of the ways gives; `None` if it can't be had.
+    /// The result of reading the page in one of the ways; `None` if it is not available.
     fn read(&self, way: u64, page: u64) -> Option<Vec<u8>> {
         let (at, size) = (page * PAGE, PAGE as usize);
         let behind = |error: Error| match error {
@@ -225,7 +225,7 @@ impl Stage {
     }
 }
 
-/// A chance of one in so many, for a rule.
+/// A chance of one in this many, for a rule.
 fn rule(target: FaultTarget, fault: Fault, one_in: u32) -> FaultRule {
     FaultRule {
         chance: Ratio::percent(100 / one_in),
@@ -261,7 +261,7 @@ fn surely(stage: &Stage, device: &Faulty, call: impl Fn() -> millpond::Result<()
 
 fn change(stage: &Stage, device: &Faulty, draw: &mut Draw, number: u32) {
     let len = stage.len();
-    // Whoever takes the device's length beside the calls finds the one that the calls gave it.
+    // A thread that reads the device's length beside the calls finds the one that the calls set.
     assert_eq!(stage.file.len(), len, "the length, before call {number}");
     let (first, count) = (draw.below(PAGES), 1 + draw.below(20));
     let pages = first..(first + count).min(PAGES);
@@ -380,7 +380,7 @@ fn play(kind: Kind, seed: u64, calls: u32) {
     assert!(cache.take_lost().is_empty());
 }
 
-/// `MILLPOND_REFUSALS=n` plays so many histories with each device.
+/// `MILLPOND_REFUSALS=n` plays this many histories with each device.
 fn histories(kind: Kind) {
     for seed in seeds("MILLPOND_REFUSALS", 12) {
         bounded(move || play(kind, seed, 400));

@@ -1,4 +1,4 @@
-//! The goal for reads follows the device: what was measured beside a load is measured again when the device is idle.
+//! The goal for reads follows the device: one measured beside a load is measured again when the device is idle.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ struct Shared {
     is_busy: AtomicBool,
     ended: AtomicU64,
     reads: AtomicU64,
-    /// Whether it says anything of what is asked of it.
+    /// Whether it reports its requests.
     says: bool,
 }
 

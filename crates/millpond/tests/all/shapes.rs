@@ -1,4 +1,4 @@
-//! Files of every shape: odd tails, holes, appends, growth by guards, other names, no name any more.
+//! Files of every shape: odd tails, holes, appends, growth by guards, other names, unlinked files.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -141,7 +141,7 @@ fn a_hole_stays_a_hole_when_it_is_read_and_when_its_neighbours_are_written() {
     }
 }
 
-/// A write far behind the end leaves a hole between, on the device too.
+/// A write far past the end leaves a hole between, on the device too.
 #[test]
 fn the_gap_between_the_old_end_and_a_write_past_it_is_zeros_and_not_written() {
     let folder = Place::Disk.folder();
@@ -406,7 +406,7 @@ fn offsets_and_lengths_that_no_file_has_are_refused_and_change_nothing() {
         assert_eq!(file.invalidate(far..).unwrap(), 0);
     }
     is_refused(file.page_mut_or_grow(1 << 40).map(drop));
-    // Nothing to do is done, wherever; what there is nothing of does not make a file longer.
+    // Empty calls succeed anywhere; an empty write does not make a file longer.
     file.write_at(b"", 1 << 40).unwrap();
     assert_eq!(file.read_at(&mut [], 0).unwrap(), 0);
     file.prefetch(0, 0).unwrap();

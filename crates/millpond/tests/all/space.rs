@@ -16,7 +16,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 const PAGE: usize = 4096;
-/// What the test writes.
+/// The test's writes.
 const PAGES: usize = 150;
 
 /// A file system of its own; unmounted when it is dropped.
@@ -71,7 +71,7 @@ fn fill_up(path: &Path) {
     let mut ballast = std::fs::File::create(path).unwrap();
     let mut part = 1 << 20;
     while part > 0 {
-        // What a write leaves behind when it fails half way counts as well.
+        // The partial result of a failed write counts as well.
         if ballast
             .write_all(&vec![1; part])
             .and_then(|()| ballast.sync_data())

@@ -19,10 +19,10 @@ use std::time::Duration;
 /// Says to the test that it is the process which will be stopped, and where its files are.
 const CHILD: &str = "MILLPOND_STOPPED_CHILD";
 
-/// What gives up, or warns, after so long.
+/// The time after which something gives up, or warns.
 const LIMIT: &str = "4s";
 
-/// How long the process is stopped: that and more, of which two seconds may count.
+/// How long the process is stopped: longer than that, and at most two seconds of it may count.
 const STOP: Duration = Duration::from_secs(7);
 
 /// Threads wait for a disk that takes no write: one with a write, one with a sync, one with a touch of a region, if there can be

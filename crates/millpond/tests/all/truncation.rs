@@ -51,7 +51,7 @@ fn a_write_on_its_way_does_not_make_a_file_longer_again_that_was_cut_meanwhile()
     });
 }
 
-/// What a thread does while the file is cut.
+/// A thread's work while the file is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Beside {
     /// Reads it, in one of three ways.
@@ -85,7 +85,7 @@ impl Beside {
         }
     }
 
-    /// What may be at `at` when both are over, the file was cut to `cut` and is `len` bytes long.
+    /// The possible values at `at` when both are over, the file was cut to `cut` and is `len` bytes long.
     fn allows(self, at: u64, byte: u8, cut: u64, len: u64) -> bool {
         match self {
             Beside::Read(_) => byte == u8::from(at < cut),

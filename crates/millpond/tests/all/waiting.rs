@@ -75,7 +75,7 @@ impl World {
         file
     }
 
-    /// What the file on the device has, a byte for each page.
+    /// The file's content on the device, a byte for each page.
     fn on_device(&self) -> Vec<u8> {
         let bytes = std::fs::read(self.folder.path().join("pages")).unwrap();
         bytes.chunks(PAGE).map(|page| page[0]).collect()
@@ -116,7 +116,7 @@ fn a_page_that_waits_for_its_log_is_looked_at_once_until_the_log_has_come() {
     });
 }
 
-/// It stayed, for pages that could not be written, and looked at them a thousand times a second.
+/// It stayed, for pages that could not be written, and checked them a thousand times a second.
 #[test]
 fn a_sync_that_its_log_has_ended_leaves_nothing_that_ticks() {
     bounded(|| {

@@ -280,7 +280,7 @@ fn metrics_are_in_the_format_of_prometheus_and_move_by_what_was_done() {
     assert!(get(address, "/other").0.starts_with("HTTP/1.1 404 "));
 }
 
-/// What a checker of the format says of it: the rules of the exposition format, and those of `promtool check metrics`.
+/// A format checker's verdict: the rules of the exposition format, and those of `promtool check metrics`.
 fn checked(body: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut families: Vec<(&str, &str)> = Vec::new();

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 const PAGE: u64 = 4096;
-/// Warnings come after so long.
+/// The time before warnings.
 const LIMIT: Duration = Duration::from_millis(20);
 
 type Heard = Arc<Mutex<Vec<(PathBuf, Asked, Option<Range<u64>>, Duration)>>>;
@@ -63,7 +63,7 @@ fn asked_for(target: FaultTarget) -> Asked {
     }
 }
 
-/// Holds what `target` says while `call` runs beside, until three warnings have come for it; then lets it go.
+/// Holds `target` while `call` runs, until three warnings have come for it; then releases it.
 fn held(
     target: FaultTarget,
     kind: Kind,
@@ -213,7 +213,7 @@ fn beside_a_silent_device_whoever_needs_memory_is_told_and_the_rest_goes_on() {
     });
 }
 
-/// The warning's own way can break: that poisons the cache, and the waiting threads are told.
+/// The warning's own path can break: that poisons the cache, and the waiting threads get errors.
 #[test]
 fn a_hook_that_panics_poisons_the_cache_and_nobody_hangs() {
     bounded(|| {
@@ -248,7 +248,7 @@ fn a_hook_that_panics_poisons_the_cache_and_nobody_hangs() {
 /// Waits that were warned of: in which file, for what, and which thread.
 type Waits = Arc<Mutex<Vec<(PathBuf, Awaited, String)>>>;
 
-/// A cache that says what is waited for, of which file.
+/// A cache that reports what is waited for, and of which file.
 fn cache_with_waits() -> (PageCache, Waits) {
     let heard = Waits::default();
     let notes = heard.clone();
@@ -419,7 +419,7 @@ fn a_hook_for_warnings_may_do_with_the_cache_whatever_a_program_may() {
         });
         of_cache.set(cache.clone()).unwrap();
         file.write_at(&[1; 10], 0).unwrap();
-        // One write is held: the hook's own go on beside it.
+        // One write is held: the hook's own writes go on.
         device.add(FaultRule {
             times: 1,
             ..FaultRule::always(FaultTarget::Writes, Fault::Hold)

@@ -50,7 +50,7 @@ pub(crate) struct World {
 
 const MIN_FRAMES: u64 = 64;
 
-/// From the least that is possible up to some 3 MiB of 4 KiB pages.
+/// From the minimum up to some 3 MiB of 4 KiB pages.
 fn memory(page_size: u64, eighths: u8) -> u64 {
     let least = (512 << 10) + MIN_FRAMES * (page_size + 63);
     // Where files can be mapped, that takes some.
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// Changes a page from some byte to its end. With `grows` it may be behind the end of the file.
+    /// Changes a page from some byte to its end. With `grows` it may be past the end of the file.
     fn change(&mut self, handle: usize, page: u64, grows: bool, from: u16, seed: u8) {
         let (file, _, writer) = &self.handles[handle];
         let guard = match grows {
@@ -440,7 +440,8 @@ impl World {
     }
 }
 
-/// Does so many operations drawn from `seed` on one file, with whole checks in between, and leaves it in `folder`.
+/// Performs this many operations drawn from `seed` on one file, with whole checks in between, and leaves it in
+/// `folder`.
 /// `None`: the system does not allow the device.
 pub(crate) fn history(kind: Kind, folder: &Path, seed: u64, operations: u64) -> Option<Vec<Model>> {
     let mut draw = Draw(seed);

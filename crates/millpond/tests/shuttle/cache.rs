@@ -23,7 +23,7 @@ pub(crate) fn runner<S: Scheduler + 'static>(scheduler: S) -> shuttle::Runner<S>
     shuttle::Runner::new(scheduler, config)
 }
 
-/// Ten orders for each seed of Miri's, of which one takes longer to start than to run.
+/// Ten orders for each seed of Miri's, one of which takes longer to start than to run.
 #[cfg(miri)]
 pub(crate) fn explore(test: fn()) {
     (0..10).for_each(|_| test());
@@ -123,7 +123,7 @@ pub(crate) fn key(page: u64) -> PageKey {
     PageKey::new(FileId(0), PageIndex(page))
 }
 
-/// What page `page` holds after `changes` changes.
+/// The content of page `page` after `changes` changes.
 pub(crate) fn content(page: u64, changes: u64) -> u64 {
     page << 32 | changes
 }

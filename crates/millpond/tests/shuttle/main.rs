@@ -32,7 +32,7 @@ mod wait;
 mod waits;
 mod writes;
 
-/// Where the library has these files.
+/// Stands for the library's module of these files.
 mod frames {
     pub(crate) use crate::{hazard, index, state, sync, wait};
 }

@@ -40,7 +40,7 @@ impl Daemon {
                 command
             }
         };
-        // Names are of the folder in which it is started.
+        // Names are relative to the folder in which it is started.
         command
             .current_dir(folder.path())
             .env("XDG_RUNTIME_DIR", folder.path());
@@ -115,7 +115,7 @@ fn a_hangup_ends_nothing_and_has_the_log_opened_anew() {
     });
     let mode = fs::metadata(daemon.path("log")).unwrap().permissions().mode();
     assert_eq!(mode & 0o022, 0, "{mode:o}");
-    // Where it can't be opened, what there is to say goes on into the old one.
+    // If it can't be opened, messages go on into the old one.
     fs::rename(daemon.path("log"), daemon.path("log.2")).unwrap();
     fs::create_dir(daemon.path("log")).unwrap();
     daemon.signal(Signal::HUP);
@@ -151,7 +151,7 @@ fn a_daemon_keeps_nothing_of_the_program_that_started_it() {
     assert!(daemon.umount().status.success());
 }
 
-/// With a line feed it said that it served, and was gone.
+/// With a line feed it reported that it served, and was gone.
 #[test]
 fn a_mount_point_may_have_any_bytes_in_its_name() {
     for name in [
@@ -180,7 +180,7 @@ fn a_mount_point_may_have_any_bytes_in_its_name() {
     }
 }
 
-/// Whether it is a line of a log in a file: the time, who says it, what.
+/// Whether it is a line of a log in a file: time, sender, message.
 fn is_line(line: &str) -> bool {
     let rest = line
         .strip_prefix("20")
@@ -188,7 +188,7 @@ fn is_line(line: &str) -> bool {
     rest.is_some_and(|(time, said)| time.contains('T') && !said.is_empty())
 }
 
-/// It said nothing of itself, and lines of the cache looked unlike those of the mount.
+/// It reported nothing about itself, and the cache's lines looked unlike the mount's.
 #[test]
 fn the_log_begins_with_what_serves_what_and_has_one_form_at_every_level() {
     for level in ["off", "trace"] {
@@ -228,7 +228,7 @@ fn the_log_begins_with_what_serves_what_and_has_one_form_at_every_level() {
     }
 }
 
-/// As `Type=notify` of systemd has it: what waits for the mount may begin then.
+/// As with systemd's `Type=notify`: units that wait for the mount may start then.
 #[test]
 fn systemd_is_told_when_it_serves_and_when_it_ends() {
     let folder = tempfile::tempdir().unwrap();

@@ -204,7 +204,7 @@ fn in_the_background_it_leaves_its_number_and_its_words_in_files() {
     );
     assert!(fs::metadata(&pid).is_err());
     assert_eq!(fs::read_to_string(format!("{source}/file")).unwrap(), "text");
-    // Quietly: what there is to say is in the log, and nothing elsewhere.
+    // Quietly: messages are in the log, and nowhere else.
     let quiet = ["--memory", "16M", "--daemon", "--quiet", "--log", &log];
     let (code, said) = millpond(&[&["mount", &source, &at], &quiet[..]].concat());
     assert_eq!((code, &*said), (Some(0), ""));

@@ -25,7 +25,7 @@ fn pwritev2(file: &File, offset: u64, flags: i32) -> rustix::io::Result<usize> {
     rustix::io::pwritev2(file, &[IoSlice::new(&BYTES)], offset, flags)
 }
 
-/// Bytes of it that are no zeros.
+/// Its bytes that are not zeros.
 fn written(path: &Path) -> usize {
     let bytes = fs::read(path).unwrap();
     bytes.into_iter().filter(|&byte| byte != 0).count()

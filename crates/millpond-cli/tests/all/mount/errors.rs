@@ -1,4 +1,4 @@
-//! What the disk refuses, as programs at the mount are told.
+//! Refusals of the disk, as programs at the mount see them.
 
 use super::{TestMount, folders, skip};
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -46,7 +46,7 @@ fn is_full(result: io::Result<()>) {
     assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
 }
 
-/// More than the small file system has room for. If some of it has been written by then, the write is told.
+/// More than fits the small file system. If some of it has been written by then, the write returns the error.
 fn write_too_much(file: &mut File) {
     let written = file.write_all(&vec![7; 12 << 20]);
     if written.is_err() {
@@ -76,7 +76,7 @@ fn data_without_room_on_the_disk_is_an_error_of_sync_and_close_until_there_is_so
         .unwrap();
     assert!(bytes.iter().all(|&byte| byte == 7));
     is_full(file.sync_data());
-    // Who closes is told as well.
+    // Closing returns the error as well.
     let again = File::options()
         .write(true)
         .open(mounted.at().join("file"))
@@ -100,7 +100,7 @@ fn data_without_room_on_the_disk_is_an_error_of_sync_and_close_until_there_is_so
     assert!(fs::read(mounted.source().join("file")).unwrap() == bytes);
 }
 
-/// A write was refused until the cache had tried again by itself, up to 30 s after there was room.
+/// A write was refused until the cache's next retry, up to 30 s after there was room.
 #[test]
 fn removing_a_file_on_a_full_disk_allows_writes_at_once() {
     let Some(small) = Small::new() else { return };
@@ -142,14 +142,14 @@ fn a_sync_on_a_full_disk_lets_go_of_what_others_have_removed_in_the_source() {
     file.sync_all().unwrap();
 }
 
-/// What a mount says, up to a line that has this.
+/// The mount's messages, up to a line that contains this.
 fn says(mounted: &mut TestMount, part: &str) -> String {
     let mut said = String::new();
     let mut stderr = BufReader::new(mounted.program.stderr.take().unwrap());
     while !said.contains(part) {
         assert!(stderr.read_line(&mut said).unwrap() > 0, "it has ended: {said}");
     }
-    // The rest is for whoever asks next.
+    // The rest is for the next call.
     mounted.program.stderr = Some(stderr.into_inner());
     said
 }

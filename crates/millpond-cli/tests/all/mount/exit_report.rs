@@ -1,4 +1,4 @@
-//! Whether everything is on the disk is said by the process that serves, in its exit report.
+//! The serving process's exit report says whether everything is on the disk.
 
 use super::{TestMount, folders, millpond, on_each_other, skip};
 use millpond_fuse::{ExitReport, MountServer, ServerProcess};

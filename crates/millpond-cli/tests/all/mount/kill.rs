@@ -18,12 +18,12 @@ const WRITERS: u64 = 4;
 const BLOCK: usize = 4096;
 const BLOCKS: u64 = 200;
 
-/// What a writer knows of its file.
+/// A writer's knowledge of its file.
 struct Known {
-    /// Of each block: the number at the last sync, and the last one that was written, perhaps.
+    /// For each block: the number at the last sync, and the last one that was perhaps written.
     blocks: Vec<(u64, u64)>,
     next: u64,
-    /// How many small files were made and synced.
+    /// The number of small files made and synced.
     files: u64,
     draw: fastrand::Rng,
 }
@@ -79,7 +79,7 @@ impl Known {
         }
     }
 
-    /// Looks at what is there, and takes it for what there is. How many bytes that was.
+    /// Reads the present content, and takes it as the truth. Returns the number of bytes.
     fn check(&mut self, folder: &Path) -> u64 {
         let bytes = fs::read(folder.join("blocks")).unwrap_or_default();
         for (n, (synced, written)) in self.blocks.iter_mut().enumerate() {

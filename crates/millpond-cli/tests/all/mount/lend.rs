@@ -235,7 +235,7 @@ fn a_write_beside_readers_and_pages_that_are_taken_back_is_read_at_once_and_for_
     end(mounted);
 }
 
-/// As without lending, by a descriptor with `O_DIRECT` beside a map of the kernel's pages.
+/// As without lending, by a descriptor with `O_DIRECT` beside a mapping of the kernel's pages.
 #[test]
 fn a_direct_write_beside_a_store_through_a_map_of_the_same_page_is_not_undone_by_it() {
     let Some(mounted) = lending(&["--memory", "32M", "--lend", "8M"]) else {

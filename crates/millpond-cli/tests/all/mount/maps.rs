@@ -91,7 +91,7 @@ fn stores_through_a_map_on_a_full_disk_are_kept_or_every_sync_reports_their_loss
     );
 }
 
-/// Stores more through a map than the disk has room for, and is told so.
+/// Stores more through a mapping than fits the disk, and gets the error.
 const TOO_MUCH: &str = "
 import mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)

@@ -1,4 +1,4 @@
-//! What the process that serves takes of memory.
+//! The memory of the serving process.
 
 use super::{BOUND, Stopped, TestMount, folders, on_each_other, skip};
 use rustix::process::Signal;
@@ -18,7 +18,7 @@ fn status_kib(mounted: &TestMount, name: &str) -> u64 {
 /// The name of threads that write.
 const WRITER: &str = "test-writer";
 
-/// How many of them wait, for the kernel.
+/// How many of them wait, according to the kernel.
 fn waiting_writers() -> usize {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let stats = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
@@ -152,7 +152,7 @@ fn a_mount_in_a_group_that_can_t_hold_it_says_so() {
     assert!(!fits.contains("besides the budget"), "{fits}");
 }
 
-/// The process in the background was killed, and nobody said so.
+/// The process in the background was killed, and no message said so.
 #[cfg(feature = "lab")]
 #[test]
 fn a_daemon_that_is_killed_while_it_starts_is_said_to_be() {

@@ -45,7 +45,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_millpond");
 /// Longer than anything here takes on a bad day.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// Where sources lie: on whatever holds the checkout, or in the folders that somebody has named.
+/// The locations of sources: the checkout's file system, or the folders given.
 fn folders() -> Vec<PathBuf> {
     match std::env::var("MILLPOND_FOLDERS") {
         Ok(folders) => folders.split(':').map(PathBuf::from).collect(),
@@ -60,7 +60,7 @@ fn skip(why: &str) {
 /// A directory that is mounted, until it is dropped.
 struct TestMount {
     program: Child,
-    /// What runs the program, if not we.
+    /// The command that runs the program, if not we.
     runner: Vec<String>,
     arguments: Vec<String>,
     folder: tempfile::TempDir,

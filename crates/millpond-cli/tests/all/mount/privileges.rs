@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-/// The kernel asks for attributes once and not again, unless it is told to.
+/// The kernel asks for attributes only once, unless it is told to ask again.
 fn start() -> Option<TestMount> {
     if !geteuid().is_root() {
         skip("several users need root");
@@ -113,7 +113,7 @@ fn a_program_that_another_has_written_to_does_not_run_as_its_owner() {
 fn an_acl_takes_set_group_id_from_a_file_of_a_group_that_its_owner_is_not_in() {
     const GROUP: u32 = 4242;
     let Some(mounted) = start() else { return };
-    // Version 2; owner, group and others may all: tag, permissions, and the number of nobody.
+    // Version 2; owner, group and others have all permissions: tag, permissions, and the number of no user.
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for tag in [0x01_u16, 0x04, 0x20] {
         acl.extend_from_slice(&tag.to_le_bytes());
@@ -220,7 +220,7 @@ fn root_without_the_capability_for_it_leaves_no_file_that_runs_as_its_owner() {
     assert_eq!(format!("{:o}", mode(&path)), "777");
 }
 
-/// As that user, who is in these groups.
+/// As that user, with these groups.
 fn as_user_in<T: Send>(groups: &[Gid], does: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

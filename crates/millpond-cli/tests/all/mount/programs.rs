@@ -1,4 +1,4 @@
-//! Programs that nobody has changed. `scripts/mount-programs` runs more and longer ones.
+//! Unmodified programs. `scripts/mount-programs` runs more and longer ones.
 
 use super::{TestMount, folders, skip};
 use rustix::process::Signal;

@@ -1,4 +1,4 @@
-//! What is removed gives its room back at once.
+//! Removed files give their space back at once.
 
 use super::{BOUND, TestMount, folders, skip};
 use rustix::fs::FallocateFlags;

@@ -17,7 +17,7 @@ impl Drop for Bound {
     }
 }
 
-/// Which must not mount.
+/// A second mount, which must fail.
 fn refused(source: &Path, at: &Path, words: &[&str]) {
     let path = |path: &Path| path.display().to_string();
     let (code, said) = millpond(&["mount", &path(source), &path(at), "--memory", "16M", "--daemon"]);
@@ -67,7 +67,7 @@ fn a_source_is_changed_by_one_mount_at_a_time_however_it_is_reached() {
         let _bound = bind(&mounted.source().join("in"));
         refused(&place("bound"), &place("mnt"), &["contains this", &at]);
     }
-    // Whoever only reads changes nothing.
+    // A reader changes nothing.
     let (source, mnt) = (
         mounted.source().display().to_string(),
         place("mnt").display().to_string(),

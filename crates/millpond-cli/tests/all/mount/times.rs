@@ -81,7 +81,7 @@ fn a_later_change_has_no_earlier_time_whatever_stamps_it() {
     }
 }
 
-/// 4096 was said: `cmp`, `cp` and stdio then needed a message for each page.
+/// The block size was 4096: `cmp`, `cp` and stdio then needed a message for each page.
 #[test]
 fn programs_are_told_to_read_and_write_many_pages_at_a_time() {
     let Some(mounted) = start() else { return };

@@ -1,4 +1,4 @@
-//! A mount of somebody who is not root, by the helper fusermount3.
+//! A mount by a user other than root, with the helper fusermount3.
 
 use super::{PROGRAM, TestMount, folders, skip};
 use rustix::process::{Gid, Uid};
@@ -8,10 +8,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
 
-/// Nobody: fusermount3 wants users who have a name.
+/// The user nobody: fusermount3 needs users with a name.
 pub(crate) const USER: u32 = 65_534;
 
-/// As that user, with so many descriptors.
+/// As that user, with this many descriptors.
 fn start(descriptors: &str) -> Option<TestMount> {
     let can_open = File::options().write(true).open("/dev/fuse").is_ok()
         && fs::metadata("/dev/fuse").is_ok_and(|device| device.mode() & 0o6 == 0o6);
@@ -78,7 +78,7 @@ fn a_user_other_than_root_mounts_for_itself_and_no_other_gets_in() {
     assert_eq!((metadata.uid(), metadata.mode() & 0o777), (USER, 0o444));
     // Not even root.
     assert!(fs::read(at.join("file")).is_err());
-    // Whoever may not write to it may end it.
+    // A user who may not write to it may end it.
     let closed = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o555);
     fs::set_permissions(&source, closed).unwrap();
     let mut umount = Command::new("setpriv");

@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the page becomes, of the one cache whose socket is in the folder; `None`: there is no browser, which is said.
+/// The rendered page, of the one cache whose socket is in the folder; `None`: there is no browser, which is printed.
 pub(crate) fn page(folder: &Path) -> Option<String> {
     let browsers = ["chromium", "chromium-browser", "google-chrome"];
     let version = |name: &&str| {

@@ -11,10 +11,10 @@ use std::io::{BufRead, BufReader, Lines, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// In the process that has the caches: how many.
+/// In the process with the caches: their number.
 const COUNT: &str = "MILLPOND_TEST_CACHES";
 
-/// How many caches this process is to have, if it was started for them.
+/// The number of caches of this process, if it was started for them.
 pub(crate) fn wanted() -> Option<usize> {
     Some(std::env::var(COUNT).ok()?.parse().unwrap())
 }

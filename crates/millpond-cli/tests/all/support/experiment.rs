@@ -18,9 +18,9 @@ pub(crate) fn millpond(args: &[&str]) -> Output {
     command.args(args).current_dir(dir.path()).output().unwrap()
 }
 
-/// What a run on real files has given.
+/// The result of a run on real files.
 pub(crate) struct Ran {
-    /// On standard output.
+    /// Its standard output.
     pub(crate) said: String,
     pub(crate) metrics: Vec<Value>,
     /// The page of plots.

@@ -1,4 +1,4 @@
-//! What the tests of the program share.
+//! Helpers shared by the program's tests.
 
 #![allow(
     dead_code,

@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Within this time a program ends that is to end: no healthy machine needs so long.
+/// A program that should end does so within this time: no healthy machine needs as long.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) fn of_folder<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
@@ -25,7 +25,7 @@ pub(crate) fn of_folder<'a>(command: &'a mut Command, folder: &Path) -> &'a mut 
     command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder)
 }
 
-/// Whether the terminal is the one that controls the program: then it gets a signal when that is gone.
+/// Whether it is the program's controlling terminal: then the program gets a signal when it is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Controlling {
     Yes,
@@ -128,7 +128,7 @@ impl Terminal {
     /// Its exit code, once it has ended.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut buffer = [0; 4096];
-        // The end of a terminal that nobody has open any more is an error.
+        // Reading a terminal that no process has open is an error.
         while let Ok(n @ 1..) = self.master.read(&mut buffer) {
             self.seen.push_str(&text(&buffer[..n]));
         }

@@ -141,7 +141,7 @@ impl Round {
         time: Nanos::ZERO,
     };
 
-    /// The rate that it shows, if it took so long and is no small sample.
+    /// The rate that it shows, if it took this long and is not a small sample.
     fn rate(&self, took: Nanos) -> Option<u64> {
         (self.bytes >= SAMPLE_MIN && took > Nanos::ZERO).then(|| per_ms(self.bytes, took))
     }
@@ -151,7 +151,7 @@ impl Round {
         self.bytes.saturating_mul(1_000_000) / (rate / 4).max(1) <= self.time.0 + gap.0
     }
 
-    /// A write was issued so long after the last one.
+    /// A write was issued this long after the last one.
     fn add(&mut self, bytes: Bytes, gap: Nanos) {
         self.bytes += bytes.0;
         self.time = self.time + gap;
@@ -274,7 +274,7 @@ impl Backlog {
         self.unflushed.in_slice = 0;
     }
 
-    /// No reader is active any more.
+    /// No reader is active now.
     pub(super) fn forget_slow_slices(&mut self) {
         self.slow_slices = 0;
     }
@@ -300,7 +300,7 @@ impl Backlog {
         self.level(now, left.min(self.behind.bytes), Round { bytes, time });
     }
 
-    /// The device has all but so many bytes behind it, and a round begins.
+    /// All but this many bytes have left the device, and a round begins.
     fn level(&mut self, now: Instant, behind: u64, round: Round) {
         self.behind = Behind {
             bytes: behind,
@@ -311,7 +311,7 @@ impl Backlog {
     }
 }
 
-/// So many bytes in so long, per millisecond.
+/// This many bytes in this time, per millisecond.
 fn per_ms(bytes: u64, took: Nanos) -> u64 {
     bytes.saturating_mul(1_000_000) / took.0.max(1)
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages of a file that are never cut off, and those behind them, which are.
+/// Pages of a file that are never cut off, and those after them, which are.
 pub(crate) const PAGES: u64 = 160;
 
 const TAIL: u64 = 24;
@@ -55,7 +55,7 @@ pub(crate) fn whole(file: u64, page: u64, bytes: &[u8]) -> u64 {
     version
 }
 
-/// What is known of one page.
+/// The known state of one page.
 #[derive(Default)]
 pub(crate) struct Truth {
     /// A version that readers must see, or a newer one.

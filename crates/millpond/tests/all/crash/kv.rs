@@ -53,7 +53,7 @@ fn a_store_has_the_last_value_of_each_key_also_when_it_is_opened_again() {
     });
 }
 
-/// Each of two processes wrote over the records of the other, and both were told that all was well.
+/// Each of two processes overwrote the records of the other, and both got success.
 #[test]
 fn a_store_that_another_process_has_can_not_be_opened() {
     bounded(|| {

@@ -22,7 +22,7 @@ use world::World;
 /// Histories by default: some seconds without optimisation.
 const HISTORIES: u64 = 200;
 
-/// What must have come about in a run of [`HISTORIES`].
+/// The events that a run of [`HISTORIES`] must contain.
 const ALL: &[&str] = &[
     "call write",
     "call change",

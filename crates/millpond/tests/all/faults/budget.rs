@@ -102,7 +102,7 @@ fn acknowledged_data_is_kept_while_there_is_room_beside_reads_and_named_when_los
         let limits = cache.stats().derived.dirty;
         assert!(taken >= limits.ceiling.0, "{taken} of {limits:?}");
         is_write_error(file.write_at(&[2; PAGE as usize], 0), libc::ENOSPC);
-        // Four more are lost, and one range is told.
+        // Four more are lost, and one range is reported.
         for page in [900, 902] {
             let lost = file.write_promised(&[1; 2 * PAGE as usize], page * PAGE);
             let error = lost.unwrap_err();

@@ -161,7 +161,7 @@ fn is_kept(error: &Error) -> bool {
     }
 }
 
-/// They were said to be kept in memory.
+/// The error said that they were kept in memory.
 #[test]
 fn pages_discarded_by_the_last_drop_are_reported_as_lost() {
     bounded(|| {

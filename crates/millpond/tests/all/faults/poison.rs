@@ -1,4 +1,4 @@
-//! Devices that panic: the cache is unusable, every waiting thread is told, and none hangs.
+//! Devices that panic: the cache is unusable, every waiting thread gets an error, and none hangs.
 
 use super::{PAGE, cache, faulty, open, prepared};
 use crate::support::{self, Call, Hooked, Kind, Place, What, bounded, until};

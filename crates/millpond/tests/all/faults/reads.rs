@@ -1,4 +1,4 @@
-//! Reads that fail, of what a thread needs and of what is read ahead, and reads behind the end.
+//! Failing reads, of pages that a thread needs and of pages read ahead, and reads past the end.
 
 use super::{PAGE, World, cache, faulty, open, prepared, rule};
 use crate::support::{Call, Hooked, Kind, Place, What, bounded, until};

@@ -64,7 +64,7 @@ fn pages_the_last_handle_could_not_write_are_reported_as_lost() {
     });
 }
 
-/// A page that could not be written kept those beside it in memory, which were written together with it.
+/// A page that could not be written kept its neighbours in memory, which were written together with it.
 #[test]
 fn all_that_can_be_written_is_written_by_a_sync_that_fails() {
     bounded(|| {

@@ -1,4 +1,4 @@
-//! What `std`'s files can do as well.
+//! The calls that `std`'s files have as well.
 
 use super::{PAGE, open};
 use crate::support::{Call, Hooked, Kind, Place, What, bounded};

@@ -227,7 +227,7 @@ fn a_page_not_available_at_once_is_none_and_nothing_is_started_or_waited_for() {
         assert!(is_none(2), "being changed");
         drop(changing);
         assert_eq!(file.try_page(2).unwrap().unwrap()[..], [8; SIZE]);
-        // What is wrong is said all the same.
+        // The error is reported all the same.
         assert!(matches!(file.try_page(10), Err(Error::OutOfRange { .. })));
         let reader = cache.open(&path, OpenOptions::new()).unwrap();
         assert!(matches!(reader.try_page_mut(2), Err(Error::ReadOnly { .. })));
@@ -250,7 +250,7 @@ fn a_caller_that_would_pause_gets_no_page_to_change() {
             drop(file.page(page).unwrap());
             guards.extend(file.try_page_mut(page).unwrap());
         }
-        // The limit is about half of so small a pool.
+        // The limit is about half of a pool this small.
         assert!((20..90).contains(&guards.len()), "{}", guards.len());
         assert!(matches!(file.page_mut(99), Err(Error::NoFrames { .. })));
         drop(guards);

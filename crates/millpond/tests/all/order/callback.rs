@@ -1,4 +1,4 @@
-//! The log's callback: which thread calls it, what it may do, and what comes of its errors.
+//! The log's callback: which thread calls it, what it may do, and the effect of its errors.
 
 use super::{PAGE, World, change, plain};
 use crate::support::{bounded, linger, until};
@@ -106,7 +106,7 @@ fn a_dirtier_makes_the_cache_ask_for_the_log_when_all_pages_wait_for_it() {
         drop(file);
         assert_eq!(world.on_device(), [1; 1000]);
         assert!(world.cache.take_lost().is_empty());
-        // And if the log can't, the dirtier is told.
+        // And if the log can't, the dirtier gets the error.
         let log = LogOrder::with_flush(|_| Err(io::Error::other("full"))).unwrap();
         let file = world.open(plain().log(&log), 1000);
         let dirtied = (0..1000).try_for_each(|page| file.page_mut(page)?.set_order(1 + page));
@@ -281,7 +281,7 @@ fn the_last_of_a_log_waits_for_a_call_that_is_under_way_and_none_begins_afterwar
             std::thread::scope(|scope| {
                 let syncs = scope.spawn(|| file.sync_data().unwrap());
                 until("a call", || begun.load(SeqCst) == 1);
-                // The log is durable by other means, and nothing waits for the call any more.
+                // The log is durable by other means, and nothing waits for the call now.
                 log.advance(7);
                 syncs.join().unwrap();
             });

@@ -7,7 +7,7 @@ use millpond_testing::{Fault, FaultRule, FaultTarget};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// Says of each page which it is and a sum of it, in its last 16 bytes.
+/// Stamps each page with its number and a checksum, in its last 16 bytes.
 #[derive(Default)]
 struct Sums {
     stamped: AtomicU64,
@@ -89,7 +89,7 @@ fn a_page_refused_by_the_check_is_an_error_and_stays_out_of_memory() {
             }
             assert!(!file.is_resident(40 * PAGE as u64));
         }
-        // Mended behind the cache's back, as by a repair.
+        // Repaired behind the cache's back.
         bytes[40 * PAGE + 100] ^= 1;
         std::fs::write(world.path(), &bytes).unwrap();
         assert_eq!(file.page(40).unwrap()[0], 41);

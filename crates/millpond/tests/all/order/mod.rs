@@ -47,7 +47,7 @@ impl World {
         file
     }
 
-    /// What the file on the device has, a byte for each page.
+    /// The file's content on the device, a byte for each page.
     fn on_device(&self) -> Vec<u8> {
         let bytes = std::fs::read(self.path()).unwrap();
         bytes.chunks(PAGE).map(|page| page[0]).collect()

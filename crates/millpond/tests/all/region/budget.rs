@@ -15,7 +15,7 @@ fn anonymous_kib() -> u64 {
     line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A pass over a region left 4 KiB for each 2 MiB of it, beside the budget.
+/// A pass over a region left 4 KiB for each 2 MiB of it, outside the budget.
 #[test]
 fn page_tables_that_are_empty_go_when_there_are_many() {
     let folder = folder();

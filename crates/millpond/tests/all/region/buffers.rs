@@ -6,10 +6,10 @@ use millpond::{File, OpenOptions, PageCache};
 
 const THREADS: u64 = 12;
 const LEN: u64 = 4 * MIB;
-/// Of one call, and no multiple of a page.
+/// The size of one call, not a multiple of a page.
 const CALL: u64 = MIB / 2 + 100;
 
-/// What a file has at an offset.
+/// The content of a file at an offset.
 fn byte(offset: u64) -> u8 {
     (offset / 4096 * 31 + offset % 251) as u8
 }

@@ -172,7 +172,7 @@ fn no_swap_file_stays_of_a_cache_that_could_not_be_made() {
     assert!(path("one").exists() && fs::metadata(&begun).unwrap().len() > 4 * MIB);
 }
 
-/// What is left if the process is killed before the file has all its blocks.
+/// The remains if the process is killed before the file has all its blocks.
 #[test]
 fn a_swap_file_that_was_begun_is_given_again() {
     let folder = folder();

@@ -47,7 +47,7 @@ fn a_system_call_on_a_page_that_is_not_there_fails_and_on_one_that_is_there_work
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
         fill(3, &mut region.as_mut_slice()[..4096]);
         file.write_all(&region.as_slice()[..4096]).unwrap();
-        // Copies of the cache's own are no system calls.
+        // The cache's own copies are not system calls.
         let path = folder.path().join("file");
         std::fs::write(&path, [7; 8192]).unwrap();
         let file = cache.open(&path, millpond::OpenOptions::new()).unwrap();

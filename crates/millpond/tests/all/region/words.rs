@@ -6,7 +6,7 @@ use crate::support::{Draw, bounded, number};
 use millpond::RegionOptions;
 use std::thread;
 
-/// What is in word `n` after it was written `times` times.
+/// The content of word `n` after it was written `times` times.
 fn word(n: usize, times: u8) -> u64 {
     match times {
         0 => 0,

@@ -166,7 +166,7 @@ impl Draw {
     }
 }
 
-/// What a [`Hooked`] device is about to do.
+/// The next call of a [`Hooked`] device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Call {
     pub(crate) what: What,

@@ -1,4 +1,4 @@
-//! What a program does with mapped files.
+//! A program's operations on mapped files.
 
 use super::Op::{self, *};
 use super::World;
@@ -70,7 +70,7 @@ impl World {
                 let content = content(inside, seed);
                 store(mapping, at, &content);
                 bytes[at..at + inside].copy_from_slice(&content);
-                // It is no part of the file, and never will be.
+                // It is not part of the file, and never will be.
                 let (end, page) = (bytes.len(), self.page_size as usize);
                 store(
                     mapping,

@@ -1,18 +1,18 @@
-//! What a program may do, by indexes into what exists at that moment, and how it is drawn.
+//! A program's possible operations, by indexes into what exists at that moment, and how they are drawn.
 
 use super::Draw;
 use Op::*;
 
-/// Where in a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum At {
-    /// So many parts of 65536 of its length from the start.
+    /// This many parts of 65536 of its length from the start.
     Share(u16),
-    /// At the start of the page of so many parts.
+    /// At the start of the page at this many parts.
     PageOf(u16),
-    /// At the end, or so many bytes before it.
+    /// At the end, or this many bytes before it.
     Tail(u16),
-    /// Behind the end, by so many bytes and pages.
+    /// Past the end, by this many bytes and pages.
     Beyond(u16, u8),
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Op {
         len: u32,
         seed: u8,
     },
-    /// Changes a page by a guard, one of the file or up to two pages behind it, and the file grows to its end.
+    /// Changes a page by a guard, one of the file or up to two pages after it, and the file grows to its end.
     Grow {
         handle: u8,
         page: u16,
@@ -70,7 +70,7 @@ pub(crate) enum Op {
         at: At,
         len: u32,
     },
-    /// Stores bytes through a mapping, and some behind the end of the file in its last page.
+    /// Stores bytes through a mapping, and some past the end of the file in its last page.
     Store {
         mapping: u8,
         at: At,
@@ -85,7 +85,7 @@ pub(crate) enum Op {
         at: At,
         len: u32,
     },
-    /// Which the device may refuse, as it may the next one.
+    /// Sets the length, which the device may refuse, like the next operation.
     SetLen {
         handle: u8,
         at: At,

@@ -48,7 +48,7 @@ pub(super) static ALL: &[Case] = &{
     join()
 };
 
-/// What a call came to.
+/// The result of a call.
 fn said<T>(result: Result<T, Errno>) -> String {
     match result {
         Ok(_) => "ok".into(),
@@ -56,7 +56,7 @@ fn said<T>(result: Result<T, Errno>) -> String {
     }
 }
 
-/// The same of a call of the standard library.
+/// The same for a call of the standard library.
 fn told<T>(result: std::io::Result<T>) -> String {
     said(result.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO)))
 }

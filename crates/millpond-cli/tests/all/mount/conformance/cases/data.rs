@@ -14,7 +14,7 @@ fn new(d: &Path, flags: OFlags) -> File {
         .into()
 }
 
-/// What a file holds, in few words.
+/// The content of a file, in few words.
 fn sum(d: &Path, name: &str) -> String {
     let bytes = fs::read(d.join(name)).unwrap();
     let sum = bytes
@@ -258,7 +258,7 @@ print(os.pread(f, 3, 0), p[5:10])
 ";
 
 fn truncate_by_name(path: &std::ffi::CStr, len: i64) -> std::io::Result<()> {
-    // There is no call for it in std or rustix: the program of that name makes it.
+    // std and rustix have no call for it: the program of that name makes it.
     let path = path.to_str().unwrap();
     let output = std::process::Command::new("python3")
         .args(["-c", "import os, sys\ntry: os.truncate(sys.argv[1], int(sys.argv[2]))\nexcept OSError as e: print(e.errno)"])

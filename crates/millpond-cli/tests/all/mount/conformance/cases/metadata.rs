@@ -49,7 +49,7 @@ fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 
 const NOBODY: u32 = u32::MAX;
 
-/// That a program may use raw sockets whoever runs it: version 2, effective, bit 13 of what is permitted.
+/// A program that may use raw sockets, whoever runs it: version 2, effective, bit 13 of the permitted set.
 const NET_RAW: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) const CASES: &[Case] = &[
@@ -203,7 +203,7 @@ pub(super) const CASES: &[Case] = &[
         ])
     }),
     ("another_s_files", |d| {
-        // Made by whoever the directory above belongs to, who is root in one of the tests.
+        // Made by the owner of the directory above, who is root in one of the tests.
         let above = d.parent().unwrap();
         all([
             told(fs::write(above.join("mine"), "")),

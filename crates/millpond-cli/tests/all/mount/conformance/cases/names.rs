@@ -291,7 +291,7 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("a_pipe_carries_bytes", |d| {
         rustix::fs::mknodat(CWD, d.join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-        // For both, so that opening it waits for nobody.
+        // For both, so opening it waits for no other process.
         let pipe = open(d.join("pipe"), OFlags::RDWR).unwrap();
         rustix::io::write(&pipe, b"through").unwrap();
         let mut bytes = [0; 7];

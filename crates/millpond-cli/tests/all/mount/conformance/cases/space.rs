@@ -22,7 +22,7 @@ fn allocate(file: &File, flags: FallocateFlags, offset: u64, len: u64) -> String
     format!("{done} {}", file.metadata().unwrap().len())
 }
 
-/// Where the bytes change, and to what.
+/// The position of the changed bytes, and their new value.
 fn runs(d: &Path) -> String {
     let bytes = fs::read(d.join("a")).unwrap();
     let mut runs = Vec::new();
