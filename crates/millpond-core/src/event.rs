@@ -169,7 +169,7 @@ pub enum Event<'a> {
         /// Identifies the answer.
         ticket: SyncTicket,
     },
-    /// No caller waits for this [`Event::Sync`] any more. No answer follows, unless it was already given.
+    /// No caller waits for this [`Event::Sync`] now. No answer follows, unless it was already given.
     SyncGivenUp {
         /// The file.
         file: FileId,

@@ -32,7 +32,7 @@ fn model_of(number: usize) -> Model {
     Model::ALL[number.min(Model::ALL.len() - 1)]
 }
 
-/// Frames that a model can have.
+/// Clamps to the numbers of frames that a model supports.
 fn in_range(frames: u64) -> u64 {
     frames.clamp(1, (1 << 31) - 1)
 }

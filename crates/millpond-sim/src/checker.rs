@@ -49,7 +49,7 @@ struct Versions {
     newest: u64,
     /// The one that the device gives when it is asked.
     stored: u64,
-    /// The one that the device says is durable, and the one that is.
+    /// The one that the device reports as durable; `kept` is the one that is.
     durable: u64,
     kept: u64,
     /// What the device has acknowledged and not yet made durable, if anything.

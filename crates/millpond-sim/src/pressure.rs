@@ -147,7 +147,7 @@ pub fn run(seed: u64) -> PressureReport {
         model: model(&mut draw),
         costs: Costs::default(),
         faults: Faults {
-            // All of memory is written in a third of an allocation's patience, page by page.
+            // Slow enough to write all of memory, page by page, in a third of the time that an allocation may wait.
             slow: Nanos(10_000_000_000 / frames.0 / (1 + draw.below(10))),
             broken_files,
             ..Faults::default()

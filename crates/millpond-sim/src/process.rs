@@ -185,7 +185,7 @@ pub(super) struct Process {
     pub(super) must_ask: bool,
     /// The request for durability that it waits for.
     pub(super) ticket: Option<SyncTicket>,
-    /// That was brief, and what it asks of the disk is the manager's affair, too.
+    /// Whether that is a small fsync, so the manager must know of its flush too.
     pub(super) is_brief: bool,
     /// Pages that it holds.
     pub(super) guards: Vec<FrameNo>,

@@ -78,7 +78,7 @@ impl Block {
         self.set("scheduler", "none")?;
         let path = self.queue.join("wbt_lat_usec");
         let no_throttling = |e: &io::Error| unavailable("this kernel has no throttling of writeback", e);
-        // 0 first: a value that is there already would not count as set by hand, and `bfq` would switch it off
+        // 0 first: setting the present value would not count as set by hand, and `bfq` would switch throttling off
         let values = match (scheduler, configuration.wbt) {
             (Scheduler::Bfq, Wbt::Default) => vec![0],
             (_, Wbt::Default) => vec![-1],

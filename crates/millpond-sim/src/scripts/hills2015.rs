@@ -89,7 +89,7 @@ impl Script for Dd {
     }
 }
 
-/// Sets one of the world's other options after the other until all writers have ended, the last ones at the end.
+/// Sets the world's alternative options in turn until all writers have ended, and the last ones at the end.
 pub struct Tuner {
     alternatives: usize,
     every: Nanos,

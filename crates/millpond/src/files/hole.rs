@@ -92,7 +92,7 @@ impl Hole {
 pub(crate) struct Making<'a>(&'a Hole);
 
 impl Making<'_> {
-    /// Only these of the pages are from now on.
+    /// From now on only these pages are being dropped.
     pub(crate) fn narrow(&self, left: impl Iterator<Item = u64>) {
         let left: BTreeSet<u64> = left.collect();
         match (left.first(), left.last()) {

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes that are copied at a time, if that is not less than a page: what a write holds of pages of 4 KiB.
 const PART: usize = 128 << 10;
 
-/// Between these two addresses all regions are. They never come closer again: what is between is looked up.
+/// The bounds of all regions, which never shrink: an address between them is looked up.
 static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static END: AtomicUsize = AtomicUsize::new(0);
 static ALL: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());

@@ -141,7 +141,7 @@ fn writers_that_wait_take_no_readers_place_and_no_syncs() {
         let other = open(&cache, &folder.path().join("other"), 100);
         let held = file.get_ref().page_owned(1).unwrap();
         one_thread().block_on(async {
-            // More than there are places for.
+            // More writes than the pool has threads.
             let write = |n| {
                 let file = file.clone();
                 tokio::spawn(async move { file.write_at([n; SIZE], PAGE).await })

@@ -314,7 +314,7 @@ fn readers_and_writers_beside_it_lose_nothing() {
 #[test]
 fn a_change_beside_a_cut_by_others_is_kept_or_goes_with_it() {
     bounded(|| {
-        // Where none of the hundreds of syncs takes long.
+        // In memory, so that none of the hundreds of syncs takes long.
         let Pond {
             path, others, file, ..
         } = &pond_in(Place::Memory, 8);

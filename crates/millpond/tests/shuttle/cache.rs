@@ -190,7 +190,7 @@ impl Cache {
         }
     }
 
-    /// Reads a page that is there or not, never one that is another. Whether it was there.
+    /// Reads a page if it is in memory, and checks that it is that page. Returns whether it was.
     pub(crate) fn read_if_there(&self, page: u64) -> bool {
         match self.table.pin(key(page), None) {
             Lookup::Found(pin) => {

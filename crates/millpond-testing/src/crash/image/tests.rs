@@ -81,7 +81,7 @@ fn writes_without_a_sync_are_lost_kept_torn_and_reordered() {
     assert_eq!(seen, all.collect());
 }
 
-/// C3: the sector is the live one, whose other bytes had been written before.
+/// C3: the whole live sector survives, including bytes of it that were written earlier.
 #[test]
 fn a_write_of_a_part_of_a_sector_takes_the_live_rest_along() {
     let bench = Bench::new(&[1; SECTOR]);

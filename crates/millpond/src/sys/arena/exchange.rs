@@ -234,8 +234,8 @@ impl Exchange {
         true
     }
 
-    /// Copies a page from its frame into its region, and wakes who waits for it: no processor has to forget an address for
-    /// that. `protect`: a write of it is to be a fault. Whether it is now write-protected; `None` if there is no memory for it.
+    /// Copies a page from its frame into its region, and wakes the waiting threads: no processor has to flush an address for
+    /// that. `protect`: write-protects it. Returns whether it is write-protected; `None` if there is no memory for it.
     ///
     /// # Panics
     /// If there is a page in the region.

@@ -277,8 +277,8 @@ impl Places {
         }
     }
 
-    /// Gives places that follow one another to frames that have none. Returns for how many of them, from the
-    /// first on, the places follow one another, including those that had one before.
+    /// Gives consecutive slots to frames that have none. Returns for how many of them, from the
+    /// first on, the slots are consecutive, including those that had one before.
     pub(super) fn put_together(&self, frames: impl Iterator<Item = FrameNo>) -> usize {
         let mut frames = frames;
         let Some(first) = frames.next() else { return 0 };

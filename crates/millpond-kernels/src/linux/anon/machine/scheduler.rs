@@ -291,7 +291,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Lets the disks have their say.
+    /// Delivers the disks' completions.
     fn deliver(&mut self) {
         let mut finished = std::mem::take(&mut self.finished);
         if let Some(swap) = &mut self.swap {
