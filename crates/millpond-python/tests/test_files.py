@@ -175,7 +175,7 @@ def test_arrays_of_one_file_are_one_memory_in_one_budget(path):
 
 
 @pytest.mark.parametrize("cut", [4096, 5000])
-def test_what_another_has_cut_off_is_a_signal_and_no_zeros(path, run, cut):
+def test_bytes_cut_off_by_others_are_a_signal_and_not_zeros(path, run, cut):
     np.full(5 * MIB, 1, "f4").tofile(path)
     program = run(
         """
@@ -246,7 +246,7 @@ def test_a_closed_array_is_on_the_disk_and_has_given_back_its_memory(path):
     del array, part
 
 
-def test_what_can_not_be_written_is_an_error_of_flush_until_it_can_and_stays(path, file_size_limit):
+def test_unwritable_data_is_an_error_of_flush_until_written_and_stays(path, file_size_limit):
     array = millpond.open_array(path, "u1", "w+", shape=2 * MIB, memory="16M")
     file_size_limit(MIB)
     array[-5000:] = 7
@@ -260,7 +260,7 @@ def test_what_can_not_be_written_is_an_error_of_flush_until_it_can_and_stays(pat
     assert np.fromfile(path, "u1").sum() == 35_000
 
 
-def test_what_can_not_be_written_when_the_last_array_goes_is_reported(path, file_size_limit, monkeypatch):
+def test_unwritable_data_of_the_last_array_is_reported(path, file_size_limit, monkeypatch):
     array = millpond.open_array(path, "u1", "w+", shape=2 * MIB, memory="16M")
     file_size_limit(MIB)
     array[-5:] = 7

@@ -130,7 +130,7 @@ def test_a_closed_pond_makes_no_more_arrays_and_keeps_those_it_has(folder):
     assert millpond.stats() == before, "nothing stands on it: at once"
 
 
-def test_what_users_of_numpy_do_works(folder):
+def test_usual_calls_of_numpy_users_work(folder):
     array = millpond.empty(3 * MIB, "f8", memory="16M", swap=folder)
     np.copyto(array, np.arange(3 * MIB)[::-1])
     array.sort()

@@ -61,7 +61,7 @@ def test_files_that_are_no_arrays_are_not_loaded(path):
     np.savez(path, a=np.ones(3))
     np.save(path + "o", np.array([None]), allow_pickle=True)
     np.ones(100).tofile(path)
-    for name, says in [("a.npz", "is no .npy file"), ("ao.npy", "[Oo]bject"), ("a", "is no .npy file")]:
+    for name, says in [("a.npz", "is not a .npy file"), ("ao.npy", "[Oo]bject"), ("a", "is not a .npy file")]:
         with pytest.raises(ValueError, match=says):
             millpond.load(os.path.join(os.path.dirname(path), name), memory="16M")
     with pytest.raises(ValueError, match="mode can't be 'w\\+' for a file that is loaded"):

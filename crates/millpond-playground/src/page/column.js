@@ -6,7 +6,7 @@ const NOTES = 44, PARTS = 120, SQUARES_MAX = 100;
 const FATES = [
   "the disk has them, so one costs a microsecond to free.",
   "they were used since a scan looked, so a scan sends them round once more, or to the active list.",
-  "a program has changed them and the disk has not got them yet; before one can be freed it has to be written.",
+  "a program has changed them and the disk does not have them yet; one must be written before it can be freed.",
   "they are dirty and a scan has met them before: on their second lap, or free as soon as they are written.",
   "they were handed to the disk, by the flusher or by reclaim; when the disk has them they are clean.",
   "a thread waits for them to come from the disk.",

@@ -72,7 +72,7 @@ class Own {
       this.trace = this.machine.readTrace(name, code);
     } catch (error) {
       this.trace = null;
-      say(by("own-said"), `This is no trace that can be read: ${error.message}`);
+      say(by("own-said"), `This trace can't be read: ${error.message}`);
       by("own-result").hidden = true;
       return;
     }
@@ -129,7 +129,7 @@ class Own {
     const [missed, text] = [this.results[ours], by("own-why")];
     text.hidden = false;
     if (missed === least) {
-      say(text, "None of the others here misses less than Millpond, but the optimum, which knows the future.");
+      say(text, "Only the optimum, which knows the future, misses less than Millpond here.");
       return;
     }
     const fewer = `${fixed((1 - least / missed) * 100, 1)} %`;

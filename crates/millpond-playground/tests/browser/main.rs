@@ -315,7 +315,7 @@ fn an_own_trace_is_counted(browser: &mut Browser, page: &Path) {
         .collect();
     let least = misses.iter().min().unwrap();
     let expected = match misses.last() == Some(least) {
-        true => "None of the others here misses less than Millpond, but the optimum".to_owned(),
+        true => "Only the optimum, which knows the future, misses less".to_owned(),
         false => native.why(1 + misses.iter().position(|other| other == least).unwrap(), 1),
     };
     assert!(why.as_str().unwrap().contains(&expected), "{why}");

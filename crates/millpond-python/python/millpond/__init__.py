@@ -68,7 +68,7 @@ class Pond:
 
     @classmethod
     def _of(cls, memory, size, swap, beside):
-        """One for an array that takes so many bytes of the budget beside its pages."""
+        """A pond for an array that takes this many bytes of the budget besides its pages."""
         pond = cls.__new__(cls)
         pond._native = pond._swap = None
         pond._make(memory, size, swap, beside)
@@ -137,7 +137,7 @@ class Pond:
         _budgets.tell(native)
 
     def set_memory(self, memory):
-        """Another budget, at once: what has no room any more goes to swap.
+        """Sets another budget, at once: pages that no longer fit go to swap.
 
         Raises ValueError, and changes nothing, if it is too small or more than the machine or its memory group allows.
         """
@@ -146,11 +146,11 @@ class Pond:
         _budgets.tell(native)
 
     def stats(self):
-        """What this pond has done and how full it is: as `millpond.stats`, for this one."""
+        """This pond's activity and how full it is: as `millpond.stats`, for this one."""
         return self._open().counters()
 
     def close(self):
-        """No more arrays. Memory and swap are given back now or, if there are arrays or views, with the last of them.
+        """Closes the pond to new arrays. Memory and swap are given back now or, if there are arrays or views, with the last of them.
 
         Closing twice is no error. `with` closes at its end.
         """
@@ -301,7 +301,7 @@ def _in(pond, ask, asked):
 
 
 def stats():
-    """What the open ponds of this process, and those that still have arrays, have done: a dictionary of sums.
+    """The activity of this process's open ponds, and of those that still have arrays: a dictionary of sums.
 
     ponds, arrays; memory_bytes (their budgets), resident_bytes (pages in memory); faults (pages that were needed and not
     there), swap_ins, swap_outs, swap_outs_failed (pages of 4 KiB); refaults (pages that came back soon after they had to leave) and

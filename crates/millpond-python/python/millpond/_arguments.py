@@ -1,4 +1,4 @@
-"""What users give, checked: sizes, shapes, element types and paths for swap."""
+"""Users' arguments, checked: sizes, shapes, element types and paths for swap."""
 
 import errno
 import math
@@ -19,7 +19,7 @@ MODES = {"r": "r", "readonly": "r", "r+": "r+", "readwrite": "r+", "w+": "w+", "
 
 
 class FileArray(NamedTuple):
-    """An array on a file, as it is asked for."""
+    """A request for an array on a file."""
 
     path: str
     dtype: np.dtype
@@ -37,7 +37,7 @@ class FileArray(NamedTuple):
 
     @property
     def file_len(self):
-        """Its length in bytes, 0 of a device or of what is not there."""
+        """Its length in bytes; 0 for a device or a missing file."""
         about = self._about()
         return about.st_size if about else 0
 
@@ -83,7 +83,7 @@ def size_of(what, value):
 
 
 def _integer(what, value, allowed):
-    """What is an integer, or is one for Python: not an array, though that has `__index__`."""
+    """An integer, or what Python takes for one: not an array, though that has `__index__`."""
     if not isinstance(value, bool):
         try:
             return operator.index(value)
@@ -130,7 +130,7 @@ def swap_path(swap):
 
 
 def check_order(order):
-    """How the elements lie."""
+    """The order of the elements."""
     if order not in ("C", "F"):
         raise ValueError(f"order can't be {order!r}: allowed are 'C' and 'F'")
 
@@ -165,7 +165,7 @@ def npy_array(path, mode):
         raise ValueError("mode can't be 'w+' for a file that is loaded: allowed are 'r' and 'r+'")
     with open(asked.path, "rb") as file:
         if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
-            raise ValueError(f"{asked.path} is no .npy file: open_array takes others, and an .npz has to be unpacked")
+            raise ValueError(f"{asked.path} is not a .npy file: open_array takes others, and an .npz must be unpacked")
     try:
         # It maps the file and touches nothing of it.
         is_there = np.load(asked.path, mmap_mode="r", allow_pickle=False)
@@ -176,7 +176,7 @@ def npy_array(path, mode):
 
 
 def new_npy(path, array):
-    """A `.npy` file that is to be written."""
+    """A `.npy` file to be written."""
     if array.dtype.hasobject:
         raise TypeError(f"dtype can't be {array.dtype}: allowed are types without references to Python objects")
     path = os.fspath(path) if hasattr(path, "__fspath__") else path

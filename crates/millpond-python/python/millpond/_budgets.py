@@ -1,4 +1,4 @@
-"""The ponds of this process, as Rust has them: which there are, whose they are, what is said of them.
+"""The ponds of this process, as Rust has them: which exist, whose they are, and their notices.
 
 What `open_array` and its like open is in one pond, whose budget is the sum of what they ask for: a pond of its own would cost
 each array two threads and seven descriptors. What has a budget that the host decides about is in a pond of its own.
@@ -35,7 +35,7 @@ _named: weakref.WeakValueDictionary[str, Pond] = weakref.WeakValueDictionary()
 
 
 def _before_fork():
-    """What a forked child would die of, unless all it does is to run another program."""
+    """Warns of memory whose use would kill a forked child, unless the child only runs another program."""
     if len(ponds) > 0 and not _runs_a_program(sys._getframe(1)):
         warnings.warn(
             "this process has arrays of millpond and forks: the child does not have their memory, and touching it there ends "
@@ -61,7 +61,7 @@ def _runs_a_program(frame):
 
 
 def _in_child():
-    """What the parent has is not the child's."""
+    """Forgets the parent's ponds in a child."""
     global _shared, _fitting, _here
     ponds.clear()
     _own.clear()
@@ -83,7 +83,7 @@ def make(memory, swap=None, beside=0):
 
 
 class Ask:
-    """What the arrays of one file ask for. It is gone with the last of them, and then the shared budget is less."""
+    """The budget requested by the arrays of one file. It goes with the last of them, and the shared budget shrinks."""
 
     __slots__ = ("__weakref__", "most")
 
@@ -101,7 +101,7 @@ def own(memory, beside):
         return pond, None
     with _fitting:
         pond = _shared and _shared()
-        # One that nobody asks anything of any more goes with the last views that it has.
+        # A pond without requests goes with its last views.
         if not pond or len(_asks[pond]) == 0:
             pond = make(memory, beside=beside)
             _shared = weakref.ref(pond)
@@ -120,7 +120,7 @@ def _ask(pond, most):
 
 
 def holds(file, ask):
-    """The arrays on this file have what was asked for."""
+    """The arrays on this file have the requested budget."""
     if ask is not None:
         _ask_of[file] = ask
 
@@ -136,7 +136,7 @@ def _raise(pond, more):
 
 
 def _lower(pond):
-    """To the sum of what is asked for still."""
+    """Sets the budget to the sum of the remaining requests."""
     with _fitting:
         pond = pond()
         if pond is None or pond not in _asks or not pond.is_ours():
@@ -180,7 +180,7 @@ def lower_own(file):
 
 
 def tell(pond):
-    """Warns of what the machine does not allow and is done without, once."""
+    """Warns of each limitation of the machine, once."""
     level, frame = 1, sys._getframe()
     while frame.f_globals.get("__package__") == __package__ and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
@@ -206,15 +206,15 @@ def is_here(name):
 
 
 def is_shared(name):
-    """Whether any process's is."""
+    """Whether any process's shared pond is meant."""
     return name.startswith("shared ")
 
 
 def call(pond, name):
-    """From now on it is what `name` means here."""
+    """Makes `name` refer to it here from now on."""
     _named[name] = pond
 
 
 def named(name):
-    """The pond of this name; None if this process has it not, or not any more."""
+    """The pond of this name; None if this process does not have it, or no longer."""
     return _named.get(name)

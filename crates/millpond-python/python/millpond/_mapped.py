@@ -18,7 +18,7 @@ os.register_at_fork(after_in_child=_files.clear)
 
 @atexit.register
 def _flush_all():
-    """What was stored is written at the end of the program, also for arrays that Python does not delete then."""
+    """Writes stored data at the end of the program, even for arrays that Python does not delete then."""
     for file in list(_files):
         if file.is_writable and not file.closed:
             try:
@@ -72,7 +72,7 @@ def array_in(pond, asked, ask=None):
 
 
 def save_in(pond, asked, array, ask=None):
-    """Writes `array` as NumPy does, a part after the other."""
+    """Writes `array` as NumPy does, part by part."""
     if any(file.part[1] > 0 and np.may_share_memory(array, np.asarray(file)) for file in files_of(asked.identity)):
         raise ValueError(f"{asked.path} can't be saved to: it is the file that this array is on; flush() saves it")
     file = _open_in(pond, asked, ask)
@@ -115,7 +115,7 @@ def _open_in(pond, asked, ask=None):
 
 
 def _count(asked, here):
-    """How many elements there are to the end of the file."""
+    """The number of elements up to the end of the file."""
     if here < asked.offset:
         raise ValueError(f"offset can't be {asked.offset}: {asked.path} has {here} bytes")
     count, rest = divmod(here - asked.offset, asked.dtype.itemsize)
