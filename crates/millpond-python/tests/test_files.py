@@ -109,7 +109,7 @@ def test_modes_shapes_and_offsets_are_those_of_numpys_memmap(path, given):
         (TypeError, "memory", dict(memory=None)),
     ],
 )
-def test_what_can_not_be_is_refused_and_the_file_stays_as_it_is(path, error, says, given):
+def test_impossible_arguments_are_refused_and_the_file_stays_as_it_is(path, error, says, given):
     np.ones(512).tofile(path)
     with pytest.raises(error, match=says):
         millpond.open_array(**(dict(path=path, dtype="f8", memory="16M") | given))

@@ -198,7 +198,7 @@ def test_shapes_and_types_are_numpys(folder):
         (ValueError, "something else", dict(shape=3, memory="16M", swap=__file__)),
     ],
 )
-def test_what_can_not_be_is_refused_with_what_can(error, says, call):
+def test_impossible_arguments_are_refused_with_the_possible_ones(error, says, call):
     before = set(os.listdir("/var/tmp"))
     with pytest.raises(error, match=says):
         millpond.empty(**call)
