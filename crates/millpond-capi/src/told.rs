@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_in_the_words_of_c() {
+    fn errors_use_the_words_of_c() {
         assert_eq!(
             attempt(|| Err(Error::NoSwap.into())),
             millpond_code::MILLPOND_SWAP

@@ -67,7 +67,7 @@ const LAST_FRAMES: Test = (
 );
 const CUT_BESIDE: Test = (
     "millpond/all",
-    "truncation::a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it",
+    "truncation::a_change_by_a_guard_beside_a_cut_leaves_nothing_past_it",
 );
 const REFUSED: Test = (
     "millpond/all",

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn off_is_off_in_each_of_its_forms_and_what_is_neither_is_told() {
+    fn off_is_off_in_each_of_its_forms_and_other_words_are_errors() {
         for text in ["1", "01", "7", "on", "On", "YES", "true"] {
             assert_eq!(is_on(text), Some(true), "{text}");
         }

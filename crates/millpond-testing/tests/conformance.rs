@@ -29,7 +29,7 @@ fn crashing_keeps_what_every_device_promises() {
 
 #[test]
 #[should_panic(expected = "breaks a promise: length_is_set_for_every_transfer_after_it")]
-fn a_device_that_breaks_a_promise_is_told_which() {
+fn a_broken_promise_of_a_device_is_named() {
     conformance::check(|| {
         let disk = Faulty::new(device::best(), 1);
         disk.add(FaultRule::always(FaultTarget::Lengths, Fault::Fail(5)));

@@ -18,7 +18,7 @@ fn error(answer: &Value) -> &str {
 }
 
 #[test]
-fn the_host_decides_or_the_user_as_it_was_said_last() {
+fn the_last_setting_decides_whether_host_or_user_sets_the_budget() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sock");
     let cache = PageCache::builder().memory(4 << 20).control_at(&path);

@@ -165,7 +165,7 @@ mod tests {
     kinds! { stone: Stone, 0x6d70_00fe; }
 
     #[test]
-    fn a_handle_that_is_closed_is_told_and_used_again_only_after_many_others() {
+    fn a_closed_handle_is_detected_and_reused_only_after_many_others() {
         let first: &pebble = Handle::new(Pebble(1));
         assert_eq!(value(first).ok().map(|p| p.0), Some(1));
         assert_eq!(first.close().ok().map(|p| p.0), Some(1));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn no_handle_and_one_of_another_kind_are_told() {
+    fn null_and_handles_of_another_kind_are_detected() {
         assert!(value::<Pebble>(std::ptr::null()).is_err());
         let stone: &stone = Handle::new(Stone);
         assert_ne!(stone.tag.load(Ordering::Relaxed), Pebble::TAG);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_offered_by_name_and_behind_the_equals_sign_by_value() {
+    fn settings_are_offered_by_name_and_after_the_equals_sign_by_value() {
         let of = |words, current| offered(settings_for(&line(words), current));
         let dirty = ["dirty.background=", "dirty.hard=", "dirty.failed="];
         assert_eq!(of("set dirty.", "dirty."), dirty);

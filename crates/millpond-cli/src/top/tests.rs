@@ -260,7 +260,7 @@ fn found(names: &[&str]) -> Found {
 }
 
 #[test]
-fn in_the_list_escape_goes_back_and_a_number_that_is_none_is_told() {
+fn in_the_list_escape_goes_back_and_an_unknown_number_is_reported() {
     use super::terminal::Next::{Draw, Quit};
     let mut app = app();
     let mut caches = found(&["/mnt/a"]);
@@ -319,7 +319,7 @@ fn a_name_that_is_too_long_for_the_list_keeps_its_end() {
 }
 
 #[test]
-fn a_cache_that_owes_an_answer_is_said_to() {
+fn a_cache_that_owes_an_answer_is_reported() {
     let mut app = app();
     let Some(before) = std::time::Instant::now().checked_sub(std::time::Duration::from_secs(9)) else {
         return; // the machine has not been up long enough

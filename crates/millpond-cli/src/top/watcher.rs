@@ -94,7 +94,7 @@ mod tests {
 
     /// After another cache was chosen, the screen waited for the answer of the previous one.
     #[test]
-    fn a_cache_that_hangs_keeps_nobody_from_watching_another() {
+    fn a_hanging_cache_does_not_keep_another_from_being_watched() {
         let folder = tempfile::tempdir().unwrap();
         let (hangs, lives) = (folder.path().join("hangs"), folder.path().join("lives"));
         let _hanging = UnixListener::bind(&hangs).unwrap();

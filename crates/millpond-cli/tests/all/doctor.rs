@@ -197,7 +197,7 @@ fn with_less_memory_than_is_asked_for_the_main_job_cannot_run() {
 }
 
 #[test]
-fn a_low_limit_of_locked_memory_is_said_with_what_comes_of_it() {
+fn a_low_limit_of_locked_memory_is_reported_with_its_effect() {
     let dir = scratch();
     if !is_fit(dir.path()) {
         return;
@@ -286,7 +286,7 @@ fn the_posts_fault_is_found_in_its_zone_table() {
 }
 
 #[test]
-fn the_running_kernels_limits_are_said_or_why_not() {
+fn the_running_kernel_s_limits_are_reported_or_why_not() {
     let output = kernel(&[]);
     if !output.status.success() {
         println!("skipped: {}", text(&output.stderr));

@@ -227,7 +227,7 @@ fn of_several_caches_one_is_chosen_from_their_list() {
 }
 
 #[test]
-fn when_the_cache_ends_the_terminal_is_given_back_and_it_is_said() {
+fn when_the_cache_ends_the_terminal_is_restored_and_a_message_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, caches) = (folder.path(), start(folder.path(), 1));
     match Terminal::start(folder, "top 100ms", (80, 24)) {

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_writes_nobody_sleeps_for_long() {
+    fn without_writes_no_caller_sleeps_for_long() {
         assert_eq!(wait(1), (WaitReason::Writeback, Nanos::from_millis(100)));
         assert_eq!(wait(0), (WaitReason::NoProgress, Nanos::from_millis(4)));
     }

@@ -169,7 +169,7 @@ fn a_run_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn names_are_read_back_and_others_are_told_what_there_is() {
+fn names_are_read_back_and_unknown_ones_get_the_list() {
     for model in Model::ALL {
         assert_eq!(model.name().parse::<Model>().unwrap(), model);
     }

@@ -125,7 +125,7 @@ fn raw_seconds(mut model: Model) -> f64 {
 }
 
 #[test]
-fn with_nobody_else_there_writers_have_98_percent_of_what_the_device_gives() {
+fn lone_writers_have_98_percent_of_the_device_s_rate() {
     type Make = fn() -> Model;
     let disks: [(&str, Make); 4] = [
         ("hdd", hdd),

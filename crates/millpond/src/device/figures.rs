@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_device_has_its_own_figures_and_only_reads_that_somebody_waits_for_have_latencies() {
+    fn each_device_has_its_own_figures_and_only_awaited_reads_have_latencies() {
         let mut figures = Figures::default();
         let fault = counted(7, Asked::Read, Reason::Fault, 1_000);
         let ahead = counted(7, Asked::Read, Reason::ReadAhead, 1_000);

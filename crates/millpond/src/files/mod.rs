@@ -349,7 +349,7 @@ mod tests {
     /// moment. What another thread wrote behind it meanwhile, without waiting, was cut off: zeros in the
     /// file, and no error anywhere. A long history found it, once in some ten thousand times.
     #[test]
-    fn a_write_behind_a_length_that_is_just_being_set_is_not_cut_off() {
+    fn a_write_past_a_length_that_is_just_being_set_is_not_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         let direct = std::fs::File::create(&path).unwrap();

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_page_in_its_frame_that_nobody_waits_for_comes_with_another() {
+    fn only_a_cached_page_that_no_thread_waits_for_comes_with_another() {
         let pages = Pages::new(4).unwrap();
         let out = |page: u64, note: &dyn Fn()| {
             assert!(pages.take(page, &[At::Absent]).is_some());

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_no_wait_explains_is_said_if_it_is_more_than_a_tenth() {
+    fn time_that_no_wait_explains_is_reported_from_a_tenth_on() {
         let mut why = Explanation {
             call: Some(Call::Read(4096)),
             took: Duration::from_millis(21),

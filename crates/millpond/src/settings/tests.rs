@@ -46,7 +46,7 @@ fn every_setting_has_a_name_of_its_own_and_a_default_in_its_range() {
 }
 
 #[test]
-fn a_range_is_said_as_it_is_typed() {
+fn a_range_is_shown_as_it_is_typed() {
     for (name, said) in [
         (
             "memory",
@@ -70,7 +70,7 @@ fn a_range_is_said_as_it_is_typed() {
 
 /// `1h` was refused with "1ms to 1h".
 #[test]
-fn both_ends_of_what_is_said_to_be_allowed_can_be_typed() {
+fn both_ends_of_each_stated_range_can_be_typed() {
     for setting in SETTINGS.iter().filter(|setting| setting.kind != Kind::Memory) {
         let allowed = setting.allowed();
         let ends = allowed.split(", or ").flat_map(|range| range.split(" to "));

@@ -151,7 +151,7 @@ fn with_future_memory_locked_regions_work_and_are_not_filled_at_once() {
 
 /// The process was ended: pages can't be moved between memory that is locked and other.
 #[test]
-fn memory_of_a_region_that_its_program_locks_is_unlocked_when_it_has_to_leave_and_that_is_said() {
+fn a_region_s_locked_memory_is_unlocked_when_it_must_leave_with_a_warning() {
     let (folder, warnings) = (folder(), Arc::default());
     let Some(cache) = with_swap(folder.path(), &warnings) else {
         return;

@@ -170,7 +170,7 @@ fn crowd(seed: u64, slow: Slow, held: Held) -> Met {
 }
 
 #[test]
-fn with_everything_dirty_held_and_slow_an_allocation_waits_or_says_so_and_nobody_hangs() {
+fn with_everything_dirty_held_and_slow_an_allocation_waits_or_fails_and_no_call_hangs() {
     let (runs, seed) = (
         number("MILLPOND_RUNS").unwrap_or(20),
         number("MILLPOND_SEED")

@@ -110,7 +110,7 @@ fn setup(errno: i32) -> Refusal {
 }
 
 #[test]
-fn without_io_uring_threads_do_the_job_and_the_cause_is_said() {
+fn without_io_uring_threads_do_the_job_and_a_notice_gives_the_cause() {
     let folder = Place::Disk.folder();
     let usual = usual(folder.path());
     if !has_ring(&usual) {
@@ -142,7 +142,7 @@ fn without_io_uring_threads_do_the_job_and_the_cause_is_said() {
 }
 
 #[test]
-fn without_direct_io_the_page_cache_is_gone_through_and_that_is_said() {
+fn without_direct_io_transfers_go_through_the_page_cache_with_a_notice() {
     let folder = Place::Disk.folder();
     let usual = usual(folder.path());
     if usual
@@ -192,7 +192,7 @@ fn without_a_flag_for_it_what_the_kernel_cached_is_dropped_by_advice() {
 }
 
 #[test]
-fn without_huge_pages_small_ones_do_and_that_is_said() {
+fn without_huge_pages_small_ones_serve_with_a_notice() {
     let folder = Place::Disk.folder();
     let usual = usual(folder.path());
     if usual

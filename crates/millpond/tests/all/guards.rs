@@ -44,7 +44,7 @@ fn readers_that_hold_several_pages_and_writes_of_several_pages_do_not_wait_for_o
 /// The same with a page that is on its way: a write of two pages held the first while the second was being read, and kept
 /// readers from the first for as long as that took.
 #[test]
-fn a_write_that_waits_for_the_device_keeps_nobody_from_the_pages_before() {
+fn a_write_that_waits_for_the_device_blocks_no_caller_on_the_pages_before() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let path = folder.path().join("data");

@@ -130,7 +130,7 @@ impl Recorder for Numbers {
 /// A file that could not be written when its last handle went kept its number for ever; and of the two reasons that there
 /// can be only one was told.
 #[test]
-fn a_file_that_is_closed_with_errors_gives_its_number_back_and_all_of_them_are_told() {
+fn a_file_closed_with_errors_gives_its_number_back_and_reports_all_of_them() {
     bounded(|| {
         let folder = Place::Memory.folder();
         let (numbers, device) = (

@@ -170,7 +170,7 @@ fn a_write_beside_a_cut_comes_before_it_or_after_it() {
 }
 
 #[test]
-fn a_change_by_a_guard_beside_a_cut_leaves_nothing_behind_it() {
+fn a_change_by_a_guard_beside_a_cut_leaves_nothing_past_it() {
     cut_beside(1_000, 3, |draw| Beside::Guard {
         page: draw.below(PAGES),
     });
@@ -268,7 +268,7 @@ fn seventh(bytes: &[u8]) -> Option<&[u8]> {
 /// The sync did not write the page, for the file had become shorter, and the file system had not heard of that: after
 /// a crash there would have been neither the change nor the cut. Found by crashes in drawn histories.
 #[test]
-fn a_sync_beside_a_cut_writes_what_is_behind_it_or_waits_until_the_device_has_the_cut() {
+fn a_sync_beside_a_cut_writes_the_bytes_past_it_or_waits_until_the_device_has_the_cut() {
     bounded(|| {
         let folder = Place::Disk.folder();
         let seen = in_the_middle_of_a_cut(folder.path().join("data"));

@@ -70,7 +70,7 @@ fn repeated_reports_are_shown_once() {
 }
 
 #[test]
-fn the_end_of_a_run_replaces_what_was_told_of_it_and_a_new_plan_begins_anew() {
+fn the_end_of_a_run_replaces_its_reports_and_a_new_plan_begins_anew() {
     let mut show = show();
     let round = Round {
         figures: Figures::default(),

@@ -230,7 +230,7 @@ fn the_log_begins_with_what_serves_what_and_has_one_form_at_every_level() {
 
 /// As with systemd's `Type=notify`: units that wait for the mount may start then.
 #[test]
-fn systemd_is_told_when_it_serves_and_when_it_ends() {
+fn systemd_is_notified_when_it_serves_and_when_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();

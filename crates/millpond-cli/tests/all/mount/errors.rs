@@ -286,7 +286,7 @@ fn close(file: File) -> Option<io::Result<()>> {
 /// Whoever made a file without `O_EXCL`, while somebody made and removed it in the source, was told ESTALE a quarter of the
 /// times: the kernel looks once more and no more.
 #[test]
-fn a_name_that_comes_and_goes_behind_the_mount_makes_no_open_fail() {
+fn a_name_that_comes_and_goes_in_the_source_makes_no_open_fail() {
     let Some(mut mounted) = TestMount::start(&folders()[0], &["--memory", "16M", "--no-control"]) else {
         return;
     };

@@ -281,7 +281,7 @@ print(sum(os.waitpid(pid, 0)[1] for pid in pids))
 
 /// With two threads that answer the kernel, the one that took a page back for its answer waited for itself.
 #[test]
-fn pages_are_taken_back_from_those_who_read_write_and_map_them_and_nobody_hangs() {
+fn pages_are_taken_back_from_readers_writers_and_mappings_and_no_call_hangs() {
     let Some(mounted) = lending(&["--memory", "8M", "--lend", "256K", "--threads", "2"]) else {
         return;
     };

@@ -155,7 +155,7 @@ fn a_mount_in_a_group_that_can_t_hold_it_says_so() {
 /// The process in the background was killed, and no message said so.
 #[cfg(feature = "lab")]
 #[test]
-fn a_daemon_that_is_killed_while_it_starts_is_said_to_be() {
+fn a_daemon_killed_while_it_starts_is_reported() {
     use millpond_core::units::Bytes;
     let group = match millpond_lab::memory_group::MemoryGroup::create(Bytes::from_mib(64)) {
         Ok(group) => group,

@@ -156,7 +156,7 @@ fn a_directory_that_has_the_name_of_a_removed_one_keeps_it() {
 }
 
 #[test]
-fn blocks_behind_the_end_go_when_a_file_is_cut_to_the_length_that_it_has() {
+fn blocks_past_the_end_go_when_a_file_is_cut_to_its_present_length() {
     let Some(mounted) = start() else { return };
     let (at, below) = (mounted.at().join("file"), mounted.source().join("file"));
     let blocks = || fs::metadata(&below).unwrap().blocks();

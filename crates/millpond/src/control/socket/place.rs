@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_somebody_else_is_not_removed() {
+    fn a_name_of_another_cache_is_not_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.sock");
         let first = Bound::new(&path).unwrap();

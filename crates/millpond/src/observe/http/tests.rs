@@ -28,7 +28,7 @@ fn get(server: &Server) -> String {
 }
 
 #[test]
-fn clients_that_say_nothing_or_read_nothing_hold_up_nobody_and_the_end_comes_at_once() {
+fn silent_clients_delay_no_other_and_the_end_comes_at_once() {
     let server = server();
     let idle: Vec<_> = (0..2 * CLIENTS_MAX).map(|_| connect(&server)).collect();
     let mut greedy = connect(&server);

@@ -82,8 +82,8 @@ fn a_touch_of_a_page_that_cannot_be_read_is_a_signal_after_a_warning_that_says_w
 }
 
 #[test]
-fn a_touch_behind_the_end_of_a_cut_file_is_a_signal() {
-    let name = "a_touch_behind_the_end_of_a_cut_file_is_a_signal";
+fn a_touch_past_the_end_of_a_cut_file_is_a_signal() {
+    let name = "a_touch_past_the_end_of_a_cut_file_is_a_signal";
     if let Some((path, faults)) = child() {
         let cache = cache(2 << 20).unwrap();
         let file = open(&cache, &path);

@@ -123,7 +123,7 @@ fn a_limit_that_is_raised_later_is_seen_by_the_next_write() {
 
 /// The program that opens a file has nothing to do with the reader of standard error.
 #[test]
-fn a_notice_that_nobody_can_read_is_no_panic() {
+fn a_notice_on_a_closed_terminal_is_no_panic() {
     if std::env::var(FOLDER).is_ok() {
         let (path, why) = (PathBuf::from("file"), String::from("a test"));
         return millpond::host::to_stderr(&millpond::Notice::NoDirect { path, why });
@@ -131,7 +131,7 @@ fn a_notice_that_nobody_can_read_is_no_panic() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     in_a_child(
-        "faults::limit::a_notice_that_nobody_can_read_is_no_panic",
+        "faults::limit::a_notice_on_a_closed_terminal_is_no_panic",
         |child| {
             child.env(FOLDER, "").stderr(writer);
         },

@@ -74,27 +74,27 @@ fn no_caller_hangs_after_a_panic(breaks: impl Fn(Call) -> bool + Send + Sync + '
 }
 
 #[test]
-fn a_device_that_panics_while_a_thread_reads_poisons_the_cache_and_nobody_hangs() {
+fn a_device_that_panics_while_a_thread_reads_poisons_the_cache_and_no_call_hangs() {
     no_caller_hangs_after_a_panic(|call| call.what == What::OwnRead);
 }
 
 #[test]
-fn a_device_that_panics_when_it_is_given_a_write_poisons_the_cache_and_nobody_hangs() {
+fn a_device_that_panics_when_it_is_given_a_write_poisons_the_cache_and_no_call_hangs() {
     no_caller_hangs_after_a_panic(|call| call.what == What::Submit(Op::Write));
 }
 
 #[test]
-fn a_device_that_panics_when_it_is_given_a_read_poisons_the_cache_and_nobody_hangs() {
+fn a_device_that_panics_when_it_is_given_a_read_poisons_the_cache_and_no_call_hangs() {
     no_caller_hangs_after_a_panic(|call| call.what == What::Submit(Op::Read));
 }
 
 #[test]
-fn a_device_that_panics_under_the_background_thread_poisons_the_cache_and_nobody_hangs() {
+fn a_device_that_panics_under_the_background_thread_poisons_the_cache_and_no_call_hangs() {
     no_caller_hangs_after_a_panic(|call| call.what == What::Wait);
 }
 
 #[test]
-fn a_device_that_panics_in_a_sync_poisons_the_cache_and_nobody_hangs() {
+fn a_device_that_panics_in_a_sync_poisons_the_cache_and_no_call_hangs() {
     no_caller_hangs_after_a_panic(|call| call.what == What::Sync);
 }
 

@@ -67,7 +67,7 @@ fn a_failed_read_goes_only_to_whom_it_was_made_for() {
 }
 
 #[test]
-fn failed_read_ahead_is_nobodys_error_until_its_page_is_read() {
+fn failed_read_ahead_is_no_error_until_its_page_is_read() {
     bounded(|| {
         let World { device, file, .. } = &World::new(100);
         device.add(rule(FaultTarget::Reads, 2..100, libc::EIO));

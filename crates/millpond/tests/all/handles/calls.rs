@@ -156,7 +156,7 @@ fn a_page_with_several_pieces_of_a_write_is_seen_before_or_after_it() {
 }
 
 #[test]
-fn the_descriptor_below_is_good_as_long_as_its_handle_whoever_opens_the_file_for_writing() {
+fn the_descriptor_below_is_valid_as_long_as_its_handle_whatever_opens_the_file_for_writing() {
     let folder = Place::Disk.folder();
     let path = folder.path().join("data");
     std::fs::write(&path, [7; 10_000]).unwrap();

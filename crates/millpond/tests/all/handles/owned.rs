@@ -67,7 +67,7 @@ fn closing_beside_an_owned_guard_that_changes_a_page_gives_the_handle_back_for_l
 }
 
 #[test]
-fn any_number_of_owned_guards_outlive_their_thread_and_whoever_wants_the_page_waits_for_the_last() {
+fn any_number_of_owned_guards_outlive_their_thread_and_a_writer_waits_for_the_last() {
     bounded(|| {
         let (_folder, _cache, file) = file();
         let reader = file.clone();

@@ -294,7 +294,7 @@ fn more_pages_than_fit_into_one_call_are_given_back() {
 
 /// The copy waited for the thread that made it.
 #[test]
-fn a_page_that_somebody_had_the_kernel_drop_is_not_copied_out_and_reads_as_zeros() {
+fn a_page_dropped_by_the_kernel_on_request_is_not_copied_out_and_reads_as_zeros() {
     let Some((exchange, region)) = exchange() else {
         return;
     };
@@ -311,7 +311,7 @@ fn a_page_that_somebody_had_the_kernel_drop_is_not_copied_out_and_reads_as_zeros
 
 /// If the page was the same as its slot, the cache would not have known that it no longer is.
 #[test]
-fn pages_of_a_region_that_somebody_has_the_kernel_drop_read_as_zeros_or_as_they_were() {
+fn pages_of_a_region_dropped_by_the_kernel_on_request_read_as_zeros_or_as_they_were() {
     let folder = crate::scratch::folder();
     let swap = crate::SwapFile::new(folder.path().join("swap"), 32 << 20);
     let cache = match crate::PageCache::builder().memory(4 << 20).swap(swap).build() {
