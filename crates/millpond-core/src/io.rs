@@ -103,7 +103,7 @@ pub struct IoTable {
 }
 
 impl IoTable {
-    /// No transfers; memory for some, of up to `frames` frames each, is there.
+    /// An empty table, with memory for some transfers of up to `frames` frames each.
     pub fn new(frames: usize) -> IoTable {
         IoTable {
             slots: Vec::with_capacity(RESERVED),

@@ -79,8 +79,8 @@ impl File {
         Ok(self.open()?.file.len())
     }
 
-    /// Makes the file so many bytes long, with room on the disk if the file system can give it beforehand: a store has no
-    /// error, and where the disk is full it waits.
+    /// Makes the file this many bytes long, with disk space if the file system can allocate it beforehand: a store has
+    /// no error, and where the disk is full it waits.
     fn grow(&self, py: Python<'_>, len: u64) -> PyResult<()> {
         let file = &self.open()?.file;
         let before = file.len();

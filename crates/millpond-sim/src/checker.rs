@@ -187,7 +187,7 @@ impl Checker {
     /// The core says that everything was written, or that it was not.
     ///
     /// # Panics
-    /// If it says so while the device lacks something.
+    /// If `is_ok` and the device lacks a promised page.
     pub fn sync_written(&self, ticket: SyncTicket, is_ok: bool) {
         for &(key, version) in self.promised.get(&ticket).into_iter().flatten() {
             assert!(

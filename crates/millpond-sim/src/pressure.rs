@@ -171,7 +171,7 @@ pub fn run(seed: u64) -> PressureReport {
     let holders = 2 + draw.below(3);
     let pages = match pressure {
         Pressure::Writers | Pressure::Broken => 0,
-        // What must stay free, what a reader and a writer need at a time, and the rest for the holders.
+        // The holders get all but the frames that must stay free and those that a reader and a writer need at a time.
         Pressure::Held => {
             frames
                 .saturating_sub(derived.watermarks.high + derived.reserve + PageCount(16))

@@ -44,7 +44,7 @@ struct Own {
     databases: HashMap<Identity, Weak<Database>>,
     /// What files could not write when they were closed, until their own connections have heard of it.
     lost: Vec<Error>,
-    /// In a forked child: journals and WALs that its parent has open, as far as a connection of the parent's has been
+    /// In a forked child: journals and WALs that its parent has open, as far as a connection of the parent has been
     /// used here.
     parents: HashSet<PathBuf>,
 }

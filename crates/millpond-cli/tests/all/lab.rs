@@ -240,7 +240,7 @@ fn a_small_run_on_the_kernel_gives_table_verdict_report_and_json() {
     }
     for metric in [
         "reader_reads_per_s",
-        // Those of misses alone are not there where nothing was missed.
+        // Metrics of misses alone are absent where nothing was missed.
         "reader_all_p50_us",
         "reader_all_p99_us",
         "reader_all_max_us",

@@ -34,12 +34,12 @@ const PROOFS_MAX: usize = 32;
 /// The share of the walks seen that went less far than expected.
 const SHORTER_OF_8: usize = 3;
 
-/// Records that begin at the same place modulo so many pages, a power of two, are told from the middles of others: the
-/// longest that is read at once with windows of 256 KiB and pages of 4 KiB.
+/// Records that begin at the same place modulo this many pages, a power of two, are distinguished from the middles of
+/// others: the longest record read at once with windows of 256 KiB and pages of 4 KiB.
 const RECORD_MAX: u64 = 128;
 
-/// One walk of so many seen must have begun at the same place for that to be where records begin. Records of a quarter of
-/// [`RECORD_MAX`] begin at four places; chance would need four of 16 walks to agree on one of 128.
+/// One in this many of the walks seen must have begun at the same place for records to begin there. Records of a
+/// quarter of [`RECORD_MAX`] begin at four places; chance would need four of 16 walks to agree on one of 128.
 const SAME_PLACE_1_OF: usize = 4;
 
 /// Shorter ones are not worth it: two faults and the first window of a stream read as much.
@@ -68,8 +68,8 @@ impl Walk {
     }
 }
 
-/// Where in the line of walks those stood that were proven to go on, the last so many times. Where several threads go
-/// through records at a time, the walks that came last are under way, and as far as they have come says nothing.
+/// The positions, in the line of walks, of the last walks proven to go on. Where several threads go through records at
+/// a time, the latest walks are under way, and how far they have come means nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnderWay {
     stood: [u8; PROOFS_MAX],
@@ -82,8 +82,8 @@ impl UnderWay {
         self.next += 1;
     }
 
-    /// When one more begins, so many that came before it are taken to be under way: behind them stood no more than one in
-    /// eight, which may be a page that was read long ago and is used only now.
+    /// How many earlier walks count as under way when another begins: at most one proven walk in eight stood further
+    /// back, which may be a page that was read long ago and is used only now.
     fn walks(&self) -> usize {
         let mut stood = self.stood;
         stood.sort_unstable();
@@ -92,7 +92,7 @@ impl UnderWay {
 }
 
 impl ReadAhead {
-    /// How many pages from `first` on who comes there is expected to use, if that is known: a record, or what is left of
+    /// How many pages from `first` on a reader that comes there is expected to use, if known: a record, or the rest of
     /// one that was in memory up to there.
     pub(super) fn expected(&self, first: PageIndex) -> Option<u64> {
         if !self.learns {

@@ -171,8 +171,8 @@ impl Storage for Engine {
         self.file(path, OpenOptions::new().write(true))
     }
 
-    /// Dropping the last handle of a file writes what is dirty: so many stay open as twice the memory holds, whose pages
-    /// have left it before.
+    /// Dropping the last handle of a file writes its dirty pages: as many files stay open as twice the memory holds, so
+    /// their pages have left before.
     fn files_kept_open(&self, file_bytes: u64) -> usize {
         (2 * self.memory.0 / file_bytes.max(1)) as usize + 1
     }

@@ -2,8 +2,8 @@
 //! or a policy, on the modelled disk in virtual time.
 //!
 //! ```text
-//!   256K, 8M/8    a dose of so many bytes in a row after every read, or after every eighth
-//!   2x128K        two writers, each of which has one write of so many bytes in transit
+//!   256K, 8M/8    a dose of this many bytes in a row after every read, or after every eighth
+//!   2x128K        two writers, each of which has one write of this many bytes in transit
 //! ```
 //!
 //! The reader asks for 4 KiB anywhere in its file as soon as it is answered; the writers go through the rest of the disk

@@ -229,7 +229,7 @@ fn lock(run_dir: &Path, wait_max: Duration) -> Result<Option<File>, String> {
     }
 }
 
-/// The undo log that is there. A last line that was not written in full was not done either.
+/// Reads the undo log, if there is one. The step of an incomplete last line was not done either.
 fn read(run_dir: &Path) -> Option<(Header, Vec<Step>)> {
     let text = fs::read_to_string(run_dir.join("undo_log")).ok()?;
     let mut lines = text.lines();

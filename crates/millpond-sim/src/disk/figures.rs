@@ -43,9 +43,9 @@ struct Paced {
     read: Seen,
 }
 
-/// A reader of random 4 KiB out of 1 GiB, and `writers` that write `unit` in turn through the 2 GiB behind it: at
-/// once when the last write is answered or, if `reads` is not 0, when so many reads are answered since the
-/// last write was sent, as well.
+/// A reader of random 4 KiB out of 1 GiB, and `writers` that write `unit` in turn through the 2 GiB after it: at once
+/// when the last write is answered or, if `reads` is not 0, also when this many reads have been answered since the last
+/// write was sent.
 fn paced(mut disk: Model, seconds: u64, writers: usize, unit: u64, reads: usize) -> Paced {
     let next = Cell::new(0);
     let writer = || -> Client<'_> {
@@ -137,7 +137,7 @@ fn hdd_serves_a_reader_beside_paced_writes_as_measured() {
 
 #[test]
 fn ssd_writes_as_measured_while_its_burst_buffer_lasts_and_after() {
-    // Writers, KiB each, burst buffer, MB/s in 6 s. The reads of the real runs waited for their processors.
+    // Writers, KiB each, burst buffer, MB/s in 6 s. Reads are left out: in the real runs they waited for processors.
     let rows = [
         (1, 512, GIB, 328.0),
         (2, 128, GIB, 329.0),

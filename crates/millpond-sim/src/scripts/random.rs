@@ -50,7 +50,7 @@ impl Script for Anything {
             0..84 => Op::Read { file, first, pages },
             84..168 => Op::Write { file, first, pages },
             168..176 => Op::Sync { file },
-            // All of it as often as a part.
+            // The whole file as often as a part.
             176..179 => Op::Truncate {
                 file,
                 first: if draw.one_in(2) { 0 } else { first },

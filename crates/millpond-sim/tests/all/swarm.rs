@@ -151,7 +151,7 @@ fn no_world_of_the_swarm_loses_a_write_or_stops() {
     for (name, n) in all {
         assert!(n > 0, "no world of {worlds} had {name}");
     }
-    // Nor does a counter that nothing moves say anything.
+    // A counter that nothing moves is useless as well.
     for ((name, reason), n) in every {
         let is_of_regions = REGIONS.contains(&name) || reason == "swap";
         assert!((n == 0) == is_of_regions, "{name} {reason} is {n}");

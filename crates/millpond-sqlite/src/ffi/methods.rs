@@ -213,7 +213,7 @@ extern "C" fn fetch(file: *mut OsFile, offset: i64, len: c_int, at: *mut *mut c_
 }
 
 extern "C" fn unfetch(file: *mut OsFile, offset: i64, page: *mut c_void) -> c_int {
-    // NULL: none is lent, and a mapping would be given up, which there is not.
+    // NULL: SQLite asks to drop its mapping, and there is none.
     if page.is_null() {
         return code::OK;
     }

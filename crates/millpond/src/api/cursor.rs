@@ -226,7 +226,7 @@ mod tests {
         assert!(file.try_page_mut(1).unwrap().is_none());
         cursor.consume(1);
         assert!(file.try_page_mut(1).unwrap().is_some());
-        // Behind the end there is nothing, also if the end comes nearer while the page is lent.
+        // Past the end there is nothing, even if the file shrinks while the page is lent.
         cursor.set_position(9_999);
         assert_eq!(cursor.fill_buf().unwrap(), [7]);
         cursor.set_position(10_000);

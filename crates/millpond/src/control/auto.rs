@@ -35,13 +35,13 @@ const MARGIN: u64 = 8;
 const MARGIN_MIN: Bytes = Bytes::from_mib(64);
 /// But never more than this part, so that a cache in a tiny group has something. Ours.
 const MARGIN_MAX: u64 = 4;
-/// With what others take in a second no more than this part. Ours.
+/// With what others take in a second, no more than this part. Ours.
 const MARGIN_TAKEN_MAX: u64 = 2;
-/// Others may begin to take so much a second at any time, and are to be seen before half of the margin is gone: what a
-/// program does that touches new memory as fast as a slow machine can clear it. Ours.
+/// Others may begin to take this much a second at any time, and must be noticed before half of the margin is gone: the
+/// rate of a program that touches new memory as fast as a slow machine can clear it. Ours.
 const TAKEN_A_SECOND: u64 = 512 << 20;
-/// Between two looks, where little is free and where much is. The kernel's averages of stalls move every 2 s (`PSI_FREQ`,
-/// Linux 4.20). A look takes 0.1 to 0.2 ms.
+/// Between two readings, where little is free and where much is. The kernel's averages of stalls move every 2 s
+/// (`PSI_FREQ`, Linux 4.20). A reading takes 0.1 to 0.2 ms.
 const LOOK_MIN: Duration = Duration::from_millis(50);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Between two steps up.

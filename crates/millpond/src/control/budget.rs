@@ -3,8 +3,8 @@
 //! Copies of pages and the map of pages that wait for a log cost nothing before the first file that needs them is opened.
 //! Then the pool becomes smaller by as much, as if the budget had: at once in number, and in memory as pages leave.
 //!
-//! What the program has besides is a number of bytes, or a rule that is asked with each budget: buffers that can be fewer
-//! in a smaller one don't stand in its way.
+//! Memory set aside for the program is a number of bytes, or a rule that is asked with each budget: buffers that can
+//! shrink with the budget don't stand in its way.
 
 use super::cache::Cache;
 use crate::engine::budget::{self, Reserved};

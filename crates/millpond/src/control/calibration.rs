@@ -33,13 +33,13 @@ const TIME_MAX: Duration = Duration::from_millis(250);
 /// A file below this length measures nothing: on a disk that rotates its bytes lie on one track or two.
 const FILE_BYTES_MIN: u64 = 1 << 20;
 
-/// Where a read was measured to take so long, the way to a page costs more than its neighbours: a page that is used through a
-/// guard is read with those of [`AROUND`] that are missing, while memory is free. A disk of 7200 revolutions a minute takes
-/// 5.4 ms.
+/// Where a read was measured to take this long, the seek to a page costs more than its neighbours: a page used through
+/// a guard is read with the missing pages of [`AROUND`], while memory is free. A disk of 7200 revolutions a minute
+/// takes 5.4 ms.
 const AROUND_FROM: Duration = Duration::from_millis(3);
 
-/// What the kernel reads around a page of a mapping (`VM_READAHEAD_PAGES`): 1 ms of a disk that rotates, where the way takes
-/// 5 to 10.
+/// What the kernel reads around a page of a mapping (`VM_READAHEAD_PAGES`): 1 ms of a rotating disk, whose seek takes 5
+/// to 10.
 const AROUND: Bytes = Bytes::from_kib(128);
 
 /// Reads for measuring a device again are made from at most this many open files, of all devices.

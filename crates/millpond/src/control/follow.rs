@@ -29,8 +29,8 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// However often the kernel says something, there are no more looks. Ours: a look at each event of a group that reclaims
-/// would be all that is done.
+/// The shortest time between two readings, however many events the kernel sends. Ours: a reading at each event of a
+/// reclaiming group would leave time for nothing else.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
 /// A pool counts as full when at most this part of it is free, besides what its watermarks keep free.

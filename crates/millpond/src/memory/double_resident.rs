@@ -13,11 +13,12 @@ use millpond_core::units::{PageCount, PageKey};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// Of a cache's frames one in this many may have a second memory, and at most so many: four batches that are new, one that
-/// is old, and one that is being parted. Each further thread that parts some at the moment has a batch more.
+/// One in this many of a cache's frames may have a second memory, and at most `MOST`: four batches that are new, one
+/// that is old, and one that is being parted. Each further thread that parts some at the moment has a batch more.
 const SHARE: u64 = 80;
 const MOST: u64 = 6 * BATCH_MAX;
-/// A batch is one frame in so many, and at most so many: from there on what is done for all of them at once is a tenth of it.
+/// A batch is one frame in this many, and at most `BATCH_MAX`: from there on the work done once for all of them is a
+/// tenth of it.
 const BATCH_SHARE: u64 = 1024;
 const BATCH_MAX: u64 = 32;
 

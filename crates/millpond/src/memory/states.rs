@@ -79,7 +79,7 @@ impl States {
         Ok(())
     }
 
-    /// A page of the block is about to be touched. `false`: another has to leave before.
+    /// A page of the block is about to be touched. `false`: another must leave first.
     pub(crate) fn enter(&self, block: u64, beyond: bool) -> bool {
         let mut list = self.list.lock();
         if self.is_there(block) {

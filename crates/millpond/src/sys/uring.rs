@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a transfer keeps while it is under way. Descriptor and segments are borrowed from it, and the slot owns it until
-/// the kernel has ended the call: so long the file stays open and the memory mapped.
+/// The objects that a transfer keeps while it is under way. Descriptor and segments are borrowed from it, and the slot
+/// owns it until the kernel has ended the call: until then the file stays open and the memory mapped.
 pub(crate) trait Transfer {
     fn op(&self) -> Op;
     /// The descriptor that goes past the page cache, or the other.

@@ -309,7 +309,7 @@ fn readers_and_writers_beside_it_lose_nothing() {
     });
 }
 
-/// Others have cut the file, and while that is found out a page behind their end is changed: the file is as they have left
+/// Others have cut the file, and while the cache detects this a page past the new end is changed: the file is as they left
 /// it, or as long as before with the change in it.
 #[test]
 fn a_change_beside_a_cut_by_others_is_kept_or_goes_with_it() {

@@ -141,7 +141,7 @@ fn a_disk_that_does_not_answer_is_named_by_every_command_and_umount_gives_up() {
     let (code, said) = millpond(&["umount", &point]);
     assert_eq!(code, Some(0), "{said}");
     mounted.wait();
-    // Each warning was there twice, once in another form.
+    // Each warning was printed twice, once in another form.
     let mut log = String::new();
     let mut stderr = mounted.program.stderr.take().unwrap();
     stderr.read_to_string(&mut log).unwrap();

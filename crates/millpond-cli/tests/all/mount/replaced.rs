@@ -13,7 +13,7 @@ use std::path::Path;
 
 const OLD: &[u8] = b"the old content";
 
-/// Longer than a page, and no whole pages.
+/// Longer than a page, and not a multiple of one.
 fn new() -> Vec<u8> {
     b"the new content ".repeat(1000)
 }

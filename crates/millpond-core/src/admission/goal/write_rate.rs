@@ -16,11 +16,12 @@ pub(super) struct WriteRate {
     busy: u64,
 }
 
-/// So many bytes in so much time make a rate. Fewer are the device's cache; and where several writes are noticed to have
-/// ended at once, the last of them took no time: one such stretch of 4 MiB was taken for the best for gigabytes.
+/// This many bytes in this much time make a rate. Fewer may be in the device's cache; and where several writes are
+/// noticed to have ended at once, the last of them took no time: one such stretch of 4 MiB counted as the best for
+/// gigabytes.
 const RATE_BYTES: u64 = 4 << 20;
 const RATE_TIME: Nanos = Nanos::from_millis(8);
-/// The best rate loses one part in so many with each rate that is measured: a device that has become slow, as a flash disk
+/// The best rate loses one part in this many with each measured rate: a device that has become slow, as a flash disk
 /// does when its burst buffer is full, is known to be so 256 MiB later.
 const BEST_FADES: u64 = 64;
 

@@ -48,8 +48,8 @@ impl Flusher {
         self.queue_pass(file);
     }
 
-    /// Those who wait for a pass that lacks nothing any more but log-blocked pages; told once each time that it comes
-    /// to that.
+    /// The callers that wait for a pass of which only log-blocked pages are left; reported once each time that this
+    /// happens.
     pub fn newly_log_blocked(&mut self, file: FileId) -> &[SyncTicket] {
         let Some(pass) = &mut self.work(file).pass else {
             return &[];

@@ -113,8 +113,8 @@ impl Machine {
         Some(frames)
     }
 
-    /// New places in swap, side by side as far as there are such; where the first is. A run that breaks is written as one
-    /// all the same: that costs a seek less than it would.
+    /// New slots in swap, consecutive where possible; returns the first. A run that breaks is still written as one:
+    /// that costs a seek less than in reality.
     fn slots_for(&mut self, object: u32, first: u32, count: usize) -> Option<u64> {
         let mut place = None;
         for page in first..first + count as u32 {

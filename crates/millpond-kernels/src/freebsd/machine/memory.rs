@@ -11,7 +11,7 @@ pub(super) const CACHE: usize = 2;
 pub(super) const LAUNDRY: usize = 3;
 const NO_QUEUE: u8 = 255;
 
-/// Its copy is older than it.
+/// Its copy on disk is older.
 pub(super) const DIRTY: u8 = 1;
 /// A mapping has used it.
 pub(super) const USED: u8 = 2;

@@ -243,8 +243,8 @@ impl Balanced {
     }
 }
 
-/// Below so many pages of a device a stopped task is let go: what its counter may be wrong by, with 8 processors
-/// (`wb_stat_error`: processors times 8 (1 + log2 of them)).
+/// Below this many pages of a device a stopped task is let go: the possible error of the device's counter, with 8
+/// processors (`wb_stat_error`: processors times 8 (1 + log2 of them)).
 const WRITTEN_ERROR: u64 = 8 * 8 * 4;
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub enum Actor {
     Scan,
 }
 
-/// What a program does with a page: longer than a disk takes by itself for most reads, and so long that the disk turns
+/// What a program does with a page: longer than most reads take on an idle disk, and long enough for the disk to turn
 /// to the writers meanwhile.
 pub const THINK: Duration = Duration::from_millis(5);
 /// Enough for a disk to choose an order among them.

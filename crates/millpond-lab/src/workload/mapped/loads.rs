@@ -85,7 +85,8 @@ impl Draws {
         }
     }
 
-    /// Touches what is to be in memory in no order, until touches are no faults any more: a page is kept at its second use.
+    /// Touches the part that should be in memory in random order, until touches no longer fault: a page is kept at its
+    /// second use.
     pub(super) fn bring_part(&self, access: &impl Access) -> Result<()> {
         let (mut touches, mut passes) = (self.of(0), 0);
         let mut is_there = self.work.load != Load::InMemory;

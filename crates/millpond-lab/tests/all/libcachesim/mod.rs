@@ -192,7 +192,7 @@ fn lirs_is_as_near_as_the_one_rule_that_differs_allows() {
 
 /// W-TinyLFU: theirs counts only uses that hit main or miss, and victims of the window once more; it has counters without a
 /// limit, ten to a page, and halves them after 32 such uses for each page. Ours counts each use, as the paper does. Below 100 pages
-/// their window is empty and takes nothing in. So only the size of the difference is held.
+/// their window is empty and takes nothing in. So the test only bounds the size of the difference.
 #[test]
 fn w_tinylfu_is_about_as_good_as_theirs() {
     if let Some(why) = missing() {

@@ -288,7 +288,7 @@ fn a_new_cache_begins_with_the_minimum() {
 }
 
 proptest! {
-    /// A group in which others hold what they like, with a cache that fills its budget at once: the budget is in its
+    /// A group in which others hold any amount, with a cache that fills its budget at once: the budget is in its
     /// range, there is never less than half of the margin free for two looks unless it is the minimum, and when others hold
     /// still it comes to rest.
     #[test]

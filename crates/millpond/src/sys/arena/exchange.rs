@@ -128,8 +128,8 @@ impl Exchange {
         &self.uffd
     }
 
-    /// There are now so many frames, and the new ones may be exchanged from now on. If that
-    /// fails there is none of the new ones yet, and the next call tries again.
+    /// Sets the number of frames; the new ones may be exchanged from now on. If that fails there is none of the new
+    /// ones yet, and the next call tries again.
     ///
     /// # Errors
     /// The system's.

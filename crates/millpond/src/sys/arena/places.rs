@@ -154,8 +154,8 @@ impl Places {
         self.maps.lock().frames
     }
 
-    /// There are now so many frames. The new ones are free. They have memory where they are born; if not, they get it when
-    /// they are granted, as those that were given back.
+    /// Sets the number of frames. The new ones are free. They have memory where they are born; if not, they get it when
+    /// they are granted, like those that were given back.
     pub(super) fn born(&self, frames: u32, with_memory: bool) {
         let maps = &mut *self.maps.lock();
         let places = PageCount(born_at(frames).into());

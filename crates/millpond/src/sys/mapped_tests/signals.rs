@@ -242,7 +242,7 @@ fn try_read_is_an_error_instead_and_the_next_touch_asks_again() {
         assert!(began.elapsed() < Duration::from_secs(60), "it is not asked again");
     }
     assert_eq!(touch(&mapping, 3 * PAGE), byte(3));
-    // Behind the end there is no warning, and what the file grows over is there at once.
+    // Past the end there is no warning, and pages that the file grows over are there at once.
     assert!(!can_be_had(&mapping, 50 * PAGE));
     file.set_len(60 * PAGE as u64).unwrap();
     assert!(can_be_had(&mapping, 50 * PAGE));

@@ -17,7 +17,7 @@ fn a_sparse_file_of_a_tebibyte_is_mapped_within_a_small_budget_and_its_tables_st
         let file = cache.open(&path, OpenOptions::new().write(true)).unwrap();
         let mapping = file.map(.., &MapOptions::new().writable(writable)).unwrap();
         assert!(before - cache.stats().occupancy.frames.0 <= 17);
-        // Each touch is in 4 MiB of its own, and there is room for a quarter as many as there are frames.
+        // Each touch is in 4 MiB of its own, and there is room for a quarter as many of those as there are frames.
         let places: Vec<usize> = (0..4000)
             .map(|n| n * 104_729 % (LEN as usize / PAGE) * PAGE)
             .collect();

@@ -29,7 +29,7 @@ struct World<'a> {
     is_over: AtomicBool,
     /// What the owner of a word has made of it, by page and thread.
     made: Vec<[AtomicU64; THREADS]>,
-    /// What the device has read into the sector of each page last.
+    /// The last value that the device has read into each page's sector.
     sectors: Vec<AtomicU64>,
 }
 

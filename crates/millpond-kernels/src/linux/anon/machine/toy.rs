@@ -36,8 +36,8 @@ pub struct Lists {
 }
 
 impl Toy {
-    /// Memory for so many pages, all free. `challenges`: a page that comes back active lets the active list shrink, as
-    /// patch 3 has it; the arithmetic of the post's example does without.
+    /// Memory of this many pages, all free. `challenges`: a page that comes back active lets the active list shrink, as
+    /// in patch 3; the arithmetic of the post's example does without.
     pub fn new(rules: AnonRules, frames: u32, challenges: bool) -> Toy {
         Toy {
             memory: Memory::new(rules, frames),

@@ -32,7 +32,7 @@ pub(super) struct Request {
 
 const PAGE: u64 = 4096;
 
-/// A write that has waited so long goes out of its turn (`fifo_expire_async` of CFQ: a quarter of a second),
+/// A write that has waited this long goes out of its turn (`fifo_expire_async` of CFQ: a quarter of a second),
 const EXPIRED: Nanos = Nanos::from_millis(250);
 /// once in this many writes (`fifo_batch` of the deadline scheduler).
 const EXPIRY_LOOKED_AT_EVERY: u32 = 16;
