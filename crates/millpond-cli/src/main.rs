@@ -15,7 +15,7 @@
 //!   5  doctor                                  what this host allows
 //!   4  lab  umount  service                    lab only with the feature `lab`
 //!   3  top  mount                              showing a cache, and serving a directory
-//!   2  control  ending                         running caches, through their sockets; how a mount ends
+//!   2  control  ending  replace                running caches, through their sockets; how a mount ends
 //!   1  address  complete  daemon  directories  log  man  signals  silence  without_lab
 //!   0  failure
 //! ```
@@ -47,6 +47,7 @@ mod lab;
 mod log;
 mod man;
 mod mount;
+mod replace;
 mod service;
 mod signals;
 mod silence;

@@ -6,13 +6,14 @@ use crate::daemon::{self, LogFile, PidFile, leave_terminal, nowhere};
 use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::log;
+use crate::replace::{breakdown, unless_taken, wait_for_starter};
 use crate::signals::{self, MountSignals};
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::internal::quantity::size;
 use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
-use millpond_fuse::{Mount, MountError, Options};
+use millpond_fuse::{Mount, MountError, Options, Successor, TakeOverStep};
 use sd_notify::NotifyState;
 use signal_hook::consts::SIGKILL;
 use std::ffi::OsStr;
@@ -33,6 +34,7 @@ Examples:
   millpond mount ./data /mnt/pond --daemon --log pond.log  in the background
   millpond mount ./data /mnt/pond --allow-other            as root, for all users, each with their own permissions
   millpond stat 1                                          what its cache does, meanwhile
+  millpond mount ./data /mnt/pond --replace --daemon       a newer program takes over: open files stay open
   millpond umount /mnt/pond                                writes everything, reports whether all is on the disk, ends
 
 Programs see the files of SRC at MNT. While it is mounted, change the files through MNT only: changes made in SRC are
@@ -77,6 +79,14 @@ pub(crate) struct MountArgs {
     /// Let other users in, each with their own permissions.
     #[arg(long)]
     allow_other: bool,
+    /// Take over what is mounted at MNT from the process that serves it: open files stay open, and what programs ask meanwhile
+    /// waits. Give the options that it was mounted with; --memory, --expire, --threads, --attribute-timeout, --metrics and those
+    /// of the log may be others. If it fails, the other process goes on.
+    #[arg(long, conflicts_with = "nonempty")]
+    replace: bool,
+    /// For tests: where a process that takes over breaks down.
+    #[arg(long, hide = true, requires = "replace", value_parser = breakdown)]
+    breakdown: Option<(TakeOverStep, bool)>,
     /// Mount over a directory that is not empty, and hide what is there.
     #[arg(long)]
     nonempty: bool,
@@ -221,6 +231,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
 }
 
 fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -> Result<ExitCode, Failure> {
+    let starter = rustix::process::getppid();
     if args.in_background {
         // A hangup of the terminal must not end it. This fails if we already lead a session.
         let _ = rustix::process::setsid();
@@ -234,7 +245,10 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
     if let Some(notice) = memory_notice.as_ref().filter(|_| !args.quiet) {
         say!("millpond mount: {notice}");
     }
-    let mount = Mount::new(&options)?;
+    let mut mount = match args.replace {
+        true => Mount::take_over(&options)?,
+        false => Mount::new(&options)?,
+    };
     let about = about(args, &mount);
     let say_start = || {
         for notice in mount.notices() {
@@ -250,7 +264,13 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
     if !args.quiet {
         say_start();
     }
-    let pid_file = args.pid_file.as_deref().map(PidFile::write).transpose()?;
+    let mut pid_file = None;
+    if let Some(path) = &args.pid_file {
+        unless_taken(
+            args.replace,
+            PidFile::write(path).map(|file| pid_file = Some(file)),
+        )?;
+    }
     let point = mount.point().as_os_str().as_bytes();
     match log {
         Some(log) => {
@@ -259,8 +279,8 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
             if !args.quiet {
                 say!("millpond mount: {about}");
             }
-            daemon::serves(point)?;
-            leave_terminal(&log)?;
+            unless_taken(args.replace, daemon::serves(point))?;
+            unless_taken(args.replace, leave_terminal(&log))?;
             if log_file.is_some() {
                 log::to_file();
             }
@@ -272,13 +292,34 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
             say_start();
         }
         None => {
-            io::stdout().write_all(&[point, b"\n"].concat())?;
+            let said = io::stdout().write_all(&[point, b"\n"].concat());
+            unless_taken(args.replace, said)?;
             say!("millpond mount: {about}; Ctrl-C or `millpond umount` ends it");
         }
     }
-    tell_systemd(&[NotifyState::Ready, NotifyState::Status(&about)]);
+    if args.replace && args.in_background {
+        wait_for_starter(starter);
+    }
+    let process = NotifyState::MainPid(std::process::id());
+    tell_systemd(&[process, NotifyState::Ready, NotifyState::Status(&about)]);
+    mount.let_predecessor_end();
     let mut ending = Ending::new(&mount, &signals, pid_file.as_ref().map(PidFile::path));
-    serve(&mount, &signals, &mut ending, log_file, &about)?;
+    if let Some(successor) = serve(&mut mount, &signals, &mut ending, log_file, &about)? {
+        // It has written its number there.
+        std::mem::forget(pid_file);
+        let Successor {
+            process,
+            version,
+            pause,
+        } = successor;
+        say!(
+            "{}millpond mount: version {version}, process {process}, has taken over {} in a pause of {} ms",
+            log::stamp(),
+            shown_path(mount.point()),
+            pause.as_millis()
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
     let point = shown_path(mount.point());
     let (ended, served) = mount.wait(|refused| ending.tries_again(refused));
     drop(pid_file);
@@ -325,14 +366,14 @@ fn tell_systemd(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 
-/// Serves until it is unmounted, by whatever means.
+/// Serves until it is unmounted, by whatever means, or until another process serves it: which.
 fn serve(
-    mount: &Mount,
+    mount: &mut Mount,
     signals: &MountSignals,
     ending: &mut Ending,
     log_file: Option<&LogFile>,
     about: &str,
-) -> Result<(), Failure> {
+) -> Result<Option<Successor>, Failure> {
     let line = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         line.set_style(style);
@@ -348,6 +389,12 @@ fn serve(
             );
             say!("{}millpond mount: {said}", log::stamp());
         }
+        if mount.has_successor() {
+            match mount.hand_over(&|| signals.is_asked_to_end()) {
+                Ok(successor) => return Ok(Some(successor)),
+                Err(why) => say!("{}millpond mount: warning: {why}", log::stamp()),
+            }
+        }
         ending.go_on(mount, signals)?;
         if shown.elapsed() >= Duration::from_secs(1) {
             shown = Instant::now();
@@ -361,7 +408,7 @@ fn serve(
         NotifyState::Stopping,
         NotifyState::Status("it is unmounted, and writes its remaining data"),
     ]);
-    Ok(())
+    Ok(None)
 }
 
 fn status(mount: &Mount, cache: &PageCache) -> String {
@@ -445,6 +492,7 @@ impl MountArgs {
         options.threads = self.threads.map_or(options.threads, usize::from);
         options.control = !self.no_control;
         options.metrics = self.metrics;
+        options.breakdown = self.breakdown;
         options
     }
 }

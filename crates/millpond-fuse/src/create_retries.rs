@@ -2,6 +2,7 @@
 //! recognized.
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 
@@ -9,7 +10,8 @@ use std::ffi::{OsStr, OsString};
 const REMEMBERED_MAX: usize = 64;
 
 /// One call of one thread.
-struct Create {
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Create {
     thread: u32,
     parent: u64,
     name: OsString,
@@ -20,6 +22,16 @@ struct Create {
 pub(crate) struct CreateRetries(Mutex<VecDeque<Create>>);
 
 impl CreateRetries {
+    /// All of them, for the process that takes over.
+    pub(crate) fn remembered(&self) -> Vec<Create> {
+        self.0.lock().iter().cloned().collect()
+    }
+
+    /// Remembers what the process that served before has remembered.
+    pub(crate) fn go_on_from(&self, creates: Vec<Create>) {
+        *self.0.lock() = creates.into();
+    }
+
     /// Takes the call out if it is here: this is its second time. Else remembers it, and says no.
     pub(crate) fn take_or_remember(&self, thread: u32, parent: u64, name: &OsStr) -> bool {
         let mut creates = self.0.lock();

@@ -37,6 +37,15 @@ impl Directory {
         }
     }
 
+    /// One that the process that served before has opened. Where it stands is not known here.
+    pub(crate) fn go_on_from(id: u64, file: OwnedFd) -> Directory {
+        Directory {
+            id,
+            file,
+            cursor: Mutex::new(None),
+        }
+    }
+
     /// Gives entries from the cookie `from` on to `take`, until that does not take one (`false`).
     pub(crate) fn read(&self, from: u64, mut take: impl FnMut(&Entry<'_>) -> Result<bool>) -> Result<()> {
         let mut cursor = self.cursor.lock();

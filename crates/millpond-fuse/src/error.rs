@@ -34,6 +34,15 @@ pub enum MountError {
     #[error("{}", .0.told(Surface::CommandLine))]
     Cache(#[from] millpond::Error),
 
+    /// The mount stays with the process that serves it.
+    #[error("can't take over the mount at {path}: {why}; its process goes on", path = .path.display())]
+    TakeOver {
+        /// Where.
+        path: PathBuf,
+        /// What is in the way, and the way out.
+        why: String,
+    },
+
     /// A system call that has nothing to do with the user's choices.
     #[error("{what}: {source}")]
     System {

@@ -21,7 +21,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -56,6 +56,21 @@ impl ReportPipe {
             writer,
             inode,
         })
+    }
+
+    /// The pipe of the process that served before: whoever waits for its report waits for ours.
+    pub(crate) fn go_on_from(reader: OwnedFd, writer: OwnedFd) -> io::Result<ReportPipe> {
+        let inode = rustix::fs::fstat(&reader)?.st_ino;
+        Ok(ReportPipe {
+            reader: reader.into(),
+            writer: writer.into(),
+            inode,
+        })
+    }
+
+    /// Both ends, for the process that takes over.
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.reader.as_fd(), self.writer.as_fd()]
     }
 
     /// The value of `PROCESS_ATTRIBUTE`: the process, the pipe's descriptor there, and the pipe's inode number. It has

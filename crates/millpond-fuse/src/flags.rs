@@ -3,12 +3,14 @@
 //! They use the numbers of the kernel's headers, where `O_SYNC` contains `O_DSYNC`. The `O_DSYNC` of some libraries is the
 //! kernel's `O_SYNC`.
 
+use serde::{Deserialize, Serialize};
+
 /// How a file is opened; of a write, what `fcntl(F_GETFL)` says and what pwritev2(2) adds.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenFlags(pub(crate) i32);
 
 /// What is durable before a call that changes a file returns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Durability {
     /// Nothing: that is for a sync.
     Later,

@@ -15,7 +15,7 @@
 //!   4  operations                                      what answers them, a file for each family of system calls
 //!   3  state                                           all that a mount knows: inodes, open files, the cache
 //!   2  inode  source  exit_report                      a file's data, times, pages; the lock on the source; the last message
-//!   1  host  directory  attributes  credentials  pool  create_retries  request_memory  room   the system; parts that know no mount
+//!   1  host  directory  attributes  credentials  pool  create_retries  request_memory  room  gate  channel   the system; parts that know no mount
 //!   0  options  error  flags  own_attributes           the vocabulary
 //! ```
 //!
@@ -24,12 +24,14 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod channel;
 mod create_retries;
 mod credentials;
 mod directory;
 mod error;
 mod exit_report;
 mod flags;
+mod gate;
 mod host;
 mod inode;
 mod mount;
@@ -47,8 +49,9 @@ pub use error::MountError;
 pub use exit_report::{ExitReport, MountServer, ServerProcess};
 pub use host::servers::{DeadMount, dead_mounts, is_mounted, processes_serving, served_by};
 pub use host::{AFTER_KILL, memory_notice};
+pub use mount::hand_over::Successor;
 pub use mount::unsaved::Unsaved;
 pub use mount::{Ended, Mount, Unmounted};
 pub use operations::shut_down::Unwritten;
-pub use options::Options;
+pub use options::{Options, TakeOverStep};
 pub use own_attributes::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};

@@ -47,6 +47,27 @@ pub struct Options {
     pub control: bool,
     /// Where figures for Prometheus are served, if anywhere: see [`millpond::Builder::metrics`].
     pub metrics: Option<SocketAddr>,
+    /// For tests: where a process that takes a mount over breaks down, and whether it hangs then instead of dying.
+    pub breakdown: Option<(TakeOverStep, bool)>,
+}
+
+/// A step of a process that takes a mount over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TakeOverStep {
+    /// It has messages of another format.
+    Newer,
+    /// It has asked for the mount.
+    Asked,
+    /// It has an answer.
+    Answered,
+    /// It has what it needs, and has said so.
+    Prepared,
+    /// It has the first part of what the other process knows.
+    Receiving,
+    /// It has all of it, and has not said so.
+    Received,
+    /// It has said that it serves.
+    Begun,
 }
 
 impl Options {
@@ -71,6 +92,24 @@ impl Options {
             threads: (2 * processors).clamp(8, 32),
             control: true,
             metrics: None,
+            breakdown: None,
+        }
+    }
+
+    pub(crate) fn breaks_at(&self, step: TakeOverStep) -> bool {
+        self.breakdown.is_some_and(|(at, _)| at == step)
+    }
+
+    /// Breaks down if it is to do so here.
+    pub(crate) fn break_at(&self, step: TakeOverStep) {
+        if !self.breaks_at(step) {
+            return;
+        }
+        if self.breakdown.is_some_and(|(_, hangs)| !hangs) {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+        loop {
+            std::thread::park();
         }
     }
 }

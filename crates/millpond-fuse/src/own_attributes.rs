@@ -16,6 +16,10 @@ pub(crate) const GIVE_UP_ATTRIBUTE: &str = "millpond.give_up";
 /// The extended attribute of the mount's root that names what is not written, for the same users; empty if there is nothing.
 pub(crate) const UNWRITTEN_ATTRIBUTE: &str = "millpond.unwritten";
 
+/// The extended attribute of the mount's root by which the same users have the mount handed over, when it is read: to the process
+/// that listens at the name behind this.
+pub(crate) const TAKE_OVER_ATTRIBUTE: &str = "millpond.take_over:";
+
 /// Values of `SYNC_ATTRIBUTE` when all else is on the disk: nothing, or something, that was stored through a map has been
 /// lost before.
 pub(crate) const NOTHING_LOST: &[u8] = b"1";
@@ -31,5 +35,10 @@ pub(crate) fn is_sync(id: u64, name: &OsStr) -> bool {
 
 /// Whether this attribute is for root and the user that has mounted.
 pub(crate) fn is_for_owner(id: u64, name: &OsStr) -> bool {
-    id == ROOT_ID && (name == GIVE_UP_ATTRIBUTE || name == UNWRITTEN_ATTRIBUTE)
+    id == ROOT_ID && (name == GIVE_UP_ATTRIBUTE || name == UNWRITTEN_ATTRIBUTE || listener_in(name).is_some())
+}
+
+/// The name at which the process listens that is to take over, if this attribute asks for that.
+pub(crate) fn listener_in(name: &OsStr) -> Option<&str> {
+    name.to_str()?.strip_prefix(TAKE_OVER_ATTRIBUTE)
 }

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A thread without work ends after this.
 const IDLE: Duration = Duration::from_secs(10);
@@ -34,6 +34,8 @@ struct Workers {
     queue: Mutex<Queue>,
     /// Work has come.
     come: Condvar,
+    /// A thread has nothing to do.
+    idle: Condvar,
     threads_max: usize,
 }
 
@@ -44,12 +46,19 @@ struct Queue {
     free: usize,
 }
 
+impl Queue {
+    fn is_idle(&self) -> bool {
+        self.work.is_empty() && self.free == self.threads
+    }
+}
+
 impl Default for Pool {
     fn default() -> Pool {
         let workers = |threads_max| {
             Arc::new(Workers {
                 queue: Mutex::default(),
                 come: Condvar::default(),
+                idle: Condvar::default(),
                 threads_max,
             })
         };
@@ -75,6 +84,18 @@ impl Pool {
     /// Does `work` on some other thread, soon. If the system gives no thread it waits until there is one.
     pub(crate) fn defer(&self, work: impl FnOnce() + Send + 'static) {
         self.deferred.push(Box::new(work));
+    }
+
+    /// The same for deferred work alone.
+    pub(crate) fn wait_nothing_deferred(&self, until: Instant) -> bool {
+        self.deferred.wait_idle(until)
+    }
+
+    /// Waits until all that was begun is done. Whether it is, in time.
+    pub(crate) fn wait_idle(&self, until: Instant) -> bool {
+        // Calls leave work behind that is deferred.
+        let all = [&self.calls, &self.writes, &self.deferred];
+        all.into_iter().all(|workers| workers.wait_idle(until))
     }
 }
 
@@ -110,6 +131,16 @@ impl Workers {
         true
     }
 
+    fn wait_idle(&self, until: Instant) -> bool {
+        let mut queue = self.queue.lock();
+        while !queue.is_idle() {
+            if self.idle.wait_until(&mut queue, until).timed_out() {
+                return queue.is_idle();
+            }
+        }
+        true
+    }
+
     fn serve(&self) {
         let mut queue = self.queue.lock();
         loop {
@@ -120,6 +151,7 @@ impl Workers {
                 continue;
             }
             queue.free += 1;
+            self.idle.notify_all();
             let late = self.come.wait_for(&mut queue, IDLE).timed_out();
             queue.free -= 1;
             if late && queue.work.is_empty() {
@@ -171,6 +203,20 @@ mod tests {
         while *count < 3 * CALL_THREADS_MAX {
             done.1.wait(&mut count);
         }
+    }
+
+    #[test]
+    fn a_pool_is_idle_when_all_work_is_done() {
+        let (pool, go_on) = (Pool::default(), Arc::new(Barrier::new(2)));
+        let after = |time| Instant::now() + Duration::from_millis(time);
+        assert!(pool.wait_idle(after(0)));
+        let waits = go_on.clone();
+        pool.run(move || {
+            waits.wait();
+        });
+        assert!(!pool.wait_idle(after(10)));
+        go_on.wait();
+        assert!(pool.wait_idle(after(100_000)));
     }
 
     #[test]

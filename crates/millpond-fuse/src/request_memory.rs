@@ -73,6 +73,15 @@ impl RequestMemory {
         memory
     }
 
+    /// For so many threads, with the sizes that the kernel was told by the process that served before.
+    pub(crate) fn go_on_from(request_bytes: u32, background: u16, threads: usize) -> RequestMemory {
+        RequestMemory {
+            request_bytes,
+            background,
+            buffer_bytes: 2 * threads as u64 * u64::from(request_bytes),
+        }
+    }
+
     /// How many bytes of writes may wait within a budget: one request in any.
     fn held_max(&self, budget: u64) -> u64 {
         let request = u64::from(self.request_bytes);

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,15 @@ pub(crate) struct Source {
 /// does not live on with them when this is dropped.
 pub(crate) struct SourceLock {
     directory: File,
-    process: u32,
+    /// Which has the lock: 0 until a process has taken the mount over that it came from.
+    process: AtomicU32,
+}
+
+impl SourceLock {
+    /// The lock is this process' from now on.
+    pub(crate) fn own(&self) {
+        self.process.store(std::process::id(), Ordering::SeqCst);
+    }
 }
 
 impl AsFd for SourceLock {
@@ -47,7 +56,7 @@ impl AsFd for SourceLock {
 
 impl Drop for SourceLock {
     fn drop(&mut self) {
-        if self.process == std::process::id() {
+        if self.process.load(Ordering::SeqCst) == std::process::id() {
             // What can't be given up here ends with the open file.
             let _ = rustix::fs::flock(&self.directory, FlockOperation::Unlock);
         }
@@ -71,10 +80,22 @@ impl Source {
             path,
             directory: Arc::new(SourceLock {
                 directory,
-                process: std::process::id(),
+                process: std::process::id().into(),
             }),
             notice: None,
         })
+    }
+
+    /// With the directory as another process has it open, and its lock.
+    pub(crate) fn go_on_from(self, directory: OwnedFd) -> Source {
+        let directory = SourceLock {
+            directory: directory.into(),
+            process: AtomicU32::new(0),
+        };
+        Source {
+            directory: Arc::new(directory),
+            ..self
+        }
     }
 
     /// Locks it, if the mount writes through a cache.

@@ -5,6 +5,7 @@ use crate::create_retries::CreateRetries;
 use crate::directory::Directory;
 use crate::exit_report::ReportPipe;
 use crate::flags::Durability;
+use crate::gate::Gate;
 use crate::inode::closed::ClosedInodes;
 use crate::inode::content::Content;
 use crate::inode::lend_pool::LendPool;
@@ -98,6 +99,8 @@ pub(crate) struct MountState {
     pub(crate) is_read_only: bool,
     /// The error that the file system below has given for data that only it had. It gives it once.
     pub(crate) below_failed: Mutex<Option<Errno>>,
+    /// What the process that served before has lost, in sentences.
+    pub(crate) lost_before: Mutex<Vec<String>>,
     /// Something that was stored through a map is lost.
     pub(crate) has_lost_stores: AtomicBool,
     /// Why the last write of everything was refused.
@@ -119,6 +122,10 @@ pub(crate) struct MountState {
     /// The budget without a cache.
     budget: u64,
     pub(crate) create_retries: CreateRetries,
+    /// Stops the threads that answer the kernel, for a process that takes over.
+    pub(crate) gate: Gate,
+    /// The name at which such a process listens, if one has asked.
+    pub(crate) successor: Mutex<Option<String>>,
     pub(crate) room: Arc<Room>,
     pub(crate) point: PathBuf,
     /// Held by the thread that has the mount's own root open.
@@ -169,6 +176,7 @@ impl MountState {
             source: parts.source,
             is_read_only: options.read_only,
             below_failed: Mutex::default(),
+            lost_before: Mutex::default(),
             has_lost_stores: AtomicBool::new(false),
             refused: Mutex::default(),
             is_given_up: AtomicBool::new(false),
@@ -182,6 +190,8 @@ impl MountState {
             descriptors: parts.descriptors,
             budget: parts.budget,
             create_retries: CreateRetries::default(),
+            gate: Gate::default(),
+            successor: Mutex::default(),
             room: Arc::default(),
             point: parts.point,
             own_root: Mutex::default(),
@@ -352,6 +362,24 @@ impl<T> Handles<T> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.open.write().insert(number, Arc::new(opened));
         number
+    }
+
+    /// The process that served before has opened it under this number.
+    pub(crate) fn go_on_from(&self, number: u64, opened: T) {
+        self.next.fetch_max(number + 1, Ordering::Relaxed);
+        self.open.write().insert(number, Arc::new(opened));
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.open.read().len()
+    }
+
+    /// All of them, each with its number.
+    pub(crate) fn all(&self) -> Vec<(u64, Arc<T>)> {
+        let open = self.open.read();
+        open.iter()
+            .map(|(&number, opened)| (number, opened.clone()))
+            .collect()
     }
 
     pub(crate) fn find(&self, number: u64) -> Option<Arc<T>> {

@@ -118,6 +118,25 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
     Ok((point, cleared))
 }
 
+/// The canonical path of a mount point at which a process serves a mount of this program.
+pub(crate) fn check_taken_over(options: &Options) -> Result<PathBuf> {
+    let given = &options.mount_point;
+    let bad = |why: String| bad(given, "taken over", why);
+    let absolute = std::path::absolute(given).map_err(|e| bad(e.to_string()))?;
+    let point = match is_alive(&absolute) {
+        true => fs::canonicalize(given).map_err(|e| bad(not_opened(&e)))?,
+        false => {
+            return Err(bad("its process is gone: mount it anew, without --replace".into()));
+        }
+    };
+    match is_ours(&point)? {
+        true => Ok(point),
+        false => Err(bad(
+            "no millpond mount is there: mount it without --replace".into()
+        )),
+    }
+}
+
 /// Whether the process that serves what is mounted there, if anything is, lives. One that is to be seen is not asked: a call
 /// that it has begun to answer and does not end can't be given up, and who has made it can't end. One that does not answer
 /// is there.

@@ -5,6 +5,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, Result};
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,6 +37,14 @@ impl Content {
             room_seen: AtomicU64::new(0),
             is_writable,
         })
+    }
+
+    /// A descriptor of the file below, for the process that takes over.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        match &self.data {
+            Data::Cached(file) => millpond::internal::descriptor(file),
+            Data::Direct(file) => Ok(file.try_clone()?.into()),
+        }
     }
 
     /// The length with everything that was written, where the file below may not have it yet.

@@ -119,6 +119,18 @@ impl LendPool {
         }
     }
 
+    /// The process that served before has lent these pages of the file.
+    pub(crate) fn go_on_from(&self, inode: &Arc<Inode>, lent: &[(u64, u16)]) {
+        let pages = inode.lent.go_on_from(lent);
+        let entries = lent.iter().map(|&(chunk, _)| Entry {
+            inode: Arc::downgrade(inode),
+            chunk,
+        });
+        self.queues.lock().new.extend(entries);
+        self.pages.fetch_add(pages as i64, Ordering::Relaxed);
+        (self.report)(self.bytes());
+    }
+
     /// Pages are no more with the kernel.
     pub(crate) fn forget(&self, pages: u64) {
         self.pages.fetch_sub(pages as i64, Ordering::Relaxed);

@@ -233,6 +233,25 @@ impl Lent {
             .sum()
     }
 
+    /// What is lent, for the process that takes over: of each chunk a bit for each page.
+    pub(crate) fn lent_pages(&self) -> Vec<(u64, u16)> {
+        let state = self.0.lock();
+        let chunks = state.chunks.iter().filter(|(_, chunk)| chunk.lent != 0);
+        chunks.map(|(&at, chunk)| (at, chunk.lent)).collect()
+    }
+
+    /// The process that served before has lent these. What it has taken back is not known here, so all counts as suspect to the
+    /// next write. How many pages that are.
+    pub(crate) fn go_on_from(&self, lent: &[(u64, u16)]) -> u64 {
+        let state = &mut *self.0.lock();
+        state.taken.is_full = true;
+        for &(at, pages) in lent {
+            let chunk = state.chunks.entry(at).or_default();
+            (chunk.lent, chunk.is_queued) = (pages, true);
+        }
+        lent.iter().map(|(_, pages)| u64::from(pages.count_ones())).sum()
+    }
+
     /// The file was opened by one whose writes change the kernel's pages first.
     pub(crate) fn add_writer(&self) {
         self.0.lock().writers += 1;
@@ -332,6 +351,17 @@ mod tests {
         assert!(!lent.overlaps(&(CHUNK_BYTES + 4096..CHUNK_BYTES * 9)));
         assert_eq!(lent.clear(), 17);
         assert_eq!(lent.begin_take(0, false), Turn::Gone);
+    }
+
+    #[test]
+    fn what_another_process_has_lent_is_taken_back_here_and_suspect_to_the_first_write() {
+        let (before, lent) = (Lent::default(), Lent::default());
+        lend(&before, 4096..12288);
+        assert_eq!(lent.go_on_from(&before.lent_pages()), 2);
+        assert_eq!(lend(&lent, 4096..8192), (0, vec![]));
+        assert_eq!(lent.suspects(&(0..4096)), [WHOLE]);
+        assert_eq!(lent.suspects(&(0..4096)), []);
+        assert_eq!(lent.begin_take(0, false), Turn::Take(4096..12288));
     }
 
     #[test]

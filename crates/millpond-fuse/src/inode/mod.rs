@@ -8,6 +8,7 @@ pub(crate) mod content;
 pub(crate) mod kernel_pages;
 pub(crate) mod lend_pool;
 pub(crate) mod lent;
+pub(crate) mod record;
 pub(crate) mod table;
 pub(crate) mod times;
 
@@ -18,6 +19,7 @@ use lent::Lent;
 use parking_lot::Mutex;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -25,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 use times::{ReportedCtime, Times};
 
 /// Which file it is, below.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub(crate) struct Identity {
     device: u64,
     inode: u64,
@@ -67,7 +69,7 @@ pub(crate) struct Inode {
 }
 
 /// A name in a directory, as the kernel caches it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Dentry {
     /// The directory's number.
     pub(crate) parent: u64,
@@ -99,7 +101,7 @@ pub(crate) struct Data {
 }
 
 /// Length and modification time of a file below, by which a change that others make is seen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct DiskVersion {
     len: i64,
     modified: (i64, u64),

@@ -11,6 +11,7 @@ use super::{Identity, Inode};
 use crate::own_attributes::ROOT_ID;
 use parking_lot::Mutex;
 use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,6 +40,14 @@ struct Entry {
     inode: Arc<Inode>,
     /// How often the kernel was told of it, less what it has forgotten (`nlookup` of FUSE).
     lookups: u64,
+}
+
+/// What a table has beside its inodes.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct TableRecord {
+    pub(crate) next_own: u64,
+    /// Change times that were reported of inodes that are removed, the oldest first.
+    pub(crate) ctimes: Vec<(Identity, ReportedCtime)>,
 }
 
 /// Change times that were reported of inodes that are removed.
@@ -165,6 +174,44 @@ impl InodeTable {
         let table = self.table.lock();
         let entry = table.by_id.get(&inode.id);
         entry.is_none_or(|entry| !Arc::ptr_eq(&entry.inode, inode) || entry.lookups == 0)
+    }
+
+    /// Those that the kernel knows, or has forgotten before it has closed them; each with how often it was told of it.
+    pub(crate) fn known(&self) -> Vec<(Arc<Inode>, u64)> {
+        let table = self.table.lock();
+        let is_known = |entry: &&Entry| entry.lookups > 0 || entry.inode.data.lock().opens > 0;
+        let known = table.by_id.values().filter(is_known);
+        known.map(|entry| (entry.inode.clone(), entry.lookups)).collect()
+    }
+
+    /// Adds one that the kernel knows from the process that served before.
+    pub(crate) fn adopt(&self, inode: Inode, lookups: u64) {
+        let mut table = self.table.lock();
+        let id = inode.id;
+        table.add(Arc::new(inode));
+        if let Some(entry) = table.by_id.get_mut(&id) {
+            entry.lookups = lookups;
+        }
+    }
+
+    /// What else there is to know, for the process that takes over.
+    pub(crate) fn record(&self) -> TableRecord {
+        let table = self.table.lock();
+        let ctimes = table.ctimes.oldest_first.iter();
+        let known = |identity: &Identity| Some((*identity, *table.ctimes.by_identity.get(identity)?));
+        TableRecord {
+            next_own: table.next_own,
+            ctimes: ctimes.filter_map(known).collect(),
+        }
+    }
+
+    /// The process that served before has known this.
+    pub(crate) fn go_on_from(&self, record: TableRecord) {
+        let mut table = self.table.lock();
+        table.next_own = table.next_own.max(record.next_own);
+        for (identity, ctime) in record.ctimes {
+            table.ctimes.remember(identity, ctime);
+        }
     }
 
     /// All of them.

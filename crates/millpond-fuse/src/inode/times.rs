@@ -16,20 +16,21 @@
 
 use rustix::fs::{Stat, Timespec};
 use rustix::time::ClockId;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// A time of stat's, in seconds and nanoseconds.
 type Stamp = (i64, u64);
 
 /// A change time to report, and the one on disk that it stands for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ReportedCtime {
     on_disk: Stamp,
     reported: Stamp,
 }
 
 /// The times that the disk does not have, or has otherwise.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// While pages may be written later than these.
     pending: Option<Pending>,
@@ -37,12 +38,28 @@ pub(crate) struct Times {
     ctime: Option<ReportedCtime>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Pending {
+    #[serde(with = "seconds_and_nanoseconds")]
     mtime: Timespec,
+    #[serde(with = "seconds_and_nanoseconds")]
     ctime: Timespec,
     /// A program has set the modification time: it is to survive.
     is_explicit: bool,
+}
+
+mod seconds_and_nanoseconds {
+    use rustix::fs::Timespec;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Timespec, to: S) -> Result<S::Ok, S::Error> {
+        (time.tv_sec, time.tv_nsec).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timespec, D::Error> {
+        let (tv_sec, tv_nsec) = Deserialize::deserialize(from)?;
+        Ok(Timespec { tv_sec, tv_nsec })
+    }
 }
 
 impl Times {
@@ -149,6 +166,16 @@ impl Clock {
             tv_sec: now.div_euclid(NANOSECONDS),
             tv_nsec: now.rem_euclid(NANOSECONDS),
         }
+    }
+
+    /// The latest change time that was reported, for the process that takes over.
+    pub(crate) fn latest(&self) -> i64 {
+        self.latest.load(Ordering::Relaxed)
+    }
+
+    /// The process that served before has reported this.
+    pub(crate) fn go_on_from(&self, latest: i64) {
+        self.latest.fetch_max(latest, Ordering::Relaxed);
     }
 
     /// These times of a file go to a program.

@@ -61,11 +61,13 @@ fn run(state: &Arc<MountState>, stop: &Stop) {
             .timed_out()
         {
             drop(is_stopped);
-            if asked.elapsed() >= maps_every {
+            // Not while another process takes over, and not before this one has.
+            let round = state.gate.notify();
+            if round.is_some() && asked.elapsed() >= maps_every {
                 asked = Instant::now();
                 state.write_back_maps_soon();
             }
-            if looked.elapsed() >= EVERY {
+            if round.is_some() && looked.elapsed() >= EVERY {
                 looked = Instant::now();
                 state.write_closed();
                 rounds += 1;
@@ -73,6 +75,7 @@ fn run(state: &Arc<MountState>, stop: &Stop) {
                     state.invalidate_unlinked();
                 }
             }
+            drop(round);
             is_stopped = stop.is_asked.lock();
         }
     }

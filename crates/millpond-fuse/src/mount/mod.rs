@@ -2,9 +2,13 @@
 
 mod closed_files;
 mod connect;
+pub(crate) mod hand_over;
 mod lender;
+mod readers;
+mod take_over;
 pub(crate) mod unsaved;
 
+use crate::channel::Channel;
 use crate::error::{MountError, Result, system};
 use crate::exit_report::ReportPipe;
 use crate::host::{self, mountinfo};
@@ -20,11 +24,13 @@ use connect::connect;
 use fuser::Session;
 use lender::LenderThread;
 use millpond::PageCache;
+use millpond::device::Calibration;
 use millpond::internal::{give_large_buffers_back, memory_bytes, set_lent_bytes};
 use millpond::units::Nanos;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -35,7 +41,17 @@ pub struct Mount {
     point: PathBuf,
     source: PathBuf,
     state: Arc<MountState>,
-    session: Option<JoinHandle<io::Result<()>>>,
+    /// What answers the kernel; none once that has ended.
+    sessions: Vec<JoinHandle<io::Result<()>>>,
+    /// A descriptor of the connection to the kernel, for a process that takes over.
+    connection: OwnedFd,
+    /// How many threads read from it.
+    readers: usize,
+    allows_other: bool,
+    /// Another process serves it.
+    is_handed_over: bool,
+    /// The process that has served it, and waits until it may end.
+    predecessor: Option<Channel>,
     closed_files: Option<ClosedFilesThread>,
     lender: Option<LenderThread>,
     notices: Vec<String>,
@@ -72,11 +88,12 @@ impl Mount {
         let mut source = Source::open(options)?;
         let (point, cleared) = host::check_mount_point(options, &source.path)?;
         source.lock(options)?;
-        let state = Arc::new(new_state(options, &source, &point)?);
+        let state = Arc::new(new_state(options, &source, &point, None)?);
         let session = mount_and_recheck(options, &source, &point, &state)?;
         // It is set once, here.
         let _ = state.notifier.set(session.notifier());
         let unsupported = std::mem::take(&mut *state.unsupported.lock());
+        let connection = session.as_fd().try_clone_to_owned();
         let mut mount = Mount {
             notices: cleared
                 .into_iter()
@@ -87,14 +104,20 @@ impl Mount {
             point,
             source: source.path,
             state,
-            session: None,
+            sessions: Vec::new(),
+            connection: connection.map_err(system("can't open the connection once more"))?,
+            readers: options.threads.max(2),
+            allows_other: options.allow_other,
+            is_handed_over: false,
+            predecessor: None,
             closed_files: None,
             lender: None,
             process: std::process::id(),
         };
         let no_thread = system("can't make a thread");
         let serve = thread::Builder::new().name("millpond-mount".into());
-        mount.session = Some(serve.spawn(move || session.run()).map_err(&no_thread)?);
+        let serve = serve.spawn(move || session.run()).map_err(&no_thread)?;
+        mount.sessions.push(serve);
         mount.lender = LenderThread::start(&mount.state).map_err(&no_thread)?;
         mount.closed_files = Some(ClosedFilesThread::start(mount.state.clone()).map_err(no_thread)?);
         Ok(mount)
@@ -136,7 +159,7 @@ impl Mount {
 
     /// Whether it is unmounted and no program uses it any more.
     pub fn is_ended(&self) -> bool {
-        self.session.as_ref().is_none_or(JoinHandle::is_finished)
+        self.sessions.iter().all(JoinHandle::is_finished)
     }
 
     /// Unmounts it; lazily if it is in use, so that it goes on serving the programs that have files open.
@@ -217,13 +240,12 @@ impl Mount {
     }
 
     fn join(&mut self) -> Result<()> {
-        let Some(session) = self.session.take() else {
-            return Ok(());
-        };
-        let ended = session
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
-        match ended {
+        let panicked = |_| Err(io::Error::other("its thread panicked"));
+        let sessions = self.sessions.drain(..);
+        let ended: Vec<_> = sessions
+            .map(|session| session.join().unwrap_or_else(panicked))
+            .collect();
+        match ended.into_iter().collect() {
             // The kernel gives this as well, instead of ENODEV, to a thread that was asking when the last user left.
             Err(e) if e.raw_os_error() == Some(Errno::CONNABORTED.raw_os_error()) => Ok(()),
             other => other.map_err(system("the mount has ended")),
@@ -245,12 +267,13 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
-            // A forked child: it is its parent's mount, and has its parent's threads.
-            let threads = (self.session.take(), self.closed_files.take(), self.lender.take());
+        if self.process != std::process::id() || self.is_handed_over {
+            // A forked child: it is its parent's mount, and has its parent's threads. Or another process', and threads stand.
+            let sessions = std::mem::take(&mut self.sessions);
+            let threads = (sessions, self.closed_files.take(), self.lender.take());
             return std::mem::forget((threads, self.state.clone()));
         }
-        if self.session.is_some() {
+        if !self.sessions.is_empty() {
             // No caller is left for an error.
             let _ = self.unmount();
             let served = self.join();
@@ -271,8 +294,20 @@ fn no_mount(point: &Path) -> MountError {
     }
 }
 
+/// What a process that takes a mount over has of the one that has served it.
+struct Inherited {
+    request_memory: RequestMemory,
+    calibration: Option<Calibration>,
+    report_pipe: ReportPipe,
+}
+
 /// What a mount needs before the kernel knows of it.
-fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountState> {
+fn new_state(
+    options: &Options,
+    source: &Source,
+    point: &Path,
+    inherited: Option<Inherited>,
+) -> Result<MountState> {
     let descriptors = host::raise_descriptors();
     give_large_buffers_back();
     let root = source::root(source)?;
@@ -281,8 +316,12 @@ fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountSt
     // any program.
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let budget = options.memory_auto.map_or(options.memory, |range| range.min.0);
-    let request_memory = RequestMemory::of(budget, options.threads);
-    let cache = options.cached.then(|| build_cache(options, point)).transpose()?;
+    let request_memory = match &inherited {
+        Some(inherited) => inherited.request_memory,
+        None => RequestMemory::of(budget, options.threads),
+    };
+    let build = || build_cache(options, point, inherited.as_ref());
+    let cache = options.cached.then(build).transpose()?;
     let lend = options.lend;
     let set_aside = cache.as_ref().map(|cache| {
         let rule = move |budget| request_memory.bytes(budget) + lend_share(lend, budget, &request_memory);
@@ -309,7 +348,10 @@ fn new_state(options: &Options, source: &Source, point: &Path) -> Result<MountSt
         lend_pool,
         descriptors,
         budget,
-        report_pipe: ReportPipe::new().map_err(system("can't make a pipe"))?,
+        report_pipe: match inherited {
+            Some(inherited) => inherited.report_pipe,
+            None => ReportPipe::new().map_err(system("can't make a pipe"))?,
+        },
     };
     Ok(MountState::new(parts, options))
 }
@@ -327,7 +369,7 @@ const PARKED_FILE_BYTES: u64 = 1024;
 /// Of the budget as much may be known of such files, beside it.
 const PARKED_SHARE: u64 = 16;
 
-fn build_cache(options: &Options, point: &Path) -> Result<PageCache> {
+fn build_cache(options: &Options, point: &Path, inherited: Option<&Inherited>) -> Result<PageCache> {
     let mut cache_options = millpond::Options::default();
     cache_options.flusher.expire = Nanos(options.expire.as_nanos().min(u64::MAX.into()) as u64);
     let mut builder = PageCache::builder()
@@ -341,7 +383,11 @@ fn build_cache(options: &Options, point: &Path) -> Result<PageCache> {
     if let Some(range) = options.memory_auto {
         builder = builder.memory_auto(range.min.0, range.max.0);
     }
-    if let Some(address) = options.metrics {
+    if let Some(calibration) = inherited.and_then(|inherited| inherited.calibration) {
+        builder = builder.calibration(calibration);
+    }
+    // The process that serves has the address until it ends.
+    if let Some(address) = options.metrics.filter(|_| inherited.is_none()) {
         builder = builder.metrics(address);
     }
     // So that several mounts can be told apart.

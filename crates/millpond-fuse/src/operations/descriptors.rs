@@ -45,6 +45,9 @@ impl MountState {
     }
 
     fn invalidate_dentries(&self) {
+        let Some(_notifying) = self.gate.notify() else {
+            return;
+        };
         let inodes = self.inodes.all();
         let wanted = inodes.len() / 4;
         let files = inodes.iter().filter(|inode| !inode.is_directory);
@@ -87,6 +90,9 @@ impl MountState {
     }
 
     fn let_go_of_unlinked(&self) {
+        let Some(_notifying) = self.gate.notify() else {
+            return;
+        };
         for inode in self.inodes.all() {
             let is_unlinked = || rustix::fs::fstat(&inode.fd).is_ok_and(|stat| stat.st_nlink == 0);
             if inode.dentry.lock().is_none() || !is_closed(&inode) || !is_unlinked() {

@@ -75,7 +75,9 @@ impl MountState {
             return false;
         };
         let mut is_any = false;
-        while let Some(victim) = pool.victim() {
+        while let Some(_notifying) = self.gate.notify()
+            && let Some(victim) = pool.victim()
+        {
             inval_pages(notifier, victim.inode.id, &victim.bytes);
             pool.taken(&victim);
             is_any = true;

@@ -22,7 +22,9 @@ impl MountState {
         }
         let state = self.clone();
         self.pool.defer(move || {
-            state.write_back_maps();
+            if let Some(_notifying) = state.gate.notify() {
+                state.write_back_maps();
+            }
             state.is_writing_back_maps.store(false, Ordering::Release);
         });
     }
@@ -45,7 +47,7 @@ impl MountState {
     }
 
     /// The root of this very mount, whatever may be mounted there besides.
-    fn open_own_root(&self) -> Result<OwnedFd> {
+    pub(crate) fn open_own_root(&self) -> Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&self.point, flags, Mode::empty())?;
         let mut address = [0; 256];

@@ -3,6 +3,7 @@
 
 pub(crate) mod data;
 pub(crate) mod descriptors;
+pub(crate) mod hand_over;
 pub(crate) mod lend;
 mod maps;
 pub(crate) mod names;

@@ -119,9 +119,20 @@ impl MountState {
         unwritten.filter(|unwritten| unwritten.bytes > 0)
     }
 
+    /// Notes why the last write of everything was refused.
+    pub(crate) fn note_refused(&self, error: &millpond::Error) {
+        *self.refused.lock() = Some(reason(error));
+    }
+
+    /// Notes what the cache has lost, for whoever ends the mount: this process, or one that takes over.
+    pub(crate) fn note_lost(&self) {
+        let losses = self.cache.as_ref().map(PageCache::take_lost).unwrap_or_default();
+        self.lost_before.lock().extend(losses.iter().map(lost));
+    }
+
     /// At the end: makes everything durable, closes and evicts all files. What could not be saved, in sentences.
     pub(crate) fn shut_down(self: &Arc<MountState>) -> Vec<String> {
-        let mut lost_now = Vec::new();
+        let mut lost_now = self.lost_before.lock().clone();
         let mut refused = None;
         if let Some(cache) = &self.cache
             && let Err(error) = cache.sync_all()

@@ -1,7 +1,9 @@
 //! Extended attributes, including ACLs: passed on. Two on the root belong to the mount.
 
 use crate::credentials::Credentials;
-use crate::own_attributes::{NOTHING_LOST, PROCESS_ATTRIBUTE, ROOT_ID, STORES_LOST, UNWRITTEN_ATTRIBUTE};
+use crate::own_attributes::{
+    NOTHING_LOST, PROCESS_ATTRIBUTE, ROOT_ID, STORES_LOST, UNWRITTEN_ATTRIBUTE, listener_in,
+};
 use crate::state::MountState;
 use rustix::fs::{AtFlags, CWD, Mode, XattrFlags};
 use rustix::io::{Errno, Result};
@@ -49,8 +51,8 @@ impl MountState {
         own_value(size, if has_lost { STORES_LOST } else { NOTHING_LOST })
     }
 
-    /// The value of `GIVE_UP_ATTRIBUTE`, by which what can't be written is not tried again at the end, or of
-    /// `UNWRITTEN_ATTRIBUTE`.
+    /// The value of `GIVE_UP_ATTRIBUTE`, by which what can't be written is not tried again at the end, of `UNWRITTEN_ATTRIBUTE`,
+    /// or of `TAKE_OVER_ATTRIBUTE`, by which another process takes over.
     ///
     /// # Errors
     /// `EPERM` if the caller is neither root nor the user that has mounted.
@@ -62,6 +64,10 @@ impl MountState {
     ) -> Result<XattrReply> {
         if caller.user != 0 && caller.user != rustix::process::geteuid().as_raw() {
             return Err(Errno::PERM);
+        }
+        if let Some(listener) = listener_in(name) {
+            *self.successor.lock() = Some(listener.to_owned());
+            return own_value(size, NOTHING_LOST);
         }
         if name == UNWRITTEN_ATTRIBUTE {
             let unwritten = self.unwritten_now().map(|unwritten| unwritten.to_string());

@@ -471,12 +471,13 @@ impl Filesystem for FuseServer {
 
     fn getxattr(&self, request: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         if is_for_owner(inode.0, name) {
-            return reply::xattr(self.state.owner_attribute(name, size, &caller(request)), reply);
+            reply::xattr(self.state.owner_attribute(name, size, &caller(request)), reply);
+        } else if is_sync(inode.0, name) {
+            self.in_pool(move |state| reply::xattr(state.sync_attribute(size), reply));
+        } else {
+            reply::xattr(self.state.xattr(inode.0, name, size), reply);
         }
-        match is_sync(inode.0, name) {
-            true => self.in_pool(move |state| reply::xattr(state.sync_attribute(size), reply)),
-            false => reply::xattr(self.state.xattr(inode.0, name, size), reply),
-        }
+        self.state.gate.park();
     }
 
     fn listxattr(&self, _: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {

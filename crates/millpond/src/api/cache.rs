@@ -15,7 +15,9 @@ use crate::control::calibration::Calibrating;
 #[cfg(feature = "control")]
 use crate::control::socket::Control;
 use crate::device::{self, Calibration, Device as _, DeviceFigures, GoalSource, StoreFigures};
+use crate::engine::driver::{Engine, Syncing};
 use crate::error::Result;
+use crate::files::FileInner;
 use crate::frames::own::Waits;
 use crate::host::Notice;
 use crate::observe::contents::{self, Contents, Order};
@@ -55,6 +57,22 @@ impl PageCache {
     /// The first error, as for [`File::sync_data`]; all files are tried. [`Error::OwnGuard`](crate::Error::OwnGuard) if
     /// the calling thread holds a [`PageMut`](crate::PageMut); no file is synced then.
     pub fn sync_all(&self) -> Result<()> {
+        self.of_all_files(|engine, file, syncing| engine.sync_file(file, syncing))
+    }
+
+    /// Writes out all files, as [`File::write_out`] one.
+    ///
+    /// # Errors
+    /// As for [`File::write_out`], and as for [`sync_all`](PageCache::sync_all).
+    pub(crate) fn write_out_all(&self) -> Result<()> {
+        self.of_all_files(|engine, file, syncing| {
+            let written = engine.sync_end(file, syncing)?;
+            written.map(|_| ()).map_err(|error| file.write_refused(error))
+        })
+    }
+
+    /// Has all files written at once, and ends each by `end`. The first error; all files are tried.
+    fn of_all_files(&self, end: impl Fn(&Engine, &FileInner, Syncing) -> Result<()>) -> Result<()> {
         let engine = &self.handle.engine;
         engine.call_flags.check()?;
         // As handles, so that none is closed before its answer is there.
@@ -78,7 +96,7 @@ impl PageCache {
             .collect();
         let results: Vec<_> = begun
             .into_iter()
-            .map(|(file, begun)| engine.sync_file(file, begun?))
+            .map(|(file, begun)| end(engine, file, begun?))
             .collect();
         results.into_iter().collect()
     }
@@ -160,7 +178,7 @@ impl PageCache {
     /// Returns the address at which metrics are served, if [`Builder::metrics`](crate::Builder::metrics) requested it.
     #[cfg(feature = "metrics")]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.handle.metrics.as_ref().map(http::Server::address)
+        self.handle.metrics.get().map(http::Server::address)
     }
 
     /// Returns what reclaim found at the cold end of memory and what it did there: counts of all decisions, and the

@@ -22,6 +22,8 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+#[cfg(feature = "metrics")]
+use std::sync::OnceLock;
 
 /// The state that keeps a cache alive. Handles and files share it; the control socket does not.
 pub(crate) struct Handle {
@@ -35,7 +37,7 @@ pub(crate) struct Handle {
     #[cfg(feature = "control")]
     pub(super) control: Option<Control>,
     #[cfg(feature = "metrics")]
-    pub(super) metrics: Option<http::Server>,
+    pub(super) metrics: OnceLock<http::Server>,
 }
 
 impl Deref for Handle {
@@ -69,7 +71,7 @@ impl Handle {
             #[cfg(feature = "control")]
             control: None,
             #[cfg(feature = "metrics")]
-            metrics: None,
+            metrics: OnceLock::new(),
         }
     }
 
@@ -83,12 +85,12 @@ impl Handle {
         Ok(())
     }
 
-    /// Serves metrics at `address` until the cache is dropped.
+    /// Serves metrics at `address` until the cache is dropped, unless it does already.
     ///
     /// # Errors
     /// [`Error::Metrics`].
     #[cfg(feature = "metrics")]
-    pub(crate) fn serve_metrics(&mut self, address: SocketAddr) -> Result<()> {
+    pub(crate) fn serve_metrics(&self, address: SocketAddr) -> Result<()> {
         let cache = self.cache.clone();
         let facts = move || metrics::Facts {
             stats: cache.engine.stats(),
@@ -99,7 +101,7 @@ impl Handle {
             memory: cache.budget.lock().memory,
             page_size: cache.engine.page_size,
         };
-        self.metrics = Some(metrics::start(address, facts)?);
+        let _ = self.metrics.set(metrics::start(address, facts)?);
         Ok(())
     }
 

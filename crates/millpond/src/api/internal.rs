@@ -9,8 +9,9 @@ pub use crate::host::scratch::ScratchDir;
 pub use crate::observe::record::{Answer, Recorder, Step};
 pub use crate::sys::allocator::give_large_buffers_back;
 pub use crate::sys::cancel::{CancelHeldOff, cancel_point};
-pub use crate::sys::descriptors::hand_on_no_descriptors;
+pub use crate::sys::descriptors::{DescriptorSlot, hand_on_no_descriptors};
 pub use crate::sys::forks::{Maker, OfProcess};
+pub use crate::sys::fuse_device::clone_fuse_device;
 pub use crate::sys::limits::{Limits, Resource, resource_limits};
 pub use crate::sys::loop_device::{add_loop_device, remove_loop_device};
 pub use crate::sys::mapped_file::MappedFile;
@@ -61,15 +62,41 @@ pub fn set_lent_bytes(cache: &crate::PageCache, bytes: u64) {
     lent.store(bytes, std::sync::atomic::Ordering::Relaxed);
 }
 
+/// Writes all earlier changes of all files to the device, without making them durable: see
+/// [`File::write_out`](crate::File::write_out).
+///
+/// # Errors
+/// As there.
+pub fn write_out_all(cache: &crate::PageCache) -> Result<()> {
+    cache.write_out_all()
+}
+
 /// Returns an upper bound on the file's bytes that are not on the device. Cheap: takes the core's lock once.
 pub fn unwritten_bytes(file: &crate::File) -> u64 {
     file.unwritten_bytes()
+}
+
+/// Returns a descriptor of the file: the one that it was opened by, for reading, and for writing if a handle is for that.
+///
+/// # Errors
+/// The system's: no descriptor is left.
+pub fn descriptor(file: &crate::File) -> std::io::Result<std::os::fd::OwnedFd> {
+    file.inner.device().descriptor(false).try_clone_to_owned()
 }
 
 /// Returns the file as if its file system refused direct I/O. Pages are dropped from the kernel's cache by flag (where
 /// the kernel can) or by advice.
 pub fn without_direct(file: DeviceFile, by_flag: bool) -> DeviceFile {
     file.without_direct(by_flag)
+}
+
+/// Serves metrics as [`Builder::metrics`](crate::Builder::metrics), of a cache that was built without.
+///
+/// # Errors
+/// [`Error::Metrics`](crate::Error::Metrics).
+#[cfg(feature = "metrics")]
+pub fn serve_metrics(cache: &crate::PageCache, address: std::net::SocketAddr) -> Result<()> {
+    cache.handle.serve_metrics(address)
 }
 
 /// A small HTTP server.

@@ -19,6 +19,7 @@ pub(crate) mod direct;
 mod drops;
 pub(crate) mod eventfd;
 pub(crate) mod forks;
+pub(crate) mod fuse_device;
 pub(crate) mod limits;
 #[cfg(test)]
 mod locked_tests;

@@ -30,6 +30,7 @@ mod programs;
 mod removed;
 mod replaced;
 mod source;
+mod take_over;
 mod times;
 mod users;
 
@@ -165,6 +166,13 @@ impl TestMount {
     }
 }
 
+/// What every mount with a cache lends, unless its arguments say something else.
+fn lend(arguments: &[String]) -> Option<String> {
+    let says = |word: &str| arguments.iter().any(|argument| argument == word);
+    let size = std::env::var("MILLPOND_LEND").ok()?;
+    (!says("--lend") && !says("--no-cache")).then(|| format!("--lend={size}"))
+}
+
 fn mount_program(runner: &[String], folder: &Path, arguments: &[String]) -> Child {
     let mut command = match runner {
         [] => Command::new(PROGRAM),
@@ -174,15 +182,11 @@ fn mount_program(runner: &[String], folder: &Path, arguments: &[String]) -> Chil
             command
         }
     };
-    let lend = std::env::var("MILLPOND_LEND").ok().filter(|_| {
-        let says = |word: &str| arguments.iter().any(|argument| argument == word);
-        !says("--lend") && !says("--no-cache")
-    });
     command
         .arg("mount")
         .args([folder.join("src"), folder.join("mnt")])
         .args(arguments)
-        .args(lend.map(|size| format!("--lend={size}")))
+        .args(lend(arguments))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -12,7 +12,7 @@ use std::process::Command;
 pub(crate) const USER: u32 = 65_534;
 
 /// As that user, with this many descriptors.
-fn start(descriptors: &str) -> Option<TestMount> {
+pub(crate) fn start(descriptors: &str) -> Option<TestMount> {
     let can_open = File::options().write(true).open("/dev/fuse").is_ok()
         && fs::metadata("/dev/fuse").is_ok_and(|device| device.mode() & 0o6 == 0o6);
     if !rustix::process::geteuid().is_root() || !can_open {

@@ -74,6 +74,7 @@ pub(crate) use mapped::MappedFault;
 pub(crate) use outbox::Outbox;
 pub(crate) use read::Missing;
 pub(crate) use region::Fault;
+pub(crate) use sync::Syncing;
 pub(crate) use throttle::Dirtying;
 
 use crate::device::Watched;
