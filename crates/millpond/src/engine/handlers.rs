@@ -66,7 +66,7 @@ fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
     let mut pause = Duration::ZERO;
     while !engine.stopping.load(Ordering::Acquire) {
         let at_most = pause.clamp(PAUSE_MIN, PAUSE_MAX);
-        let for_mapped = mapped_ones.again(engine);
+        let for_mapped = mapped_ones.again(engine, regions);
         let for_memory = (!waiting.is_empty() || mapped_ones.lacks_frames()).then_some(at_most);
         let is_done = for_memory.is_none() && for_mapped.is_none();
         let at_most = [for_memory, for_mapped, is_done.then_some(IDLE)];
@@ -238,14 +238,14 @@ impl Mapped {
     }
 
     /// Does what is due, and says after how long to come again.
-    fn again(&mut self, engine: &Engine) -> Option<Duration> {
+    fn again(&mut self, engine: &Engine, regions: &Regions) -> Option<Duration> {
         for touched in std::mem::take(&mut self.later) {
             self.serve(engine, touched);
         }
         self.marked.retain(|(mapped, page, since)| {
             let is_due = since.elapsed() >= MARKED;
             if is_due {
-                engine.unmark(mapped, *page);
+                regions.unmark(mapped, *page);
             }
             !is_due
         });

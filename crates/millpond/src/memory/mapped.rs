@@ -10,7 +10,7 @@
 //! All mappings of a file in a cache are parts of one range of addresses, so they are coherent as memory is. A page's state
 //! is a word of [`Pages`](super::Pages): `Absent` (the mapping has no copy), `Mapped` (it has one, *double* if the frame has
 //! memory as well, *open* if it is not write-protected, and then what the frame has is old), `Busy` (in a thread's hands), `Poisoned` (a touch is `SIGBUS`). What moves between them is in
-//! `engine/driver/mapped.rs`, `open.rs` and `unmap.rs`; why that is right is decision 0016.
+//! `engine/driver/mapped.rs`, `open.rs`, `call_back.rs` and `unmap.rs`; why that is right is decision 0016.
 
 use super::covered::Covered;
 use super::{RegionInner, States};

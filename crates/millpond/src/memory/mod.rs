@@ -43,24 +43,29 @@ pub(crate) use pages::{Ahead, At, Pages, Residence};
 pub(crate) use states::{AT_FIRST, States};
 use swap::SwapArea;
 pub use swap::SwapFile;
-pub(crate) use tables::{AllTables, PAGES as TABLE_PAGES, Tables};
+pub(crate) use tables::{AllTables, Tables};
 
 use crate::files::FileInner;
 use crate::frames::event_count::EventCount;
 use crate::sys::addresses::RegionMemory;
-use crate::sys::arena::exchange::Exchange;
-use mapped::MappedFiles;
+use crate::sys::arena::exchange::{Exchange, InHand, Stuck};
+use crate::sys::uffd::Access;
+use mapped::{MappedFile, MappedFiles};
 use millpond_core::readahead::fault_around::FaultAround;
 use millpond_core::swap::SlotNo;
-use millpond_core::units::{FileId, PageCount, PageIndex};
+use millpond_core::units::{FileId, FrameNo, PageCount, PageIndex, PageKey};
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use write_protect::WriteProtect;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The cost of a region's page besides its frame: 4 bytes of state, 8 of checksum, 4 of slot.
 pub(crate) const PAGE_BYTES: u64 = 16;
+
+/// Bits for the pages of a table.
+const TABLE_WORDS: usize = (tables::PAGES / 64) as usize;
 
 /// The state of a region that a cache's threads share.
 pub(crate) struct RegionInner {
@@ -190,5 +195,109 @@ impl Regions {
 
     pub(crate) fn remove(&self, file: FileId) {
         self.list.write()[file.0 as usize] = None;
+    }
+
+    /// A page that the caller has in hand becomes `to`, and is in its hands no more. A thread that has touched it meanwhile
+    /// tries again.
+    pub(crate) fn settle(&self, region: &RegionInner, page: u64, to: At) {
+        if matches!(to, At::Mapped | At::Poisoned) {
+            region.tables.note(page, &self.tables);
+        }
+        if region.pages.put(page, to) {
+            self.exchange.wake(&region.memory, page);
+            region.settled.notify_all();
+        }
+    }
+
+    /// Brings a page that the caller has in hand from its frame into its region, and wakes the threads that wait for it there.
+    /// `false`: it can't be brought now, and stays out.
+    pub(crate) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) -> bool {
+        let protect = access == Access::Read && region.write_protect.decide();
+        match self.exchange.copy_in(page, protect) {
+            Some(is_protected) => {
+                let is_double = true;
+                region.pages.note_residence(
+                    page.page,
+                    Residence {
+                        is_double,
+                        is_protected,
+                    },
+                );
+                true
+            }
+            None => self.exchange.move_in(page),
+        }
+    }
+
+    /// Moves pages of a run, which the caller has in hand, to their frames, and settles them.
+    pub(crate) fn move_out(&self, region: &RegionInner, run: &[InHand<'_>]) {
+        let mut left = run;
+        while !left.is_empty() {
+            let (done, stuck) = self.exchange.move_out(left);
+            left[..done]
+                .iter()
+                .for_each(|page| self.settle(region, page.page, At::Cached));
+            left = &left[done..];
+            if let (Some(Stuck::Pinned), Some(page)) = (stuck, left.first()) {
+                self.settle(region, page.page, At::Mapped);
+                left = &left[1..];
+            }
+        }
+    }
+
+    /// A touch of the page is no signal any more.
+    pub(crate) fn unmark(&self, mapped: &MappedFile, page: u64) {
+        let space = &mapped.space;
+        if space.pages.take(page, &[At::Poisoned]).is_some() {
+            mapped.marked.lock().remove(&page);
+            self.exchange.discard(&space.memory, page..page + 1, &[]);
+            self.settle(space, page, At::Absent);
+        }
+    }
+
+    /// Takes the checksums of pages that are about to be written.
+    pub(crate) fn sum_up(&self, written: &mut Vec<(PageKey, FrameNo)>) {
+        for (key, frame) in written.drain(..) {
+            if let Some(region) = self.of(key.file()) {
+                let (memory, page) = (&*region.memory, key.index().0);
+                let in_hand = InHand { memory, page, frame };
+                region.pages.set_sum(page, xxh3_64(self.exchange.bytes(&in_hand)));
+            }
+        }
+    }
+
+    /// Gives the table back if there are too many, none of its pages is there, and no other thread has one in hand. The
+    /// caller has the core lock: without it no thread takes a page that is nowhere.
+    pub(crate) fn free_table(&self, region: &RegionInner, table: u64) {
+        let pages = &region.pages;
+        if !self.tables.are_many() || !region.tables.is_there(table) {
+            return;
+        }
+        let all = Tables::pages(table, pages.len());
+        let is_away = |page| matches!(pages.at(page), At::Absent | At::Cached);
+        if !all.clone().all(is_away) {
+            return;
+        }
+        let (mut out, mut held) = ([0_u64; TABLE_WORDS], all.start);
+        let bit = |page: u64| (((page - all.start) / 64) as usize, 1 << (page % 64));
+        while held < all.end {
+            match pages.take(held, &[At::Absent, At::Cached]) {
+                Some(At::Cached) => out[bit(held).0] |= bit(held).1,
+                Some(_) => {}
+                None => break,
+            }
+            held += 1;
+        }
+        if held == all.end {
+            self.exchange.drop_table(&region.memory, table);
+            region.tables.gone(table..table + 1, &self.tables);
+        }
+        for page in all.start..held {
+            let was = match out[bit(page).0] & bit(page).1 {
+                0 => At::Absent,
+                _ => At::Cached,
+            };
+            self.settle(region, page, was);
+        }
     }
 }

@@ -12,7 +12,7 @@
 use super::devices::DeviceNumbers;
 use super::effects::StepAnswer;
 #[cfg(feature = "lock-times")]
-use super::hold_times::{Held, Holds};
+use super::hold_times::{Held, Hold, Holds};
 use super::outbox::Outbox;
 use super::sync::Tickets;
 use super::transfers::Transfer;
@@ -94,6 +94,18 @@ impl Engine {
     /// One event from a thread that wants no answer.
     pub(crate) fn tell(&self, event: Event<'_>) {
         self.core().step(event);
+    }
+
+    /// Notes the next `count` holds of the lock, and forgets those before.
+    #[cfg(feature = "lock-times")]
+    pub(crate) fn note_holds(&self, count: usize) {
+        let _before = self.core().holds.note(count);
+    }
+
+    /// Those that were noted; notes no more.
+    #[cfg(feature = "lock-times")]
+    pub(crate) fn take_holds(&self) -> Vec<Hold> {
+        self.core().holds.take()
     }
 }
 

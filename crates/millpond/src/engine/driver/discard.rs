@@ -2,6 +2,7 @@
 //! one that can't be written those that failed.
 
 use super::Engine;
+use super::hold::DISCARD_BATCH;
 use crate::error::Result;
 use crate::files::{FileInner, Making};
 use crate::frames::own::{self, Waits};
@@ -10,9 +11,6 @@ use millpond_core::frame::FrameTable;
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::collections::BTreeSet;
 use std::ops::Range;
-
-/// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
-const DISCARD_BATCH: u64 = 1024;
 
 impl Engine {
     /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for the threads
@@ -117,46 +115,6 @@ impl Engine {
     /// Whether one of the pages is dirty, or being written.
     pub(crate) fn is_changed(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
         Ok(!self.changed(file, pages)?.is_empty())
-    }
-
-    /// Goes through the pages `pages` of the file that are in memory, some at a time. Looks at each of the pages or at
-    /// each frame, whichever are fewer, and lets go of the core lock in between.
-    pub(super) fn each_held(
-        &self,
-        file: &FileInner,
-        pages: Range<u64>,
-        mut each: impl FnMut(&mut Vec<(PageKey, FrameNo)>) -> Result<()>,
-    ) -> Result<()> {
-        let page_count = pages.end.saturating_sub(pages.start);
-        let by_page = page_count <= u64::from(self.table.locked(&mut self.core().token).frames());
-        let mut at = 0;
-        loop {
-            let mut held: Vec<_> = {
-                let mut core = self.core();
-                let table = self.table.locked(&mut core.token);
-                let end = if by_page {
-                    page_count
-                } else {
-                    table.frames().into()
-                };
-                if at >= end {
-                    return Ok(());
-                }
-                let found = |n: u64| {
-                    if by_page {
-                        let key = PageKey::new(file.id, PageIndex(pages.start + n));
-                        return table.lookup(key).map(|frame| (key, frame));
-                    }
-                    let (frame, key) = (FrameNo(n as u32), table.key(FrameNo(n as u32)));
-                    let is_ours =
-                        key != PageKey::NONE && key.file() == file.id && pages.contains(&key.index().0);
-                    (is_ours && table.lookup(key) == Some(frame)).then_some((key, frame))
-                };
-                (at..end.min(at + DISCARD_BATCH)).filter_map(found).collect()
-            };
-            each(&mut held)?;
-            at += DISCARD_BATCH;
-        }
     }
 
     /// Takes the unused pages of `held` out of memory. `held` keeps the pages that are still there, and their frames.

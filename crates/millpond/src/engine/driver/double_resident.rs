@@ -20,13 +20,11 @@
 
 use super::Engine;
 use super::leave::Leaving;
-use crate::device::Warning;
 use crate::memory::{At, Pages, RegionInner, Residence};
 use crate::sys::arena::exchange::{Copy, Exchange, InHand};
 use crate::sys::uffd::Access;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
-use std::sync::atomic::Ordering;
 
 /// Which memory of a page that leaves its region is given up, if it has two.
 pub(super) fn copy_of<'a>(pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
@@ -89,34 +87,11 @@ fn end_double(pages: &Pages, page: u64) -> bool {
 }
 
 impl Engine {
-    /// Brings a page that we hold from its frame into its region, and wakes the threads that wait for it there.
-    /// `false`: it can't be brought now, and [`Engine::stays_out`] is due.
-    pub(super) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) -> bool {
-        let exchange = &self.regions().exchange;
-        let protect = access == Access::Read && region.write_protect.decide();
-        match exchange.copy_in(page, protect) {
-            Some(is_protected) => {
-                let is_double = true;
-                region.pages.note_residence(
-                    page.page,
-                    Residence {
-                        is_double,
-                        is_protected,
-                    },
-                );
-                true
-            }
-            None => exchange.move_in(page),
-        }
-    }
-
     /// A page that a thread has touched stays in its frame, since the system has no memory. A thread that waits for it
     /// touches it again, and so on until there is some.
     pub(super) fn stays_out(&self, region: &RegionInner, page: u64) {
-        if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
-            self.device.warn_soon(Warning::NoMemory { page });
-        }
-        self.settle(region, page, At::Cached);
+        self.warn_no_memory(page);
+        self.regions().settle(region, page, At::Cached);
         self.regions().exchange.wake(&region.memory, page);
     }
 
@@ -152,7 +127,7 @@ impl Engine {
                     let frame = self.frame_of(&region, page);
                     held.push(Leaving { region, page, frame });
                 }
-                Some(_) => self.settle(&region, page, At::Mapped),
+                Some(_) => self.regions().settle(&region, page, At::Mapped),
                 // Others have it, or had a moment ago.
                 None if matches!(region.pages.at(page), At::Busy | At::Mapped) => doubles.enqueue_again(key),
                 None => {}
@@ -167,7 +142,7 @@ impl Engine {
         for page in held {
             let to = if goes_out(&page) { At::Cached } else { At::Mapped };
             end_double(&page.region.pages, page.page);
-            self.settle(&page.region, page.page, to);
+            self.regions().settle(&page.region, page.page, to);
         }
     }
 
@@ -186,15 +161,15 @@ impl Engine {
                     },
                 );
             }
-            return self.settle(region, page, At::Mapped);
+            return self.regions().settle(region, page, At::Mapped);
         }
         if !exchange.open(&region.memory, page) {
             // The thread that was woken comes again.
-            return self.settle(region, page, At::Mapped);
+            return self.regions().settle(region, page, At::Mapped);
         }
         region.write_protect.note_written();
         if mutation::is(Mutation::OldTwinIsKept) {
-            return self.settle(region, page, At::Mapped);
+            return self.regions().settle(region, page, At::Mapped);
         }
         let is_protected = false;
         region.pages.note_residence(
@@ -204,7 +179,7 @@ impl Engine {
                 ..residence
             },
         );
-        self.settle(region, page, At::Mapped);
+        self.regions().settle(region, page, At::Mapped);
         self.enqueue_double(region, page, false);
     }
 
@@ -232,7 +207,7 @@ impl Engine {
         held.retain(|&(page, _)| {
             let is_out = leave_double(&region.pages, page);
             if is_out {
-                self.settle(region, page, At::Cached);
+                self.regions().settle(region, page, At::Cached);
             }
             !is_out
         });

@@ -2,7 +2,7 @@
 //! [`Outbox`](super::Outbox); frames, waits and pauses are for the thread that sent the event ([`StepAnswer`]).
 
 use super::CoreGuard;
-use super::swap_in::SwapRead;
+use super::coming::SwapRead;
 use super::sync::Answer;
 use super::transfers::{Kind, OwnRead, Transfer};
 use crate::frames::table::Load;

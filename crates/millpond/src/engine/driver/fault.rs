@@ -1,7 +1,7 @@
 //! A thread that needs frames: asks the core for them, and waits while there are none.
 
 use super::{Engine, StepAnswer};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::FileInner;
 use crate::frames::table::Load;
 use crate::observe::explain::Wait;
@@ -213,11 +213,6 @@ impl Engine {
         }
     }
 
-    /// How long a call waits for a frame, or for pages to be written, before it gives up.
-    pub(crate) fn patience(&self) -> Duration {
-        Duration::from_nanos(self.core().manager.options().alloc_timeout.0)
-    }
-
     /// Locks what a thread may hold that waits for frames.
     ///
     /// # Errors
@@ -234,25 +229,6 @@ impl Engine {
                 return Ok(locked);
             }
             patience.slept(slept);
-        }
-    }
-
-    pub(super) fn no_frames(&self, waited: Duration) -> Error {
-        Error::NoFrames {
-            frames: self.core().manager.derived().frames.0,
-            waited,
-            dirty: None,
-        }
-    }
-
-    /// The same for a dirtier that waited at the limit.
-    pub(super) fn too_dirty(&self, waited: Duration) -> Error {
-        let core = self.core();
-        let derived = core.manager.derived();
-        Error::NoFrames {
-            frames: derived.frames.0,
-            waited,
-            dirty: Some((core.manager.dirty().0, derived.dirty.hard.0)),
         }
     }
 }

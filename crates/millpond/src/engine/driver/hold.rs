@@ -2,15 +2,13 @@
 //! itself is refused.
 
 use super::Engine;
-use super::unmap::PAUSE_MIN;
-use crate::device::Awaited;
+use super::call_back::PAUSE_MIN;
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::frames::own::{self, Held, Waits};
-use crate::frames::wait::{SLOW_AFTER, Slow};
 use crate::observe::explain::{self, Wait};
+use millpond_core::frame::FrameTable;
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
-use std::cell::Cell;
 use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
@@ -19,20 +17,10 @@ use std::time::Duration;
 /// short against what a user takes for a hang.
 const OWNED_PATIENCE: Duration = Duration::from_secs(2);
 
-impl Engine {
-    /// Waits for the page by `wait_for`, which calls what it gets if that takes long: from then on the watchdog knows.
-    pub(crate) fn watched<T>(&self, file: &FileInner, page: u64, wait_for: impl FnOnce(Slow<'_>) -> T) -> T {
-        let wait = Cell::new(None);
-        let slow = || {
-            wait.set(Some(self.device.waits(
-                &file.path,
-                Awaited::Page { page },
-                SLOW_AFTER,
-            )))
-        };
-        wait_for(Some(&slow))
-    }
+/// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
+pub(super) const DISCARD_BATCH: u64 = 1024;
 
+impl Engine {
     /// Waits until no thread uses the page, which is in `frame`, as
     /// [`Table::wait_unused`](crate::frames::table::Table::wait_unused). Not for a device that writes into it in a mapping, but
     /// for a moment.
@@ -77,6 +65,46 @@ impl Engine {
             path: file.path.clone(),
             page: held.page.0,
         })
+    }
+
+    /// Goes through the pages `pages` of the file that are in memory, some at a time. Looks at each of the pages or at
+    /// each frame, whichever are fewer, and lets go of the core lock in between.
+    pub(super) fn each_held(
+        &self,
+        file: &FileInner,
+        pages: Range<u64>,
+        mut each: impl FnMut(&mut Vec<(PageKey, FrameNo)>) -> Result<()>,
+    ) -> Result<()> {
+        let page_count = pages.end.saturating_sub(pages.start);
+        let by_page = page_count <= u64::from(self.table.locked(&mut self.core().token).frames());
+        let mut at = 0;
+        loop {
+            let mut held: Vec<_> = {
+                let mut core = self.core();
+                let table = self.table.locked(&mut core.token);
+                let end = if by_page {
+                    page_count
+                } else {
+                    table.frames().into()
+                };
+                if at >= end {
+                    return Ok(());
+                }
+                let found = |n: u64| {
+                    if by_page {
+                        let key = PageKey::new(file.id, PageIndex(pages.start + n));
+                        return table.lookup(key).map(|frame| (key, frame));
+                    }
+                    let (frame, key) = (FrameNo(n as u32), table.key(FrameNo(n as u32)));
+                    let is_ours =
+                        key != PageKey::NONE && key.file() == file.id && pages.contains(&key.index().0);
+                    (is_ours && table.lookup(key) == Some(frame)).then_some((key, frame))
+                };
+                (at..end.min(at + DISCARD_BATCH)).filter_map(found).collect()
+            };
+            each(&mut held)?;
+            at += DISCARD_BATCH;
+        }
     }
 
     /// A page of the file that a thread is changing now, if there is one.

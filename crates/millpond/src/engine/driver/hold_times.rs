@@ -1,6 +1,6 @@
 //! How long the core lock is held: each time is noted, which costs the holder some 80 ns. Only with the feature `lock-times`.
 
-use super::{Core, Engine};
+use super::Core;
 use millpond_core::event::{Event, Intent};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
@@ -19,20 +19,6 @@ pub struct Hold {
     pub held_ns: u32,
 }
 
-impl Engine {
-    /// Notes the next `count` holds, and forgets those before.
-    pub(crate) fn note_holds(&self, count: usize) {
-        let list = Vec::with_capacity(count);
-        // The old list is freed after the lock.
-        let _before = std::mem::replace(&mut self.core().holds.list, list);
-    }
-
-    /// Those that were noted; notes no more.
-    pub(crate) fn take_holds(&self) -> Vec<Hold> {
-        std::mem::take(&mut self.core().holds.list)
-    }
-}
-
 /// What the lock protects of this.
 #[derive(Default)]
 pub(super) struct Holds {
@@ -42,6 +28,16 @@ pub(super) struct Holds {
 }
 
 impl Holds {
+    /// Notes the next `count` holds. Returns those before, to be freed after the lock.
+    pub(super) fn note(&mut self, count: usize) -> Vec<Hold> {
+        std::mem::replace(&mut self.list, Vec::with_capacity(count))
+    }
+
+    /// Those that were noted; notes no more.
+    pub(super) fn take(&mut self) -> Vec<Hold> {
+        std::mem::take(&mut self.list)
+    }
+
     /// The holder steps this event.
     pub(super) fn steps(&mut self, event: &Event<'_>) {
         self.event.get_or_insert(name(event));

@@ -1,36 +1,27 @@
-//! Pages of regions that leave: sampled, compared, written, given up.
+//! Pages of regions that leave, under the core lock: compared, written.
 //!
 //! ```text
-//!   the core asks for uses     Mapped ─► Cached, behind the step, neighbours together
+//!   the core asks for uses     Mapped ─► Cached, behind the step, neighbours together (`sample.rs`)
 //!   the core evicts            moved out if it is Mapped; equal to its slot, known or by its checksum? it goes : Event::Changed
 //!   the core swaps out         moved out, Writing; its checksum taken; written; Cached
-//!   the user gives it up       dropped wherever it is, its frame given memory
+//!   the user gives it up       dropped wherever it is, its frame given memory (`forget.rs`)
 //! ```
 //!
 //! A checksum of 64 bits decides that a page need not be written, so a changed page is lost with a probability of 2^-64 each
 //! time one is evicted: once in twelve million years at 50,000 a second. 32 bits would be once in a day.
 
+use super::CoreGuard;
 use super::double_resident::{copy_of, leave_double};
-use super::mempool::Marked;
 use super::transfers::{Kind, Transfer};
 use super::writes::Frames;
-use super::{CoreGuard, Engine};
-use crate::error::Result;
 use crate::memory::{At, RegionInner, Tables};
-use crate::sys::arena::exchange::{InHand, Stuck};
-use millpond_core::event::Event;
+use crate::sys::arena::exchange::InHand;
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::io::{IoId, Reason};
 use millpond_core::swap::SlotNo;
-use millpond_core::units::{FrameNo, PageIndex, PageKey};
-use std::ops::Range;
+use millpond_core::units::FrameNo;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// Pages that a discard takes at a time, before it lets others have the core lock.
-const FORGET_BATCH: u64 = 1024;
 
 /// Pages that are moved out with one system call at most.
 pub(super) const RUN_MAX: usize = 64;
@@ -61,18 +52,6 @@ pub(super) struct Lists {
 /// The pages of a run, `RUN_MAX` at most, the last of them again and again behind it.
 pub(super) fn in_hands<'a, T>(run: &'a [T], in_hand: impl Fn(&'a T) -> InHand<'a>) -> [InHand<'a>; RUN_MAX] {
     std::array::from_fn(|n| in_hand(&run[n.min(run.len() - 1)]))
-}
-
-/// Pages of one region in runs of such as follow one another, `RUN_MAX` at most.
-fn in_runs(pages: &[(u64, FrameNo)]) -> impl Iterator<Item = &[(u64, FrameNo)]> {
-    let runs = pages.chunk_by(|a, b| b.0 == a.0 + 1);
-    runs.flat_map(|run| run.chunks(RUN_MAX))
-}
-
-/// The pages of such a run, as [`in_hands`].
-fn of_region<'a>(region: &'a RegionInner, run: &'a [(u64, FrameNo)]) -> [InHand<'a>; RUN_MAX] {
-    let memory = &region.memory;
-    in_hands(run, |&(page, frame)| InHand { memory, page, frame })
 }
 
 impl Leaving {
@@ -117,189 +96,10 @@ impl CoreGuard<'_> {
                 if is_written {
                     region.pages.note_same(key.index().0);
                 }
-                engine.settle(&region, key.index().0, At::Cached);
+                engine.regions().settle(&region, key.index().0, At::Cached);
             }
         }
         self.pages.leaving.written = frames;
-    }
-}
-
-impl Engine {
-    /// Takes pages that were met by a scan out of their regions, so that their next use is seen, as soon as there is a batch.
-    pub(super) fn sample(&self, marked: &mut Marked) {
-        let Marked { sampled, held, .. } = marked;
-        if sampled.is_empty() {
-            return;
-        }
-        self.regions().doubles.enqueue_sampled(sampled);
-        sampled.sort_unstable_by_key(|key| key.to_bits());
-        for keys in sampled.chunk_by(|a, b| a.file() == b.file()) {
-            if self.sample_mapped(keys) {
-                continue;
-            }
-            let Some(region) = self.regions().of(keys[0].file()) else {
-                continue;
-            };
-            // They may be of a region of this number that was there before.
-            let pages = keys.iter().map(|key| key.index().0);
-            let pages = pages.filter(|&page| page < region.pages.len());
-            let taken = pages.filter(|&page| region.pages.take(page, &[At::Mapped]).is_some());
-            held.clear();
-            held.extend(taken.map(|page| (page, self.frame_of(&region, page))));
-            for run in in_runs(held) {
-                let exchange = &self.regions().exchange;
-                exchange.put_together(&of_region(&region, run)[..run.len()]);
-            }
-            self.make_doubles(&region, held);
-            self.drop_one_copy(&region, held);
-            for run in in_runs(held) {
-                self.move_out(&region, &of_region(&region, run)[..run.len()]);
-            }
-        }
-        sampled.clear();
-    }
-
-    fn move_out(&self, region: &RegionInner, run: &[InHand<'_>]) {
-        let mut left = run;
-        while !left.is_empty() {
-            let (done, stuck) = self.regions().exchange.move_out(left);
-            left[..done]
-                .iter()
-                .for_each(|page| self.settle(region, page.page, At::Cached));
-            left = &left[done..];
-            if let (Some(Stuck::Pinned), Some(page)) = (stuck, left.first()) {
-                self.settle(region, page.page, At::Mapped);
-                left = &left[1..];
-            }
-        }
-    }
-
-    /// A page that we hold becomes `to`, and is held no more. A thread that has touched it meanwhile tries again.
-    pub(super) fn settle(&self, region: &RegionInner, page: u64, to: At) {
-        if matches!(to, At::Mapped | At::Poisoned) {
-            region.tables.note(page, &self.regions().tables);
-        }
-        if region.pages.put(page, to) {
-            self.regions().exchange.wake(&region.memory, page);
-            region.settled.notify_all();
-        }
-    }
-
-    /// Takes the checksums of pages that are about to be written.
-    pub(super) fn sum_up(&self, written: &mut Vec<(PageKey, FrameNo)>) {
-        for (key, frame) in written.drain(..) {
-            if let Some(region) = self.regions().of(key.file()) {
-                let (memory, page) = (&*region.memory, key.index().0);
-                let in_hand = InHand { memory, page, frame };
-                let sum = xxh3_64(self.regions().exchange.bytes(&in_hand));
-                region.pages.set_sum(page, sum);
-            }
-        }
-    }
-
-    /// No thread will use the region any more: no page comes from now on.
-    pub(crate) fn close_region(&self, region: &RegionInner) {
-        let _core = self.core();
-        region.closed.store(true, Ordering::Relaxed);
-    }
-
-    /// Pages of the region are no more: they read as zeros from now on. Waits for those that a device writes.
-    pub(crate) fn region_forget(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
-        let mut at = pages.start;
-        while at < pages.end {
-            self.call_flags.check()?;
-            let seen = self.memory_events.count();
-            let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH));
-            if done == at {
-                // A write or a read that ends wakes this as well.
-                self.memory_events.wait(seen, Duration::from_millis(1));
-            }
-            at = done;
-        }
-        Ok(())
-    }
-
-    /// The content of these pages is of no use unless they are touched. Those only in their slots are no more; those in
-    /// memory go without a write when it is needed. Those that another thread has in hand stay as they are.
-    pub(crate) fn region_free(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
-        for at in pages.clone().step_by(RUN_MAX) {
-            self.call_flags.check()?;
-            self.free_some(region, at..pages.end.min(at + RUN_MAX as u64));
-        }
-        Ok(())
-    }
-
-    fn free_some(&self, region: &RegionInner, pages: Range<u64>) {
-        // Only a thread that has the core lock can take a page that is nowhere.
-        let (mut core, mut held) = (self.core(), Vec::new());
-        for page in pages {
-            match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
-                Some(At::Absent) => {
-                    let (file, pages) = (region.id, page..page + 1);
-                    core.step(Event::Forgotten { file, pages });
-                    self.settle(region, page, At::Absent);
-                }
-                Some(was) => {
-                    region.pages.note_lazy(page);
-                    let key = PageKey::new(region.id, PageIndex(page));
-                    let frame = self.table.locked(&mut core.token).lookup(key);
-                    let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
-                    let memory = &*region.memory;
-                    match was {
-                        // So that a touch is seen.
-                        At::Mapped => {
-                            held.clear();
-                            held.push((page, frame));
-                            self.drop_one_copy(region, &mut held);
-                            if !held.is_empty() {
-                                self.move_out(region, &[InHand { memory, page, frame }]);
-                            }
-                        }
-                        _ => self.settle(region, page, At::Cached),
-                    }
-                }
-                None => {}
-            }
-        }
-    }
-
-    /// Forgets pages, up to one that another thread has in hand. Returns the end of the forgotten ones.
-    fn forget_some(&self, region: &RegionInner, pages: Range<u64>) -> u64 {
-        let mut core = self.core();
-        let (mut held, mut unfilled) = (Vec::new(), Vec::new());
-        let mut end = pages.start;
-        while end < pages.end {
-            let states = [At::Mapped, At::Cached, At::Poisoned, At::Absent];
-            let Some(was) = region.pages.take(end, &states) else {
-                break;
-            };
-            if matches!(was, At::Mapped | At::Cached) {
-                let key = PageKey::new(region.id, PageIndex(end));
-                let frame = self.table.locked(&mut core.token).lookup(key);
-                let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
-                held.push((PageIndex(end), frame));
-                unfilled.extend((was == At::Mapped).then_some(frame));
-            }
-            end += 1;
-        }
-        let mut frames: Vec<_> = held.iter().map(|&(_, frame)| frame).collect();
-        self.table.locked(&mut core.token).forget(&mut frames);
-        assert_eq!(frames.len(), held.len(), "pages of a region in other hands");
-        let done = pages.start..end;
-        self.regions()
-            .exchange
-            .discard(&region.memory, done.clone(), &unfilled);
-        region.tables.gone_with(&done, &self.regions().tables);
-        let file = region.id;
-        if !held.is_empty() {
-            core.step(Event::Discarded { file, pages: &held });
-        }
-        if !done.is_empty() {
-            let pages = done.clone();
-            core.step(Event::Forgotten { file, pages });
-        }
-        done.for_each(|page| self.settle(region, page, At::Absent));
-        end
     }
 }
 
@@ -324,7 +124,12 @@ impl Frames<'_> {
             .unwrap_or(false)
     }
 
-    /// The core has asked for a page's uses: notes it for [`Engine::sample`].
+    /// Whether uses of the page are not seen, because it is in its region or in a mapping of its file.
+    pub(super) fn hides_uses(&self, frame: FrameNo) -> bool {
+        self.engine.table.word(frame).is_mapped() || self.is_in_region(frame)
+    }
+
+    /// The core has asked for a page's uses: notes it for [`Engine::sample_marked`].
     pub(super) fn note_sampled(&mut self, frame: FrameNo) {
         if self.hides_uses(frame) {
             self.pages.sampled.push(self.table.key(frame));
@@ -355,8 +160,10 @@ impl Frames<'_> {
                 true => At::Absent,
                 false => At::Cached,
             };
-            self.engine.settle(&page.region, page.page, to);
-            self.engine.free_table(&page.region, Tables::of(page.page));
+            self.engine.regions().settle(&page.region, page.page, to);
+            self.engine
+                .regions()
+                .free_table(&page.region, Tables::of(page.page));
         }
         offered.clear();
         self.pages.leaving = lists;
@@ -414,7 +221,7 @@ impl Frames<'_> {
         }
         for page in alone.drain(..) {
             match stuck.contains(&page.frame) {
-                true => self.engine.settle(&page.region, page.page, At::Mapped),
+                true => self.engine.regions().settle(&page.region, page.page, At::Mapped),
                 false => held.push(page),
             }
         }
@@ -434,7 +241,7 @@ impl Frames<'_> {
             return true;
         }
         self.engine.table.make_dirty(page.frame);
-        self.engine.settle(&page.region, page.page, At::Cached);
+        self.engine.regions().settle(&page.region, page.page, At::Cached);
         false
     }
 
@@ -454,7 +261,7 @@ impl Frames<'_> {
                 }
                 let (_, stuck) = exchange.move_out(&run);
                 if stuck.is_some() {
-                    self.engine.settle(region, page, At::Mapped);
+                    self.engine.regions().settle(region, page, At::Mapped);
                 }
                 stuck.is_none()
             }
@@ -472,7 +279,7 @@ impl Frames<'_> {
             let mut frames = vec![frame];
             self.table.forget(&mut frames);
             if !frames.is_empty() {
-                self.engine.settle(&region, page, At::Absent);
+                self.engine.regions().settle(&region, page, At::Absent);
                 return Some(BeginWrite::Useless);
             }
         }
@@ -481,7 +288,7 @@ impl Frames<'_> {
             BeginWrite::Begun => At::Writing,
             _ => At::Cached,
         };
-        self.engine.settle(&region, page, to);
+        self.engine.regions().settle(&region, page, to);
         Some(begun)
     }
 }

@@ -5,11 +5,10 @@
 //!     ▲ read, if it is missing                                         └─ else: the mapping's goes, and its next use is seen
 //! ```
 //!
-//! What is waited for is waited for with nothing in hand. What is written is in `open.rs`, how pages leave in `unmap.rs`, why
-//! no store and no thread is lost in decision 0016.
+//! What is waited for is waited for with nothing in hand. What is written is in `open.rs`, how pages leave in `unmap.rs` and
+//! `call_back.rs`, why no store and no thread is lost in decision 0016.
 
 use super::{Engine, Missing};
-use crate::device::Warning;
 use crate::error::{Error, Result};
 use crate::files::{FileInner, Shrunk};
 use crate::frames::own::Waits;
@@ -57,6 +56,18 @@ enum Wanted<'a> {
     Outside,
 }
 
+/// How often a fault has let others go first.
+#[derive(Default)]
+struct StoodBack(u32);
+
+impl StoodBack {
+    /// Whether it does so once more.
+    fn again(&mut self) -> bool {
+        self.0 = self.0.saturating_add(1);
+        self.0 <= STANDS_BACK
+    }
+}
+
 /// What a thread that wants a page may wait for.
 #[derive(Clone, Copy)]
 struct May {
@@ -87,11 +98,6 @@ enum Came {
 }
 
 impl Engine {
-    /// The file's mapping, if it has one.
-    pub(crate) fn mapped_of(&self, file: &FileInner) -> Option<Arc<MappedFile>> {
-        self.regions.as_ref()?.mapped.of(file.id)
-    }
-
     /// A thread has touched a page of a mapping that is not there. `may_wait`: the calling thread may wait for others that
     /// change the page, for it is the one that has touched it.
     pub(crate) fn mapped_fault(
@@ -120,8 +126,8 @@ impl Engine {
         may_wait: bool,
     ) -> Result<MappedFault> {
         let _serving = mapped.serving.read();
-        let space = &mapped.space;
-        for n in 0.. {
+        let (space, mut stood_back) = (&mapped.space, StoodBack::default());
+        loop {
             if space.closed.load(Ordering::Relaxed) {
                 // It finds no mapping there soon.
                 self.regions().exchange.wake(&space.memory, page);
@@ -158,7 +164,12 @@ impl Engine {
                 }
                 At::Absent => {
                     self.room_for_states(mapped, page);
-                    match self.map_page(mapped, page, access, (may_wait, n < STANDS_BACK)) {
+                    let may = May {
+                        wait_for_writers: may_wait,
+                        wait_for_frames: may_wait,
+                        is_polite: stood_back.again(),
+                    };
+                    match self.map_page(mapped, page, access, may) {
                         Try::Over(fault) => return Ok(fault),
                         Try::Again => yield_now(),
                         Try::Failed(why) => return Err(why),
@@ -167,7 +178,6 @@ impl Engine {
                 at @ (At::Cached | At::Writing) => unreachable!("page {page} of a mapping is {at:?}"),
             }
         }
-        Ok(MappedFault::Later)
     }
 
     /// A thread serves its own touch. `false`: the page can't be had.
@@ -216,34 +226,23 @@ impl Engine {
         } else if access == Access::Write {
             exchange.open(&space.memory, page);
         }
-        self.settle(space, page, to);
+        self.regions().settle(space, page, to);
         exchange.wake(&space.memory, page);
         Try::Over(MappedFault::Served)
     }
 
-    fn map_page(
-        &self,
-        mapped: &MappedFile,
-        page: u64,
-        access: Access,
-        (may_wait, is_polite): (bool, bool),
-    ) -> Try {
-        let may = May {
-            wait_for_writers: may_wait,
-            wait_for_frames: may_wait,
-            is_polite,
-        };
+    fn map_page(&self, mapped: &MappedFile, page: u64, access: Access, may: May) -> Try {
         let pin = match self.pin_for_mapping(&mapped.file, page, may) {
             Ok(Wanted::Pinned(pin)) => pin,
             Ok(Wanted::Mapped) => return Try::Again,
-            Ok(Wanted::Busy) if is_polite => return Try::Again,
+            Ok(Wanted::Busy) if may.is_polite => return Try::Again,
             Ok(Wanted::Busy) => return Try::Over(MappedFault::Later),
             Ok(Wanted::NoFrame(at_most)) => return Try::Over(MappedFault::NoFrame(at_most)),
             Ok(Wanted::Outside) => return self.refuse_touch(mapped, page, true),
             Err(error) => return Try::Failed(error),
         };
         let frame = pin.frame();
-        let came = self.map_pinned(mapped, page, pin, access, is_polite);
+        let came = self.map_pinned(mapped, page, pin, access, may.is_polite);
         let uses = self.table.word(frame).uses();
         match came {
             None => return Try::Again,
@@ -272,7 +271,7 @@ impl Engine {
         let (space, frame) = (&mapped.space, pin.frame());
         space.pages.take(page, &[At::Absent])?;
         if space.closed.load(Ordering::Relaxed) || !self.table.map(frame, is_polite) {
-            self.settle(space, page, At::Absent);
+            self.regions().settle(space, page, At::Absent);
             return None;
         }
         // From here on no thread changes the page, and it does not leave.
@@ -305,7 +304,7 @@ impl Engine {
             }
         }
         let to = if came == Came::Not { At::Absent } else { At::Mapped };
-        self.settle(space, page, to);
+        self.regions().settle(space, page, to);
         Some(came)
     }
 
@@ -313,12 +312,6 @@ impl Engine {
     fn stays_unmapped(&self, mapped: &MappedFile, page: u64) {
         self.warn_no_memory(page);
         self.regions().exchange.wake(&mapped.space.memory, page);
-    }
-
-    pub(super) fn warn_no_memory(&self, page: u64) {
-        if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
-            self.device.warn_soon(Warning::NoMemory { page });
-        }
     }
 
     /// Pages behind one come with it, as far as they are in memory and a reader was seen to go there, or they are of one record.
@@ -343,7 +336,7 @@ impl Engine {
                 let (memory, frame) = (&*space.memory, pin.frame());
                 match !space.closed.load(Ordering::Relaxed) && self.table.map(frame, true) {
                     true => held.push(InHand { memory, page, frame }),
-                    false => self.settle(space, page, At::Absent),
+                    false => self.regions().settle(space, page, At::Absent),
                 }
             }
         }
@@ -366,12 +359,12 @@ impl Engine {
                         is_protected,
                     },
                 );
-                self.settle(space, page.page, At::Mapped);
+                self.regions().settle(space, page.page, At::Mapped);
                 came.push(page.page);
             }
             if copied == 0 {
                 self.table.unmap(first.frame);
-                self.settle(space, first.page, At::Absent);
+                self.regions().settle(space, first.page, At::Absent);
             }
             left = &left[copied.max(1)..];
         }

@@ -55,17 +55,17 @@ impl Engine {
         // In one order with a thread that has pinned it and looks for a mark then.
         fence(Ordering::SeqCst);
         if self.has_resident(PageKey::new(mapped.file.id, PageIndex(page))) {
-            self.settle(space, page, At::Absent);
+            self.regions().settle(space, page, At::Absent);
             return Try::Again;
         }
         mapped.marked.lock().insert(page);
         let is_marked = self.regions().exchange.poison(&space.memory, page).is_ok();
         let to = if is_marked { At::Poisoned } else { At::Absent };
-        self.settle(space, page, to);
+        self.regions().settle(space, page, to);
         self.regions().exchange.wake(&space.memory, page);
         // It may have become longer before the page was noted.
         if is_outside && page < mapped.file.len().div_ceil(self.page_size.bytes()) {
-            self.unmark(mapped, page);
+            self.regions().unmark(mapped, page);
         }
         Try::Over(MappedFault::Refused)
     }
@@ -77,23 +77,11 @@ impl Engine {
         found.is_some_and(|frame| self.table.word(frame).state() == State::Resident)
     }
 
-    /// A touch of the page is no signal any more.
-    pub(crate) fn unmark(&self, mapped: &MappedFile, page: u64) {
-        let space = &mapped.space;
-        if space.pages.take(page, &[At::Poisoned]).is_some() {
-            mapped.marked.lock().remove(&page);
-            self.regions()
-                .exchange
-                .discard(&space.memory, page..page + 1, &[]);
-            self.settle(space, page, At::Absent);
-        }
-    }
-
     /// A touch of the page, which the caller has pinned, is no signal, whatever became of the touches before.
     pub(super) fn unmark_pinned(&self, mapped: &MappedFile, page: u64) {
         fence(Ordering::SeqCst);
         loop {
-            self.unmark(mapped, page);
+            self.regions().unmark(mapped, page);
             // A thread that marked it at that moment had it in hand, and has let go of it since or will.
             if !matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned) {
                 return;
@@ -110,13 +98,13 @@ impl Engine {
         let pages = file.len().div_ceil(self.page_size.bytes());
         let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
         for page in marked {
-            self.unmark(&mapped, page);
+            self.regions().unmark(&mapped, page);
             // A thread that marked it at that moment had it in hand, and has let go of it since or will.
             while mapped.marked.lock().contains(&page)
                 && matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned)
             {
                 yield_now();
-                self.unmark(&mapped, page);
+                self.regions().unmark(&mapped, page);
             }
         }
     }

@@ -11,40 +11,50 @@
 //! transfers are handed to the device, and threads are woken, after it was let go. A holder of the core lock never
 //! waits for a page; a holder of a page may take the core lock. That order is what keeps it free of deadlock.
 //!
+//! Below are the files of what happens under the lock, and behind it; above them those of the calls, which take it. A file
+//! calls methods of those below it. Only the outbox calls up: a page that leaves a mapping may have no memory to go to, and
+//! that is a step of its own.
+//!
 //! | file | what |
 //! |---|---|
-//! | `mod` | what the lock protects; `step`, the only place that calls the core |
-//! | `core_lock` | the lock itself |
-//! | `effects` | what an effect does under the lock, and what it leaves for after it |
-//! | `fault` | a thread that needs pages asks for frames, and waits for memory |
-//! | `read` | missing pages of a file: frames, then bytes from the device, in one call |
-//! | `mempool` | what transfers are made of, set aside |
-//! | `transfers` | reads and writes between their start and their end |
-//! | `writes` | which dirty pages may be written now, and the copies of those that must stay as they are |
-//! | `throttle` | a thread that makes pages dirty, and pauses |
-//! | `sync` | requests for durability |
-//! | `hold` | waits for threads that have a page in hand |
+//! | `mod` | what all threads share |
+//! | | **calls** |
 //! | `quiet` | pages to which nothing happens while the device is asked to give them up |
+//! | `sync` | requests for durability |
 //! | `discard` | pages of a file that is closed or cut leave memory |
-//! | `region` | faults on anonymous memory |
-//! | `swap_in` | its pages on their way back from swap |
-//! | `tables` | the kernel's page tables for them, given back when they are empty |
-//! | `double_resident` | how they come to a thread, and are in two places for a while |
-//! | `leave` | its pages on their way out |
-//! | `mapped` | faults on mapped files |
-//! | `open` | their pages that are written |
-//! | `unmap` | their pages on their way out |
+//! | `hold` | waits for threads that have a page in hand |
+//! | `mapped`, `open`, `marked`, `states` | faults on mapped files; their pages that are written, that can't be read; how many are known |
+//! | `region`, `swap_in`, `forget` | faults on anonymous memory; its pages on their way back from swap, or given up |
+//! | `read` | missing pages of a file: frames, then bytes from the device, in one call |
+//! | `fault` | a thread that needs pages asks for frames, and waits for memory |
+//! | `throttle` | a thread that makes pages dirty, and pauses |
+//! | `log`, `completions`, `devices` | what the cache's thread brings: a log has advanced, a transfer is over; a device is new |
+//! | | **behind the lock** |
+//! | `call_back`, `double_resident`, `sample` | pages leave mappings and regions: called back, in two places for a while, to see their next use |
+//! | `outbox` | what is left for after the lock |
+//! | | **under the lock** |
+//! | `core` | what it protects, and its guard: `step`, the only place that calls the core |
+//! | `effects` | what an effect does |
+//! | `writes` | the frames as the core sees them; which dirty pages may be written now, and the copies of those that must stay as they are |
+//! | `leave`, `unmap`, `coming` | pages of regions on their way out; of mappings; of regions on their way in |
+//! | `transfers`, `mempool` | reads and writes between their start and their end; what they are made of, set aside |
+//! | `hold_times` | how long the lock is held |
 
+mod call_back;
+mod coming;
+mod completions;
 mod core;
 mod devices;
 mod discard;
 mod double_resident;
 mod effects;
 mod fault;
+mod forget;
 mod hold;
 #[cfg(feature = "lock-times")]
 mod hold_times;
 mod leave;
+mod log;
 mod mapped;
 mod marked;
 mod mempool;
@@ -53,10 +63,10 @@ mod outbox;
 mod quiet;
 mod read;
 mod region;
+mod sample;
 mod states;
 mod swap_in;
 mod sync;
-mod tables;
 mod throttle;
 mod transfers;
 mod unmap;
@@ -77,12 +87,16 @@ pub(crate) use region::Fault;
 pub(crate) use sync::Syncing;
 pub(crate) use throttle::Dirtying;
 
-use crate::device::Watched;
+use crate::device::{Awaited, Warning, Watched};
 use crate::engine::call_flags::{CallFlags, PoisonOnPanic};
+use crate::error::Error;
+use crate::files::FileInner;
 use crate::files::requests::Requests;
 use crate::frames::event_count::EventCount;
 use crate::frames::table::{Table, WriteToken};
-use crate::memory::Regions;
+use crate::frames::wait::{SLOW_AFTER, Slow};
+use crate::memory::mapped::MappedFile;
+use crate::memory::{RegionInner, Regions};
 use crate::observe::record::Recorder;
 #[cfg(feature = "trace")]
 use crate::observe::trace::Shards;
@@ -90,12 +104,14 @@ use crate::sys::arena::Arena;
 use crate::sys::clock::{Clock, Patience};
 use crate::sys::copies::Copies;
 use mempool::Mempool;
+use millpond_core::frame::FrameTable;
 use millpond_core::manager::Manager;
 use millpond_core::mutation::{self, Mutation};
-use millpond_core::units::{Instant, PageIndex, PageSize};
+use millpond_core::units::{FrameNo, Instant, PageIndex, PageKey, PageSize};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -230,6 +246,59 @@ impl Engine {
 
     fn offset(&self, page: PageIndex) -> u64 {
         page.0 << self.page_size.shift()
+    }
+
+    /// How long a call waits for a frame, or for pages to be written, before it gives up.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_nanos(self.core().manager.options().alloc_timeout.0)
+    }
+
+    fn no_frames(&self, waited: Duration) -> Error {
+        Error::NoFrames {
+            frames: self.core().manager.derived().frames.0,
+            waited,
+            dirty: None,
+        }
+    }
+
+    /// Waits for the page by `wait_for`, which calls what it gets if that takes long: from then on the watchdog knows.
+    pub(crate) fn watched<T>(&self, file: &FileInner, page: u64, wait_for: impl FnOnce(Slow<'_>) -> T) -> T {
+        let wait = Cell::new(None);
+        let slow = || {
+            wait.set(Some(self.device.waits(
+                &file.path,
+                Awaited::Page { page },
+                SLOW_AFTER,
+            )))
+        };
+        wait_for(Some(&slow))
+    }
+
+    /// The regions, whose pages the caller knows.
+    fn regions(&self) -> &Regions {
+        self.regions.as_ref().expect("there is a region")
+    }
+
+    /// The file's mapping, if it has one.
+    pub(crate) fn mapped_of(&self, file: &FileInner) -> Option<Arc<MappedFile>> {
+        self.regions.as_ref()?.mapped.of(file.id)
+    }
+
+    /// The frame of a page of a region or a mapping that the caller has in hand.
+    fn frame_of(&self, region: &RegionInner, page: u64) -> FrameNo {
+        let key = PageKey::new(region.id, PageIndex(page));
+        self.table.frame_of(key).unwrap_or_else(|| {
+            let mut core = self.core();
+            let found = self.table.locked(&mut core.token).lookup(key);
+            found.unwrap_or_else(|| panic!("{key:?} is held and has no frame"))
+        })
+    }
+
+    /// The system has no memory to bring a page: says so, once.
+    fn warn_no_memory(&self, page: u64) {
+        if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
+            self.device.warn_soon(Warning::NoMemory { page });
+        }
     }
 }
 

@@ -119,7 +119,9 @@ impl<'a> Outbox<'a> {
         for (file, first, pages, error) in self.failed.drain(..) {
             events::write_failed(&file.path, first, pages, &error);
         }
-        engine.sum_up(&mut self.marked.written);
+        if let Some(regions) = regions {
+            regions.sum_up(&mut self.marked.written);
+        }
         for (log, n) in self.asks.drain(..) {
             log.ask(n);
         }
@@ -145,7 +147,7 @@ impl<'a> Outbox<'a> {
             engine.device.wake();
         }
         if regions.is_some() {
-            engine.sample(&mut self.marked);
+            engine.sample_marked(&mut self.marked);
             engine.mempool.take_back(&mut self.marked);
         }
     }

@@ -7,20 +7,18 @@
 //!   ahead        the same by the device, and left in its frame, where its first use is seen
 //! ```
 //!
-//! How they leave is in `leave.rs`.
+//! How a step takes them in hand is in `coming.rs`, how they leave in `leave.rs`.
 
-use super::{CoreGuard, Engine, until_asking};
-use crate::device::Warning;
-use crate::memory::{Ahead, At, RegionInner, Regions};
+use super::{Engine, until_asking};
+use crate::memory::{Ahead, At, RegionInner};
 use crate::observe::trace::What;
 use crate::sys::arena::exchange::InHand;
 use crate::sys::clock::Patience;
 use crate::sys::signals::end_if_told;
 use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
-use millpond_core::frame::FrameTable;
 use millpond_core::readahead::fault_around;
-use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
+use millpond_core::units::PageIndex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,11 +43,6 @@ pub(crate) enum Fault {
 }
 
 impl Engine {
-    /// The regions, whose pages the caller knows.
-    pub(super) fn regions(&self) -> &Regions {
-        self.regions.as_ref().expect("there is a region")
-    }
-
     /// A thread has touched a page that is not there. `may_read`: the calling thread may read it itself; else the device
     /// does it in the background.
     pub(crate) fn region_fault(
@@ -141,7 +134,7 @@ impl Engine {
             let run;
             (run, left) = left.split_at(exchange.run(hands));
             let moved = match run {
-                [_] => self.bring(region, &first.page, access).into(),
+                [_] => self.regions().bring(region, &first.page, access).into(),
                 _ => exchange.move_in_run(&hands[..run.len()]),
             };
             let (came, stayed) = run.split_at(moved);
@@ -153,7 +146,7 @@ impl Engine {
                     false => self.table.note_use(back.page.frame),
                 }
                 // A thread that was woken when the page came may wait again, to write to a write-protected page.
-                self.settle(region, back.page.page, At::Mapped);
+                self.regions().settle(region, back.page.page, At::Mapped);
                 self.enqueue_double(region, back.page.page, false);
             }
             let settled = usize::from(moved == 0);
@@ -162,7 +155,7 @@ impl Engine {
                 .for_each(|back| self.stays_out(region, back.page.page));
             stayed[settled..]
                 .iter()
-                .for_each(|back| self.settle(region, back.page.page, At::Cached));
+                .for_each(|back| self.regions().settle(region, back.page.page, At::Cached));
         }
         self.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
@@ -197,16 +190,6 @@ impl Engine {
         }
     }
 
-    /// The frame of a page that we hold.
-    pub(super) fn frame_of(&self, region: &RegionInner, page: u64) -> FrameNo {
-        let key = PageKey::new(region.id, PageIndex(page));
-        self.table.frame_of(key).unwrap_or_else(|| {
-            let mut core = self.core();
-            let found = self.table.locked(&mut core.token).lookup(key);
-            found.unwrap_or_else(|| panic!("{key:?} is held and has no frame"))
-        })
-    }
-
     /// A page that has no frame gets one. `None`: it has one by now.
     fn miss(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Option<Fault> {
         let mut answer;
@@ -235,11 +218,13 @@ impl Engine {
         for mut load in answer.granted {
             self.table.load_bytes(&mut load).fill(0);
             let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
-            let is_in = self.bring(region, &InHand { memory, page, frame }, access);
+            let is_in = self
+                .regions()
+                .bring(region, &InHand { memory, page, frame }, access);
             self.table.finish_load_dirty(load);
             match is_in {
                 true => {
-                    self.settle(region, page, At::Mapped);
+                    self.regions().settle(region, page, At::Mapped);
                     self.enqueue_double(region, page, true);
                 }
                 false => self.stays_out(region, page),
@@ -254,14 +239,6 @@ impl Engine {
         })
     }
 
-    /// A page that was never touched has got a frame, if it is one of a region: it is ours until it is filled.
-    pub(super) fn hold_granted(&self, file: FileId, first: PageIndex) {
-        if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(file)) {
-            let taken = region.pages.take(first.0, &[At::Absent]);
-            assert_eq!(taken, Some(At::Absent), "{first:?} was granted");
-        }
-    }
-
     /// There are so many frames: those that are new get their memory at once, and can be exchanged.
     ///
     /// # Errors
@@ -271,17 +248,6 @@ impl Engine {
             None => Ok(()),
             Some(regions) => regions.exchange.add_frames(frames),
         }
-    }
-
-    /// The rest of it.
-    pub(super) fn mark_lost(&self, region: &RegionInner, page: u64, why: &str) {
-        if let Err(error) = self.regions().exchange.poison(&region.memory, page) {
-            // Anything else it could get would be wrong data.
-            self.poison(format!(
-                "page {page} of a region is lost ({why}) and can't be marked: {error}"
-            ));
-        }
-        self.settle(region, page, At::Poisoned);
     }
 
     /// No frame could be had for a page for as long as a call waits at most.
@@ -294,17 +260,5 @@ impl Engine {
             );
             core.lose(region, page, why);
         }
-    }
-}
-
-impl CoreGuard<'_> {
-    /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
-    /// The page is loading or nowhere, and we hold it.
-    pub(super) fn lose(&mut self, region: &Arc<RegionInner>, page: u64, why: String) {
-        self.outbox.warnings.push(Warning::PageLost {
-            page,
-            why: why.clone(),
-        });
-        self.outbox.lost.push((region.clone(), page, why));
     }
 }

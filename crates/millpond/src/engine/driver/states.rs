@@ -49,7 +49,7 @@ impl Engine {
             self.regions().exchange.wake_all(&space.memory, all);
             space.settled.notify_all();
         } else {
-            held.for_each(|page| self.settle(space, page, At::Absent));
+            held.for_each(|page| self.regions().settle(space, page, At::Absent));
         }
     }
 }

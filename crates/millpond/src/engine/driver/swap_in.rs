@@ -3,46 +3,23 @@
 //! One that a thread waits for is read by that thread, or handed to the device if the thread has others to serve; those read
 //! ahead are the device's, and stay in their frames, where their first use is seen.
 
-use super::transfers::{Kind, Transfer};
-use super::{CoreGuard, Engine, Outbox};
-use crate::device::{Device, Request};
+use super::coming::SwapRead;
+use super::{Engine, Outbox};
+use crate::device::Device;
 use crate::error::Result;
-use crate::frames::table::Load;
-use crate::memory::{Ahead, At, RegionInner};
+use crate::memory::{At, RegionInner};
 use crate::sys::arena::exchange::InHand;
-use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
-use millpond_core::io::{IoError, IoId, Reason};
-use millpond_core::swap::SlotNo;
-use millpond_core::units::{PageIndex, PageKey};
+use millpond_core::io::{IoError, Reason};
+use millpond_core::units::PageIndex;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Pages that are asked for at a time with [`RegionAdvice::WillNeed`](crate::RegionAdvice::WillNeed): 1 MiB.
 const AHEAD_BATCH: u64 = 256;
 
-/// Pages that are being read from their slots: they follow one another.
-pub(crate) struct SwapRead {
-    pub(super) io: IoId,
-    pub(super) region: Arc<RegionInner>,
-    /// The first.
-    pub(super) page: u64,
-    pub(super) slot: SlotNo,
-    pub(super) reason: Reason,
-    /// What the thread that waits for it, if one does, will do first.
-    pub(super) access: Access,
-    pub(super) loads: Vec<Load>,
-}
-
 impl Engine {
-    fn swap_request(&self, read: &mut SwapRead, token: u64) -> Request {
-        let reason = read.reason;
-        let (file, slot) = self.regions().place(read.slot);
-        self.read_request((token, reason), &file, slot, &mut read.loads)
-    }
-
     /// Reads a page on this thread.
     pub(super) fn read_now(&self, mut read: SwapRead) {
         let request = self.swap_request(&mut read, 0);
@@ -51,44 +28,6 @@ impl Engine {
         drop(poisons);
         drop(request);
         drop(self.swapped_in(read, result, self.outbox()));
-    }
-
-    /// Pages are to be read from their slots: they are ours until they are.
-    pub(super) fn hold_read(
-        &self,
-        io: IoId,
-        reason: Reason,
-        key: PageKey,
-        slot: SlotNo,
-        loads: Vec<Load>,
-    ) -> SwapRead {
-        let (file, page) = (key.file(), key.index().0);
-        let region = self.regions().of(file);
-        let region = region.unwrap_or_else(|| panic!("{file:?} is no region"));
-        for page in (page..).take(loads.len()) {
-            let taken = region.pages.take(page, &[At::Absent]);
-            assert_eq!(taken, Some(At::Absent), "page {page} of {file:?} is to be read");
-            let was_read = reason == Reason::ReadAhead;
-            let is_mark = false;
-            region.pages.note_ahead(page, Ahead { was_read, is_mark });
-        }
-        SwapRead {
-            io,
-            region,
-            page,
-            slot,
-            reason,
-            access: Access::Read,
-            loads,
-        }
-    }
-
-    /// The first thread that touches this page of a region asks for more; if the page is not on its way, none does.
-    pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
-        if region.pages.at(page) == At::Busy {
-            let (was_read, is_mark) = (false, true);
-            region.pages.note_ahead(page, Ahead { was_read, is_mark });
-        }
     }
 
     /// Pages were read from their slots, or could not be. One that was touched goes into its region if it is what was
@@ -124,7 +63,7 @@ impl Engine {
             let result = Err(IoError(libc::EIO));
             core.step(Event::ReadDone { io, result });
             if reason != Reason::Fault {
-                pages.for_each(|page| self.settle(&region, page, At::Absent));
+                pages.for_each(|page| self.regions().settle(&region, page, At::Absent));
             }
             return core.unlock();
         }
@@ -135,7 +74,10 @@ impl Engine {
             if reason == Reason::Fault {
                 let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
                 to = At::Mapped;
-                if !self.bring(&region, &InHand { memory, page, frame }, access) {
+                if !self
+                    .regions()
+                    .bring(&region, &InHand { memory, page, frame }, access)
+                {
                     stayed.push(page);
                 }
             }
@@ -151,7 +93,7 @@ impl Engine {
                 self.stays_out(&region, page);
                 continue;
             }
-            self.settle(&region, page, to);
+            self.regions().settle(&region, page, to);
             if to == At::Mapped {
                 self.enqueue_double(&region, page, true);
             }
@@ -206,17 +148,5 @@ impl Engine {
             at += count;
         }
         Ok(())
-    }
-}
-
-impl CoreGuard<'_> {
-    /// Has pages read by the device.
-    pub(super) fn read_later(&mut self, mut read: SwapRead) {
-        let (io, first) = (read.io, PageIndex(read.page));
-        let request = self.engine.swap_request(&mut read, u64::from(io.0));
-        let (file, _) = self.engine.regions().place(read.slot);
-        self.outbox.submit(file.clone(), request);
-        let kind = Kind::SwapIn(read);
-        self.transfers.insert(io, Transfer { file, first, kind });
     }
 }

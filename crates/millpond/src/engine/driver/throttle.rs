@@ -1,7 +1,7 @@
 //! A thread that makes pages dirty: reports them, and pauses while too much is.
 
 use super::{Core, Engine, StepAnswer};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::files::order;
 use crate::observe::explain::Wait;
@@ -253,6 +253,17 @@ impl Engine {
             self.throttling.store(false, Ordering::Relaxed);
         }
         pause
+    }
+
+    /// The same for a dirtier that waited at the limit.
+    fn too_dirty(&self, waited: Duration) -> Error {
+        let core = self.core();
+        let derived = core.manager.derived();
+        Error::NoFrames {
+            frames: derived.frames.0,
+            waited,
+            dirty: Some((core.manager.dirty().0, derived.dirty.hard.0)),
+        }
     }
 
     /// Before a page is dirtied by a guard: pauses if dirtiers have to.

@@ -1,23 +1,21 @@
-//! Transfers between their start and their end: requests for the device, and what follows when they are over.
+//! Transfers between their start and their end: requests for the device, and what was read.
 //!
 //! A read that a thread needs is done by that thread ([`Engine::read_missing`]); read-ahead and writes are handed to the device,
-//! and the cache's thread takes their ends in ([`CoreGuard::completed`]).
+//! and the cache's thread takes their ends in ([`CoreGuard::completed`](super::CoreGuard::completed)).
 
-use super::swap_in::SwapRead;
+use super::Engine;
+use super::coming::SwapRead;
 use super::writes::WritePin;
-use super::{CoreGuard, Engine, Outbox};
 use crate::device::{Op, Request, Segments};
-use crate::error::{Error, Result, again, errno_of};
-use crate::files::{FileInner, Shrunk};
+use crate::error::{Error, Result, errno_of};
+use crate::files::FileInner;
 use crate::frames::table::Load;
 use crate::host::hook;
-use millpond_core::event::Event;
 use millpond_core::io::{IoError, IoId, Reason};
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What the core is told of a page that its file's check refuses.
 pub(super) const BAD: IoError = IoError(libc::EBADMSG);
@@ -44,14 +42,6 @@ pub(crate) struct OwnRead {
     pub(super) io: IoId,
     pub(super) first: PageIndex,
     pub(super) loads: Vec<Load>,
-}
-
-/// Pages that were read and have to pass a check.
-pub(crate) enum Unchecked {
-    /// Their file's, read ahead.
-    Of(Arc<FileInner>, OwnRead),
-    /// That of their checksum, from the swap file.
-    Swap(SwapRead, io::Result<usize>),
 }
 
 impl Engine {
@@ -135,133 +125,6 @@ impl Engine {
             let have = bytes.saturating_sub(n * size).min(size);
             self.table.load_bytes(load)[have..].fill(0);
         }
-    }
-
-    /// Whether the device had all of these pages, of which it has read `bytes`, as far as others have left the file as it was.
-    ///
-    /// # Errors
-    /// [`Error::Read`], unless `shrunk` says otherwise.
-    pub(super) fn is_whole(
-        &self,
-        file: &FileInner,
-        first: PageIndex,
-        pages: usize,
-        bytes: usize,
-        shrunk: Shrunk,
-    ) -> Result<()> {
-        let (offset, size) = (self.offset(first), self.page_size.bytes());
-        if bytes as u64 >= pages as u64 * size || shrunk == Shrunk::Zeros {
-            return Ok(());
-        }
-        let Some(at) = file.cut_by_others(offset + bytes as u64) else {
-            return Ok(());
-        };
-        if shrunk == Shrunk::LeftOver && pages == 1 && at > offset {
-            // Under the lock: a thread that finds no such file any more takes the flag back.
-            let _core = self.core();
-            file.set_short_at(Some(at));
-            self.call_flags.set_short(true);
-            return Ok(());
-        }
-        Err(file.is_cut(at.max(offset)))
-    }
-
-    /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor does
-    /// what was read with it; a thread that wants such a page reads it, and is told. The outbox is emptied by the caller, who
-    /// may have other pages in hand.
-    pub(crate) fn check_ahead<'a>(&'a self, unchecked: Unchecked, outbox: Outbox<'a>) -> Outbox<'a> {
-        let (file, read) = match unchecked {
-            Unchecked::Of(file, read) => (file, read),
-            Unchecked::Swap(read, result) => return self.swapped_in(read, result, outbox),
-        };
-        let OwnRead { io, first, mut loads } = read;
-        let checked = self.check_read(&file, first, &mut loads);
-        let mut core = outbox.lock();
-        match checked {
-            Err(_) => core.fail_read(io, loads, BAD),
-            Ok(()) => {
-                for load in loads {
-                    self.table.finish_load(load);
-                }
-                core.step(Event::ReadDone { io, result: Ok(()) });
-            }
-        }
-        core.unlock()
-    }
-}
-
-impl CoreGuard<'_> {
-    pub(super) fn fail_read(&mut self, io: IoId, loads: Vec<Load>, error: IoError) {
-        for load in loads {
-            self.engine.table.locked(&mut self.held.token).fail_load(load);
-        }
-        let result = Err(error);
-        self.step(Event::ReadDone { io, result });
-    }
-
-    /// A transfer that the device had been handed is over. Gives it back if its pages are to be checked, which takes too
-    /// long for the core lock: [`Engine::check_ahead`].
-    pub(crate) fn completed(&mut self, token: u64, result: io::Result<usize>) -> Option<Unchecked> {
-        let (engine, io) = (self.engine, IoId(token as u32));
-        let Some(Transfer { file, first, kind }) = self.transfers.remove(&io) else {
-            engine.poison(format!(
-                "the device completed request {token}, which it was not given"
-            ));
-            return None;
-        };
-        match (kind, result) {
-            (Kind::Read(mut loads), Ok(bytes)) => {
-                if engine
-                    .is_whole(&file, first, loads.len(), bytes, Shrunk::Refused)
-                    .is_err()
-                {
-                    self.fail_read(io, loads, BAD);
-                    return None;
-                }
-                engine.zero_rest(&mut loads, bytes);
-                if file.writeback_rules.check.is_some() {
-                    let read = OwnRead { io, first, loads };
-                    return Some(Unchecked::Of(file, read));
-                }
-                for load in loads {
-                    engine.table.finish_load(load);
-                }
-                self.step(Event::ReadDone { io, result: Ok(()) });
-            }
-            (Kind::SwapIn(read), result) => return Some(Unchecked::Swap(read, result)),
-            (Kind::SwapOut, result) => {
-                self.swapped_out(io, result.is_ok());
-                let result = result.map(|_| ()).map_err(|error| io_error(&error));
-                self.step(Event::WriteDone { io, result });
-            }
-            (Kind::Read(loads), Err(error)) => self.fail_read(io, loads, io_error(&error)),
-            (Kind::Write(_pins), Ok(_)) => {
-                for &frame in self.manager.frames_of(io) {
-                    engine.table.end_write(frame);
-                }
-                self.step(Event::WriteDone { io, result: Ok(()) });
-                if file.failing.load(Ordering::Relaxed) {
-                    let is_failing = self.manager.failing(file.id).is_some();
-                    file.failing.store(is_failing, Ordering::Relaxed);
-                }
-            }
-            (Kind::Write(_pins), Err(error)) => {
-                let pages = self.held.manager.frames_of(io);
-                for &frame in pages {
-                    engine.table.fail_write(frame);
-                }
-                // Once until all of them are written: a full disk refuses thousands.
-                if !file.failing.load(Ordering::Relaxed) {
-                    let failed = (file.clone(), first, pages.len(), again(&error));
-                    self.outbox.failed.push(failed);
-                }
-                let result = Err(file.refused(error));
-                self.step(Event::WriteDone { io, result });
-                file.failing.store(true, Ordering::Relaxed);
-                engine.failing.store(true, Ordering::Relaxed);
-            }
-        }
-        None
     }
 }
 

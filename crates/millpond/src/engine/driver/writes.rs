@@ -22,20 +22,18 @@
 
 use super::mempool::MARKED;
 use super::{Core, CoreGuard, Engine, leave};
-use crate::device::{Device, Op, Request};
-use crate::files::order::{Follower, Held, Log};
+use crate::device::{Op, Request};
+use crate::files::order::{Held, Log};
 use crate::files::{FileInner, StablePages};
 use crate::frames::table::{LockedTable, SharedPin, Table};
 use crate::host::hook;
 use crate::sys::arena::Arena;
 use crate::sys::copies::{self, Slot};
-use millpond_core::event::Event;
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::io::Reason;
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Keeps a page as it is while it is being written.
@@ -55,7 +53,7 @@ pub(super) struct Frames<'a> {
 /// Pages that the core came to in the present step, and what the engine still has to do with them. Empty between two steps,
 /// but for its memory: cleaning memory asks for none.
 pub(super) struct StepPages {
-    /// Pages whose writes have begun, in order, of files that keep them whole.
+    /// Pages whose writes have begun, of files that keep them whole.
     begun: VecDeque<Begun>,
     /// Pages of regions that turned out to differ from their slots.
     pub(super) changed: Vec<FrameNo>,
@@ -74,13 +72,20 @@ impl StepPages {
             leaving: leave::Lists::default(),
         }
     }
+
+    /// The page whose write has begun: as a rule the first.
+    fn take_begun(&mut self, frame: FrameNo) -> Begun {
+        let at = self.begun.iter().position(|page| page.frame == frame);
+        let page = at.and_then(|at| self.begun.remove(at));
+        page.unwrap_or_else(|| panic!("{frame:?} is written, and its write has not begun"))
+    }
 }
 
 /// What can't be written before a log is durable up to some record.
 #[derive(Default)]
 pub(super) struct LogBlocked {
     /// Files that have such pages.
-    files: Vec<FileId>,
+    pub(super) files: Vec<FileId>,
     /// Such pages that must not change until then.
     pinned: Vec<PinnedForLog>,
 }
@@ -97,9 +102,6 @@ const PINNED_MAX: Duration = Duration::from_millis(100);
 
 /// How many are at a time: few are changed so often.
 const PINNED_PAGES_MAX: usize = 64;
-
-/// Pages that are released at a time, before others get the core lock: about 0.2 ms.
-const RELEASE_BATCH: usize = 1024;
 
 /// A page whose write has begun.
 struct Begun {
@@ -255,11 +257,8 @@ impl CoreGuard<'_> {
         first: PageIndex,
         frames: &[FrameNo],
     ) -> Result<Copying, Vec<WritePin>> {
-        let begun: Vec<Begun> = self.pages.begun.drain(..frames.len()).collect();
-        assert!(
-            begun.iter().map(|page| page.frame).eq(frames.iter().copied()),
-            "other pages are written than were begun"
-        );
+        let pages = &mut self.pages;
+        let begun: Vec<Begun> = frames.iter().map(|&frame| pages.take_begun(frame)).collect();
         if begun.iter().any(|page| page.slot.is_none()) {
             return Err(begun.into_iter().map(|page| page.pin).collect());
         }
@@ -324,47 +323,14 @@ impl Engine {
         };
         (file, request)
     }
-
-    /// A log has advanced: what has waited for it may be written. Whether that is all.
-    pub(crate) fn release(&self) -> bool {
-        let mut core = self.core();
-        let mut left = RELEASE_BATCH;
-        for id in core.log_blocked.files.clone() {
-            let file = open_file(&core, id);
-            let Some(held) = file.as_ref().and_then(|file| file.writeback_rules.held.as_ref()) else {
-                continue;
-            };
-            let pages = held.released(left);
-            left -= pages.len();
-            if !pages.is_empty() {
-                let (file, pages) = (id, &*pages);
-                core.step(Event::Released { file, pages });
-            }
-        }
-        let mut files = std::mem::take(&mut core.log_blocked.files);
-        files.retain(|&id| listed(&core, id).is_some());
-        core.log_blocked.files = files;
-        left > 0
-    }
 }
 
-impl Follower for Engine {
-    fn log_moved(&self) {
-        self.log_moved.store(true, Ordering::SeqCst);
-        self.device.wake();
-    }
-
-    fn log_refused(&self) {
-        self.sync_events.notify_all();
-    }
-}
-
-fn open_file(core: &Core, id: FileId) -> Option<Arc<FileInner>> {
+pub(super) fn open_file(core: &Core, id: FileId) -> Option<Arc<FileInner>> {
     core.files.get(id.0 as usize)?.clone()
 }
 
 /// The log of a file, and the last record of it that a page which is held waits for.
-fn listed(core: &Core, id: FileId) -> Option<(Arc<Log>, u64)> {
+pub(super) fn listed(core: &Core, id: FileId) -> Option<(Arc<Log>, u64)> {
     let file = open_file(core, id)?;
     let held = file.writeback_rules.held.as_ref()?;
     Some((held.log.clone(), held.last_listed()?))

@@ -1,0 +1,298 @@
+//! Pages of mappings called back: by a reader, by a thread that changes them, by a scan, at the end of the mapping.
+//!
+//! ```text
+//!   a twin ─► stays for a reader; else its copy in the mapping goes
+//!   alone  ─► copied to the frame: a twin; no memory for that: gone, the device has it
+//!   open   ─► moved to the frame, unless a device writes into it (`unmap.rs`)
+//! ```
+
+use super::Engine;
+use super::unmap::Held;
+use crate::device::Awaited;
+use crate::files::FileInner;
+use crate::frames::wait::SLOW_AFTER;
+use crate::memory::At;
+use crate::memory::mapped::MappedFile;
+use crate::sys::arena::exchange::Copy;
+use crate::sys::clock::Patience;
+use millpond_core::event::Event;
+use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{sleep, yield_now};
+use std::time::Duration;
+
+/// Pages that are called back at a time: as many as are dropped with one system call.
+const BATCH: u64 = 32;
+
+/// How often a page is called back into which a device writes, before it is taken as it is.
+const TRIES: u32 = 1000;
+
+/// How often it is called back at once by a thread that waits for it: most transfers are over then.
+const AT_ONCE: u32 = 20;
+
+/// How long such a thread sleeps at least, and at most, before it looks again: the end of a transfer is not told. A missed one
+/// costs no more than a part of the time waited so far.
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+impl Engine {
+    fn hold_mapped(&self, mapped: &Arc<MappedFile>, page: u64) -> Option<Held> {
+        mapped.space.pages.take(page, &[At::Mapped])?;
+        Some(Held {
+            mapped: mapped.clone(),
+            page,
+            frame: self.frame_of(&mapped.space, page),
+        })
+    }
+
+    /// The frame has the page as well, from now on. `false`: there is no memory for it, or the program has had the kernel
+    /// drop the mapping's. It takes memory, so it is not called under the core lock.
+    fn make_twin(&self, held: &Held) -> bool {
+        if held.is_double() {
+            return true;
+        }
+        let is_twin = self.regions().exchange.copy_out(&held.in_hand());
+        if is_twin {
+            held.note(true);
+            self.table.map_shared(held.frame);
+        }
+        is_twin
+    }
+
+    /// The only copy of the page, which we hold, is given up: it is read again when it is wanted. `false`: not now, for a
+    /// device reads what is in its frame. The caller must not have the core lock.
+    pub(super) fn lose_copy(&self, mapped: &MappedFile, page: u64, frame: FrameNo) -> bool {
+        let mut core = self.core();
+        if self.table.word(frame).is_writeback() {
+            return false;
+        }
+        self.table.locked(&mut core.token).vacate(frame);
+        mapped.file.writeback_rules.forget(PageIndex(page));
+        let space = &mapped.space;
+        self.regions()
+            .exchange
+            .discard(&space.memory, page..page + 1, &[frame]);
+        let (file, pages) = (mapped.file.id, &[(PageIndex(page), frame)][..]);
+        core.step(Event::Discarded { file, pages });
+        true
+    }
+
+    /// As [`Engine::call_back`] of one page, for a thread that waits for it: also until a device that reads what was in its
+    /// frame, or writes into the mapping, has done so.
+    pub(crate) fn call_one_back(&self, file: &FileInner, page: u64, to_change: bool) {
+        let Some(mapped) = self.mapped_of(file) else {
+            return;
+        };
+        let key = PageKey::new(file.id, PageIndex(page));
+        let (mut patience, mut slept, mut known) = (Patience::new(), Duration::ZERO, None);
+        for n in 0_u32.. {
+            let is_stuck = self.call_mapped_back(&mapped, page..page + 1, to_change);
+            let frame = self.table.frame_of(key);
+            let Some(frame) = frame.filter(|&frame| self.table.word(frame).is_open()) else {
+                return;
+            };
+            self.table.wait_written(frame, key);
+            if !is_stuck || self.call_flags.check().is_err() {
+                return;
+            }
+            if n < AT_ONCE {
+                continue;
+            }
+            patience.slept(slept);
+            let waited = patience.waited();
+            if waited >= SLOW_AFTER {
+                let awaited = Awaited::Transfer { page };
+                known.get_or_insert_with(|| self.device.waits(&file.path, awaited, waited));
+            }
+            slept = (waited / 4).clamp(PAUSE_MIN, PAUSE_MAX);
+            sleep(slept);
+        }
+    }
+
+    /// The file's frames have these pages, for a thread that reads them, or to change them: then the mapping has them no
+    /// more. Those that other threads have in hand are left as they are. The caller must not have the core lock.
+    pub(crate) fn call_back(&self, file: &FileInner, pages: Range<u64>, to_change: bool) {
+        if let Some(mapped) = self.mapped_of(file) {
+            self.call_mapped_back(&mapped, pages, to_change);
+        }
+    }
+
+    /// Whether a device writes into one of them, so that it can't be called back.
+    pub(super) fn call_mapped_back(
+        &self,
+        mapped: &Arc<MappedFile>,
+        pages: Range<u64>,
+        to_change: bool,
+    ) -> bool {
+        let pages = pages.start..pages.end.min(mapped.space.pages.len());
+        let (mut held, mut is_stuck) = (Vec::new(), false);
+        for at in pages.clone().step_by(BATCH as usize) {
+            let batch = at..pages.end.min(at + BATCH);
+            held.extend(batch.clone().filter_map(|page| self.hold_mapped(mapped, page)));
+            is_stuck |= self.let_go(&mut held, to_change);
+            if batch
+                .into_iter()
+                .any(|page| mapped.space.pages.at(page) == At::Busy)
+            {
+                yield_now();
+            }
+        }
+        is_stuck
+    }
+
+    /// Whether some stay, because devices write into them.
+    fn let_go(&self, held: &mut Vec<Held>, to_change: bool) -> bool {
+        let (open, rest): (Vec<_>, Vec<_>) = held.drain(..).partition(Held::is_open);
+        let shut = self.shut(open);
+        self.settle_held(&shut.out, At::Absent);
+        self.settle_held(&shut.stuck, At::Mapped);
+        let (twins, alone): (Vec<_>, Vec<_>) = rest.into_iter().partition(|page| self.make_twin(page));
+        match to_change {
+            true => {
+                self.unmap_twins(&twins);
+                self.settle_held(&twins, At::Absent);
+            }
+            false => {
+                self.settle_held(&twins, At::Mapped);
+                for page in &twins {
+                    self.enqueue_mapped(&page.mapped, page.page, true);
+                }
+            }
+        }
+        // Those that can't be twins are clean: the device has them.
+        for page in alone.iter().chain(&shut.gone) {
+            let is_lost = self.lose_copy(&page.mapped, page.page, page.frame);
+            let to = if is_lost { At::Absent } else { At::Mapped };
+            self.regions().settle(page.space(), page.page, to);
+        }
+        if !shut.stuck.is_empty() {
+            yield_now();
+        }
+        !shut.stuck.is_empty()
+    }
+
+    /// A page of a mapping is a twin, or was made one. The pages whose turn it is now give up one of their memories.
+    pub(super) fn enqueue_mapped(&self, mapped: &MappedFile, page: u64, is_new: bool) {
+        let key = PageKey::new(mapped.file.id, PageIndex(page));
+        let due = self.regions().doubles.enqueue(key, is_new);
+        self.part(due, is_new);
+    }
+
+    /// Twins of mapped files among these give up one memory: new ones the mapping's, where their uses are not seen, others the
+    /// frame's. One whose frame is in use keeps both for as long as a new one: a thread that has pinned it may be about to
+    /// touch it, and would fault again and again. Gives those that are not of mapped files.
+    pub(super) fn part_mapped(&self, mut due: Vec<PageKey>, are_new: bool) -> Vec<PageKey> {
+        let (mut go, mut stay, mut open, mut later) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        due.retain(|key| {
+            let Some(mapped) = self.regions().mapped.of(key.file()) else {
+                return true;
+            };
+            let page = key.index().0;
+            if page < mapped.space.pages.len() {
+                match self.hold_mapped(&mapped, page) {
+                    Some(held) if !held.is_double() => self.settle_held(&[held], At::Mapped),
+                    Some(held) if held.is_open() => open.push(held),
+                    Some(held) if !are_new && self.table.map_alone(held.frame) => stay.push(held),
+                    Some(held) if are_new => go.push(held),
+                    Some(held) => later.push(held),
+                    None if mapped.space.pages.at(page) == At::Absent => {}
+                    None => self.regions().doubles.enqueue_again(*key),
+                }
+            }
+            false
+        });
+        self.part_open(open);
+        self.unmap_twins(&go);
+        self.settle_held(&go, At::Absent);
+        if !stay.is_empty() {
+            let copies = stay.iter().map(|page| Copy::InFrame(page.in_hand()));
+            self.regions().exchange.drop_copies(copies);
+            stay.iter().for_each(|page| page.note(false));
+            self.settle_held(&stay, At::Mapped);
+        }
+        self.settle_held(&later, At::Mapped);
+        for page in later {
+            self.enqueue_mapped(&page.mapped, page.page, true);
+        }
+        due
+    }
+
+    /// Open pages give up what their frames have, unless a device reads that.
+    fn part_open(&self, open: Vec<Held>) {
+        let is_written = |page: &Held| self.table.word(page.frame).is_writeback();
+        let (later, open): (Vec<_>, Vec<_>) = open.into_iter().partition(is_written);
+        self.drop_old(open.iter());
+        self.settle_held(&open, At::Mapped);
+        self.settle_held(&later, At::Mapped);
+        for page in later {
+            let key = PageKey::new(page.mapped.file.id, PageIndex(page.page));
+            self.regions().doubles.enqueue_again(key);
+        }
+    }
+
+    /// The next use of these pages of one file, in order, is to be seen. `false`: the file is not mapped.
+    pub(super) fn sample_mapped(&self, keys: &[PageKey]) -> bool {
+        let Some(mapped) = self.regions().mapped.of(keys[0].file()) else {
+            return false;
+        };
+        for keys in keys.chunks(BATCH as usize) {
+            let pages = keys.iter().map(|key| key.index().0);
+            let pages = pages.filter(|&page| page < mapped.space.pages.len());
+            let mut held: Vec<_> = pages.filter_map(|page| self.hold_mapped(&mapped, page)).collect();
+            self.let_go(&mut held, true);
+        }
+        true
+    }
+
+    /// The mapping is at its end: no page comes from now on, and none is there afterwards.
+    pub(crate) fn close_mapped(&self, mapped: &Arc<MappedFile>) {
+        let pages = &mapped.space.pages;
+        mapped.space.closed.store(true, Ordering::Relaxed);
+        // Faults that began before.
+        drop(mapped.serving.write());
+        let (mut at, mut tries) = (0, 0);
+        while at < pages.len() {
+            match pages.at(at) {
+                At::Mapped if tries < TRIES => {
+                    self.call_mapped_back(mapped, at..at + BATCH, true);
+                    tries = if pages.at(at) == At::Mapped { tries + 1 } else { 0 };
+                }
+                At::Mapped => {
+                    tries = 0;
+                    if let Some(held) = self.hold_mapped(mapped, at) {
+                        let frame = held.frame;
+                        // A device reads what was in its frame. No other write of it begins while it is held.
+                        let is_written = self.table.word(frame).is_writeback();
+                        let is_out = !is_written && held.is_open() && self.tear_out(&held);
+                        self.settle_held(&[held], if is_out { At::Absent } else { At::Mapped });
+                        if is_written {
+                            self.table
+                                .wait_written(frame, PageKey::new(mapped.file.id, PageIndex(at)));
+                        } else if !is_out {
+                            self.warn_no_memory(at);
+                            sleep(PAUSE_MIN);
+                        }
+                    }
+                }
+                At::Poisoned => self.regions().unmark(mapped, at),
+                At::Busy => yield_now(),
+                _ => at += 1,
+            }
+        }
+        mapped.space.tables.all_gone(&self.regions().tables);
+    }
+
+    /// A page that is open and stays so for long, as the mapping ends: what a device puts there from now on is lost. Whether
+    /// it is out: not if there is no memory for that. No device reads what is in its frame.
+    pub(super) fn tear_out(&self, page: &Held) -> bool {
+        self.drop_old(std::iter::once(page));
+        let is_out = self.regions().exchange.copy_away(&page.in_hand());
+        if is_out {
+            self.is_shut(page);
+        }
+        is_out
+    }
+}

@@ -1,0 +1,112 @@
+//! Pages of regions that come, under the core lock: in hand from the step that finds them a frame to the end of their read.
+
+use super::transfers::{Kind, Transfer};
+use super::{CoreGuard, Engine};
+use crate::device::{Request, Warning};
+use crate::frames::table::Load;
+use crate::memory::{Ahead, At, RegionInner};
+use crate::sys::uffd::Access;
+use millpond_core::io::{IoId, Reason};
+use millpond_core::swap::SlotNo;
+use millpond_core::units::{FileId, PageIndex, PageKey};
+use std::sync::Arc;
+
+/// Pages that are being read from their slots: they follow one another.
+pub(crate) struct SwapRead {
+    pub(super) io: IoId,
+    pub(super) region: Arc<RegionInner>,
+    /// The first.
+    pub(super) page: u64,
+    pub(super) slot: SlotNo,
+    pub(super) reason: Reason,
+    /// What the thread that waits for it, if one does, will do first.
+    pub(super) access: Access,
+    pub(super) loads: Vec<Load>,
+}
+
+impl CoreGuard<'_> {
+    /// Has pages read by the device.
+    pub(super) fn read_later(&mut self, mut read: SwapRead) {
+        let (io, first) = (read.io, PageIndex(read.page));
+        let request = self.engine.swap_request(&mut read, u64::from(io.0));
+        let (file, _) = self.engine.regions().place(read.slot);
+        self.outbox.submit(file.clone(), request);
+        let kind = Kind::SwapIn(read);
+        self.transfers.insert(io, Transfer { file, first, kind });
+    }
+
+    /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
+    /// The page is loading or nowhere, and we hold it.
+    pub(super) fn lose(&mut self, region: &Arc<RegionInner>, page: u64, why: String) {
+        self.outbox.warnings.push(Warning::PageLost {
+            page,
+            why: why.clone(),
+        });
+        self.outbox.lost.push((region.clone(), page, why));
+    }
+}
+
+impl Engine {
+    pub(super) fn swap_request(&self, read: &mut SwapRead, token: u64) -> Request {
+        let reason = read.reason;
+        let (file, slot) = self.regions().place(read.slot);
+        self.read_request((token, reason), &file, slot, &mut read.loads)
+    }
+
+    /// Pages are to be read from their slots: they are ours until they are.
+    pub(super) fn hold_read(
+        &self,
+        io: IoId,
+        reason: Reason,
+        key: PageKey,
+        slot: SlotNo,
+        loads: Vec<Load>,
+    ) -> SwapRead {
+        let (file, page) = (key.file(), key.index().0);
+        let region = self.regions().of(file);
+        let region = region.unwrap_or_else(|| panic!("{file:?} is no region"));
+        for page in (page..).take(loads.len()) {
+            let taken = region.pages.take(page, &[At::Absent]);
+            assert_eq!(taken, Some(At::Absent), "page {page} of {file:?} is to be read");
+            let was_read = reason == Reason::ReadAhead;
+            let is_mark = false;
+            region.pages.note_ahead(page, Ahead { was_read, is_mark });
+        }
+        SwapRead {
+            io,
+            region,
+            page,
+            slot,
+            reason,
+            access: Access::Read,
+            loads,
+        }
+    }
+
+    /// The first thread that touches this page of a region asks for more; if the page is not on its way, none does.
+    pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
+        if region.pages.at(page) == At::Busy {
+            let (was_read, is_mark) = (false, true);
+            region.pages.note_ahead(page, Ahead { was_read, is_mark });
+        }
+    }
+
+    /// A page that was never touched has got a frame, if it is one of a region: it is ours until it is filled.
+    pub(super) fn hold_granted(&self, file: FileId, first: PageIndex) {
+        if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(file)) {
+            let taken = region.pages.take(first.0, &[At::Absent]);
+            assert_eq!(taken, Some(At::Absent), "{first:?} was granted");
+        }
+    }
+
+    /// The rest of it.
+    pub(super) fn mark_lost(&self, region: &RegionInner, page: u64, why: &str) {
+        if let Err(error) = self.regions().exchange.poison(&region.memory, page) {
+            // Anything else it could get would be wrong data.
+            self.poison(format!(
+                "page {page} of a region is lost ({why}) and can't be marked: {error}"
+            ));
+        }
+        self.regions().settle(region, page, At::Poisoned);
+    }
+}

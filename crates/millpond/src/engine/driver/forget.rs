@@ -1,0 +1,123 @@
+//! Pages of regions that their program gives up.
+
+use super::Engine;
+use super::leave::RUN_MAX;
+use crate::error::Result;
+use crate::memory::{At, RegionInner};
+use crate::sys::arena::exchange::InHand;
+use millpond_core::event::Event;
+use millpond_core::frame::FrameTable;
+use millpond_core::units::{PageIndex, PageKey};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Pages that a discard takes at a time, before it lets others have the core lock.
+const FORGET_BATCH: u64 = 1024;
+
+impl Engine {
+    /// No thread will use the region any more: no page comes from now on.
+    pub(crate) fn close_region(&self, region: &RegionInner) {
+        let _core = self.core();
+        region.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Pages of the region are no more: they read as zeros from now on. Waits for those that a device writes.
+    pub(crate) fn region_forget(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
+        let mut at = pages.start;
+        while at < pages.end {
+            self.call_flags.check()?;
+            let seen = self.memory_events.count();
+            let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH));
+            if done == at {
+                // A write or a read that ends wakes this as well.
+                self.memory_events.wait(seen, Duration::from_millis(1));
+            }
+            at = done;
+        }
+        Ok(())
+    }
+
+    /// The content of these pages is of no use unless they are touched. Those only in their slots are no more; those in
+    /// memory go without a write when it is needed. Those that another thread has in hand stay as they are.
+    pub(crate) fn region_free(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
+        for at in pages.clone().step_by(RUN_MAX) {
+            self.call_flags.check()?;
+            self.free_some(region, at..pages.end.min(at + RUN_MAX as u64));
+        }
+        Ok(())
+    }
+
+    fn free_some(&self, region: &RegionInner, pages: Range<u64>) {
+        // Only a thread that has the core lock can take a page that is nowhere.
+        let (mut core, mut held) = (self.core(), Vec::new());
+        for page in pages {
+            match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
+                Some(At::Absent) => {
+                    let (file, pages) = (region.id, page..page + 1);
+                    core.step(Event::Forgotten { file, pages });
+                    self.regions().settle(region, page, At::Absent);
+                }
+                Some(was) => {
+                    region.pages.note_lazy(page);
+                    let key = PageKey::new(region.id, PageIndex(page));
+                    let frame = self.table.locked(&mut core.token).lookup(key);
+                    let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
+                    let memory = &*region.memory;
+                    match was {
+                        // So that a touch is seen.
+                        At::Mapped => {
+                            held.clear();
+                            held.push((page, frame));
+                            self.drop_one_copy(region, &mut held);
+                            if !held.is_empty() {
+                                self.regions().move_out(region, &[InHand { memory, page, frame }]);
+                            }
+                        }
+                        _ => self.regions().settle(region, page, At::Cached),
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Forgets pages, up to one that another thread has in hand. Returns the end of the forgotten ones.
+    fn forget_some(&self, region: &RegionInner, pages: Range<u64>) -> u64 {
+        let mut core = self.core();
+        let (mut held, mut unfilled) = (Vec::new(), Vec::new());
+        let mut end = pages.start;
+        while end < pages.end {
+            let states = [At::Mapped, At::Cached, At::Poisoned, At::Absent];
+            let Some(was) = region.pages.take(end, &states) else {
+                break;
+            };
+            if matches!(was, At::Mapped | At::Cached) {
+                let key = PageKey::new(region.id, PageIndex(end));
+                let frame = self.table.locked(&mut core.token).lookup(key);
+                let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
+                held.push((PageIndex(end), frame));
+                unfilled.extend((was == At::Mapped).then_some(frame));
+            }
+            end += 1;
+        }
+        let mut frames: Vec<_> = held.iter().map(|&(_, frame)| frame).collect();
+        self.table.locked(&mut core.token).forget(&mut frames);
+        assert_eq!(frames.len(), held.len(), "pages of a region in other hands");
+        let done = pages.start..end;
+        self.regions()
+            .exchange
+            .discard(&region.memory, done.clone(), &unfilled);
+        region.tables.gone_with(&done, &self.regions().tables);
+        let file = region.id;
+        if !held.is_empty() {
+            core.step(Event::Discarded { file, pages: &held });
+        }
+        if !done.is_empty() {
+            let pages = done.clone();
+            core.step(Event::Forgotten { file, pages });
+        }
+        done.for_each(|page| self.regions().settle(region, page, At::Absent));
+        end
+    }
+}
