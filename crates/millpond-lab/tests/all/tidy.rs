@@ -10,12 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// No file of code is longer, whether of tests or not: a file has one mechanism.
-const LINES_MAX: usize = 500;
-
-/// Files that are longer all the same. Each of them is to be cut, and then leaves this list.
-const TOO_LONG: &[&str] = &[];
-
 /// No file under version control is larger: a picture has 145 KiB.
 const BYTES_MAX: u64 = 200 << 10;
 
@@ -128,25 +122,6 @@ fn quoted(text: &str) -> Vec<&str> {
         }
     }
     spans
-}
-
-#[test]
-fn files_have_one_mechanism_each() {
-    // Headers are made from code.
-    let written = [".rs", ".c", ".cpp", ".hpp", ".py", ".sh"];
-    let mut breaks = Vec::new();
-    for Text { path, text } in texts() {
-        if !written.iter().any(|end| path.ends_with(end)) {
-            continue;
-        }
-        let lines = text.lines().count();
-        match (lines > LINES_MAX, TOO_LONG.contains(&path.as_str())) {
-            (true, false) => breaks.push(format!("{path} has {lines}: cut it in two")),
-            (false, true) => breaks.push(format!("{path} has {lines}: take it off the list")),
-            _ => {}
-        }
-    }
-    assert_none(&format!("{LINES_MAX} lines at most"), &breaks);
 }
 
 /// The fault of a file with this path and these bytes under version control.

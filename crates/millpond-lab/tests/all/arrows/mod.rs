@@ -7,6 +7,8 @@
 //!   1  units             the vocabulary       three or more, what they are for
 //! ```
 //!
+//! Calls of methods go down as well, but for what `methods` knows.
+//!
 //! A row may name a folder within a folder (`sys/arena`), which then is no part of the outer one. Names that a module hands
 //! on (`pub use`) count for the file that defines them. Tests may look up, except those of the core.
 
@@ -17,6 +19,7 @@
 )]
 
 mod code;
+mod methods;
 
 use code::{paths, single, tests_of, uses, without_comments_and_strings, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
