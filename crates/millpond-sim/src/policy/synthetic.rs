@@ -80,7 +80,7 @@ struct Stack {
     next: u32,
 }
 
-/// As far back as a page is looked for.
+/// How far back a page is searched for.
 const BACK_MAX: u32 = 1 << 13;
 
 impl Stack {

@@ -111,7 +111,7 @@ fn the_child_goes_on_until_it_is_killed() {
         .page_size(plan.sizes.page)
         .device(device)
         .calibrate(false)
-        // What it says is read as words about the calls.
+        // Dropped, since the parent reads this output as reports on the calls.
         .on_notice(|_| {})
         .on_warning(|_| {})
         .build()

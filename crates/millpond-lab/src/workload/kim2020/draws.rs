@@ -52,7 +52,7 @@ impl Draws {
         Draw(self.seed.wrapping_mul(1_000_003) ^ (phase << 32) ^ u64::from(thread))
     }
 
-    /// All chunks in the order of their uses, threads in turn, and how many are before what is counted.
+    /// All chunks in the order of their uses, threads in turn, and how many of them precede the counted ones.
     pub(crate) fn chunks(&self) -> (Vec<u32>, usize) {
         let mut chunks: Vec<u32> = (0..(self.cell.mb * 2) as u32).collect();
         let mut from = 0;

@@ -1,8 +1,8 @@
-//! What a forked child that touches a region of its parent's is told: it does not have the memory and dies of it, which a
-//! worker of a pool does without a word.
+//! The message for a forked child that touches a region of its parent's: it does not have the memory and dies of it, which
+//! a worker of a pool does silently.
 //!
 //! In such a child the first `SIGSEGV` comes here. If it was for a region's address, a line on stderr says
-//! so. Then the signal's former handler gets it back, and the touch is tried again.
+//! so. Then the signal's former handler is restored, and the touch is retried.
 
 use std::ops::Range;
 use std::sync::OnceLock;
