@@ -438,7 +438,7 @@ impl Builder {
         if auto.is_some() {
             handle.follow_from_now_on()?;
         }
-        #[cfg(any(feature = "control", feature = "metrics"))]
+        #[cfg(feature = "control")]
         let mut handle = handle;
         #[cfg(feature = "control")]
         if let Some(place) = &self.control {
