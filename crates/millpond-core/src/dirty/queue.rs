@@ -129,7 +129,7 @@ impl Queue {
         self.quanta.get(&dirtier).is_some_and(|quantum| quantum.left > 0)
     }
 
-    /// What becomes of `dirtier`: it goes on if there is a [`Pass`] for it and no limit of its own, else it waits in its place.
+    /// What becomes of `dirtier`: it goes on if there is a `Pass` for it and no limit of its own, else it waits in its place.
     pub fn ask(&mut self, dirtier: DirtierId, ask: &Ask) -> Throttle {
         let at = self.waiting.iter().position(|other| other.dirtier == dirtier);
         if ask.own == Throttle::Run && self.pass(dirtier, at, ask).is_some() {
