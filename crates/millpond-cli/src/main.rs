@@ -2,11 +2,11 @@
 //!
 //! `millpond demo` shows in 40 seconds what it is for; `millpond lab` runs the experiments, `millpond doctor` reports
 //! what this machine allows, `millpond slowdisk` serves a slow disk; `millpond mount` serves a directory through a
-//! cache; `millpond set`, `inspect`, `stat`, `top` and `caches` look into running caches and change their settings,
-//! `record` records their calls, which `replay` tries with other sizes of memory. Results go to stdout, progress and
-//! errors to stderr. Exit codes: 0 done, 1 something failed, 2 the command line is wrong, 3 a target cannot run on this
-//! machine or in this build, 128 + the signal's number when stopped by one (130 after Ctrl-C). Temporary files are
-//! removed in each case.
+//! cache; `millpond store` starts the program for object stores; `millpond set`, `inspect`, `stat`, `top` and `caches`
+//! look into running caches and change their settings, `record` records their calls, which `replay` tries with other
+//! sizes of memory. Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 something failed, 2 the
+//! command line is wrong, 3 a target cannot run on this machine or in this build, 128 + the signal's number when stopped
+//! by one (130 after Ctrl-C). Temporary files are removed in each case.
 //!
 //! Rows of modules. A file imports `crate::x` only if `x` is its own module or stands in a lower row; modules side by
 //! side in a row don't know each other. A test of the lab checks this table against the sources.
@@ -16,7 +16,7 @@
 //!   4  lab  umount  service                    lab only with the feature `lab`
 //!   3  top  mount                              showing a cache, and serving a directory
 //!   2  control  ending  replace                running caches, through their sockets; how a mount ends
-//!   1  address  complete  daemon  directories  log  man  signals  silence  without_lab
+//!   1  address  complete  daemon  directories  log  man  signals  silence  store  without_lab
 //!   0  failure
 //! ```
 #![forbid(unsafe_code)]
@@ -51,6 +51,7 @@ mod replace;
 mod service;
 mod signals;
 mod silence;
+mod store;
 mod top;
 mod umount;
 
@@ -97,6 +98,8 @@ enum Command {
     Mount(mount::MountArgs),
     /// Unmount it: write everything, and report whether all is on the disk.
     Umount(umount::UmountArgs),
+    /// Files in an object store: list, copy, verify, take a store over. A program of its own, `millpond-store`.
+    Store(store::StoreArgs),
     /// Change settings of a running cache.
     Set(control::SetArgs),
     /// Explain a running cache's limits, show its settings, and who has changed them.
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Command::Slowdisk(args) => lab::slowdisk(&args),
         Command::Mount(args) => mount::mount(&args),
         Command::Umount(args) => umount::umount(&args),
+        Command::Store(args) => store::store(&args),
         Command::Set(args) => control::set(&args),
         Command::Inspect(args) => control::inspect(&args),
         Command::Stat(args) => control::stat(&args),

@@ -6,6 +6,7 @@ use super::salvage::Salvaged;
 use super::state::{State, StateError};
 use crate::format::{Commit, FormatError, Key, ObjectId, Op};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// Why a store can't be read.
@@ -95,30 +96,58 @@ pub(super) struct Purpose {
     pub(super) salvages: bool,
 }
 
-/// A writer that has not closed the store.
+/// The writer of a store's newest commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Holder {
-    pub(super) owner: String,
-    pub(super) at_unix_ms: u64,
-    pub(super) epoch: u32,
+pub struct LastWriter {
+    /// Its host and process.
+    pub owner: String,
+    /// Its epoch; 0 if unknown.
+    pub epoch: u32,
+    /// When it made the commit, in milliseconds since 1970 by its clock; 0 if unknown.
+    pub at_unix_ms: u64,
+    /// Whether it has closed the store. If not it may still be running.
+    pub closed: bool,
 }
 
-impl Holder {
-    /// Who has the store as of its newest commit, if nobody has closed it.
-    pub(super) fn of(newest: &Commit) -> Option<Holder> {
-        (!newest.closed).then(|| Holder {
-            owner: newest.owner.clone(),
-            at_unix_ms: newest.at_unix_ms,
-            epoch: newest.epoch,
-        })
+impl LastWriter {
+    pub(super) fn of(commit: &Commit) -> LastWriter {
+        LastWriter {
+            owner: commit.owner.clone(),
+            epoch: commit.epoch,
+            at_unix_ms: commit.at_unix_ms,
+            closed: commit.closed,
+        }
     }
 
-    pub(super) fn unknown() -> Holder {
-        Holder {
+    /// That of a commit that can't be read.
+    pub(crate) fn unknown() -> LastWriter {
+        LastWriter {
             owner: String::from("a writer whose last commit can't be read"),
-            at_unix_ms: 0,
             epoch: 0,
+            at_unix_ms: 0,
+            closed: false,
         }
+    }
+}
+
+impl fmt::Display for LastWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, as epoch {}, {}",
+            self.owner,
+            self.epoch,
+            at(&self.at_unix_ms)
+        )
+    }
+}
+
+/// A time in milliseconds since 1970, as people read it.
+pub(super) fn at(unix_ms: &u64) -> String {
+    let seconds = i64::try_from(unix_ms / 1000).ok().filter(|seconds| *seconds > 0);
+    match seconds.and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0)) {
+        Some(time) => format!("at {time}"),
+        None => String::from("at a time that is not known"),
     }
 }
 
@@ -147,7 +176,8 @@ pub(super) struct Loaded {
     pub(super) page_bytes: Option<u32>,
     /// The newest epoch that anything is of.
     pub(super) epoch: u32,
-    pub(super) holder: Option<Holder>,
+    /// `None`: nothing was ever committed.
+    pub(super) last_writer: Option<LastWriter>,
     /// The checkpoint that the newest commit names.
     pub(super) checkpoint: (u64, u32),
     /// The commits that are there.
@@ -182,7 +212,7 @@ impl Loaded {
         self.grace = Duration::from_millis(commit.grace_ms);
         self.epoch = self.epoch.max(commit.epoch);
         self.checkpoint = commit.checkpoint;
-        self.holder = Holder::of(commit);
+        self.last_writer = Some(LastWriter::of(commit));
         Ok(())
     }
 
@@ -194,7 +224,7 @@ impl Loaded {
             checksum: 0,
             page_bytes: None,
             epoch: 0,
-            holder: None,
+            last_writer: None,
             checkpoint: (0, 0),
             commits: BTreeMap::new(),
             replayed: Vec::new(),

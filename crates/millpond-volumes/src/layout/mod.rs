@@ -41,7 +41,7 @@ mod salvage;
 mod state;
 mod writer;
 
-pub use loaded::LoadError;
+pub use loaded::{LastWriter, LoadError};
 pub use options::WriterOptions;
 pub use places::Places;
 pub use reader::{At, Pinning, ReadError, Reader, ReaderOptions, ReaderTold};

@@ -10,7 +10,7 @@
 
 use super::head::{Head, HeadFetch, READINGS};
 use super::load::checkpoint_state;
-use super::loaded::{Holder, LoadError, Loaded, Purpose};
+use super::loaded::{LastWriter, LoadError, Loaded, Purpose};
 use super::requests::{Answer, Listed, Outbox, Request, RequestId};
 use super::state::{Snapshot, State};
 use crate::format::{Commit, Key, Kind};
@@ -255,10 +255,7 @@ impl Salvage {
         };
         loaded.number = salvaged.newest;
         loaded.epoch = loaded.epoch.max(self.epoch);
-        loaded.holder = match newest {
-            Some(newest) => Holder::of(newest),
-            None => Some(Holder::unknown()),
-        };
+        loaded.last_writer = Some(newest.map_or_else(LastWriter::unknown, |newest| LastWriter::of(newest)));
         loaded.checkpoint = (0, 0);
         // One that was given up since may be deleted.
         let is_there = |snapshot: &Snapshot| self.listed.contains(&(snapshot.number, snapshot.epoch));

@@ -11,6 +11,7 @@ use super::error::Error;
 use super::home::Home;
 use super::message::say;
 use super::options::StoreOptions;
+use crate::layout::ReadError;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt, PutMode};
@@ -29,11 +30,20 @@ const PREFIX_BYTES_MAX: usize = 1024 - 32;
 /// Stores in memory by name.
 static IN_MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
 
+/// What becomes of a folder that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Folder {
+    /// There is no store.
+    Is,
+    /// It is made, if the one above it is there.
+    IsMade,
+}
+
 /// The bucket and prefix that a URL names.
 ///
 /// # Errors
 /// If it names none, or one that can't be had here.
-pub(super) fn bucket(url: &str, options: &StoreOptions) -> Result<Bucket, Error> {
+pub(super) fn bucket(url: &str, options: &StoreOptions, as_folder: Folder) -> Result<Bucket, Error> {
     check_text(url)?;
     let parsed = Url::parse(url).map_err(|error| {
         let why = match error {
@@ -72,7 +82,7 @@ pub(super) fn bucket(url: &str, options: &StoreOptions) -> Result<Bucket, Error>
             stores.entry(name.to_owned()).or_default().clone()
         }
         "file" => {
-            let (store, of_folder) = folder(&parsed)?;
+            let (store, of_folder) = folder(&parsed, as_folder)?;
             home = Some(of_folder);
             store
         }
@@ -165,17 +175,21 @@ fn is_bucket(name: &str) -> bool {
     name.bytes().all(is_of_name)
 }
 
-fn folder(url: &Url) -> Result<(Arc<dyn ObjectStore>, Home), Error> {
+fn folder(url: &Url, as_folder: Folder) -> Result<(Arc<dyn ObjectStore>, Home), Error> {
     let failed = |why: String| Error::Address(format!("{url}: {why}"));
     let path = url
         .to_file_path()
         .map_err(|()| failed(String::from("no folder of this machine")))?;
-    // Not those above it: they are mistyped more often than missing.
-    match std::fs::create_dir(&path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(failed(format!("the folder can't be made: {error}")));
-        }
-        _ => {}
+    match as_folder {
+        Folder::Is if !path.exists() => return Err(ReadError::Empty.into()),
+        Folder::Is => {}
+        // Not those above it: they are mistyped more often than missing.
+        Folder::IsMade => match std::fs::create_dir(&path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                return Err(failed(format!("the folder can't be made: {error}")));
+            }
+            _ => {}
+        },
     }
     let store = object_store::local::LocalFileSystem::new_with_prefix(&path);
     // What is created is on the disk before it is said to be.

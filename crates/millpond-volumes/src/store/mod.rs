@@ -13,6 +13,7 @@
 //! | `pages` | pages read from where they are, neighbors at once |
 //! | `writer`, `reader`, `file` | what a program calls |
 //! | `figures` | what a store says of itself to those that watch a cache |
+//! | `stored` | sizes of what is there |
 //! | `verify` | every reference and every checksum |
 
 mod address;
@@ -38,15 +39,17 @@ mod pages;
 #[cfg(feature = "s3")]
 mod profile;
 mod reader;
+mod stored;
 mod verify;
 mod writer;
 
-pub use crate::layout::{Pinning, Salvaged};
+pub use crate::layout::{LastWriter, Pinning, Salvaged};
 pub use counters::Requests;
 pub use error::Error;
 pub(crate) use figures::WeakStore;
 pub use file::{StoreFile, StoreFileReader};
 pub use options::StoreOptions;
 pub use reader::StoreReader;
+pub use stored::{Objects, Stored};
 pub use verify::{Damage, Verified};
 pub use writer::{Entry, LostPage, Store, StoreUsage};

@@ -1,15 +1,20 @@
 //! A store open for reading.
 
+use super::address::Folder;
 use super::bucket::Bucket;
 use super::clock;
 use super::driver::{self, Driver, Machine};
 use super::error::Error;
 use super::file::{StoreFileReader, entries};
 use super::options::StoreOptions;
+use super::stored::{self, Stored};
 use super::verify::{self, Verified};
 use super::writer::Entry;
 use super::{Requests, address};
-use crate::layout::{Answer, At, Numbered, ReadError, Reader, ReaderOptions, ReaderTold, Request, Salvaged};
+use crate::layout::{
+    Answer, At, LastWriter, Numbered, ReadError, Reader, ReaderOptions, ReaderTold, Request, Salvaged,
+};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +76,7 @@ impl StoreReader {
     /// # Errors
     /// If there is no store or no such snapshot, or the store does not answer.
     pub fn open(url: &str, options: StoreOptions) -> Result<StoreReader, Error> {
-        let bucket = Arc::new(address::bucket(url, &options)?);
+        let bucket = Arc::new(address::bucket(url, &options, Folder::Is)?);
         StoreReader::open_in(bucket, options)
     }
 
@@ -232,12 +237,45 @@ impl StoreReader {
         self.inner.driver.bucket().requests()
     }
 
+    /// Page size in bytes, fixed for the life of the store.
+    pub fn page_bytes(&self) -> u32 {
+        self.inner.driver.with(|side| side.reader.page_bytes())
+    }
+
+    /// How long the store keeps superseded objects.
+    pub fn grace(&self) -> Duration {
+        self.inner.driver.with(|side| side.reader.grace())
+    }
+
+    /// The writer of the store's newest commit, and whether it has closed the store.
+    pub fn last_writer(&self) -> LastWriter {
+        let last = |side: &mut Side| side.reader.last_writer().cloned();
+        self.inner.driver.with(last).unwrap_or_else(LastWriter::unknown)
+    }
+
+    /// The sizes of what is in the store, and of what its files have. Lists all objects.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub fn stored(&self) -> Result<Stored, Error> {
+        stored::stored(&self.inner.driver)
+    }
+
     /// Reads everything committed, and checks every checksum and every reference.
     ///
     /// # Errors
     /// If the store does not answer.
     pub fn verify(&self) -> Result<Verified, Error> {
-        verify::verify(self, self.inner.driver.bucket(), &self.inner.options)
+        self.verify_while(|_| ControlFlow::Continue(()))
+    }
+
+    /// The same while `go_on` says so, which hears every few hundred pages what was verified so far. The result is as
+    /// far as that when it breaks.
+    ///
+    /// # Errors
+    /// As [`StoreReader::verify`].
+    pub fn verify_while(&self, go_on: impl FnMut(&Verified) -> ControlFlow<()>) -> Result<Verified, Error> {
+        verify::verify(self, self.inner.driver.bucket(), &self.inner.options, go_on)
     }
 }
 

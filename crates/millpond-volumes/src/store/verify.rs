@@ -11,6 +11,7 @@ use super::reader::StoreReader;
 use crate::format::Key;
 use crate::layout::{At, Place, Salvaged, State};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Pages read at a time.
@@ -52,25 +53,35 @@ pub(super) fn verify(
     reader: &StoreReader,
     bucket: &Arc<Bucket>,
     options: &StoreOptions,
+    mut go_on: impl FnMut(&Verified) -> ControlFlow<()>,
 ) -> Result<Verified, Error> {
     let mut verified = Verified {
         commit: reader.commit(),
         salvaged: reader.salvaged(),
         ..Verified::default()
     };
-    look(reader, None, &mut verified);
+    if look(reader, None, &mut verified, &mut go_on).is_break() {
+        return Ok(verified);
+    }
     for name in reader.snapshots() {
         let options = StoreOptions {
             at: At::Snapshot(name.clone()),
             ..options.clone()
         };
         let snapshot = StoreReader::open_in(bucket.clone(), options)?;
-        look(&snapshot, Some(name), &mut verified);
+        if look(&snapshot, Some(name), &mut verified, &mut go_on).is_break() {
+            break;
+        }
     }
     Ok(verified)
 }
 
-fn look(reader: &StoreReader, snapshot: Option<String>, verified: &mut Verified) {
+fn look(
+    reader: &StoreReader,
+    snapshot: Option<String>,
+    verified: &mut Verified,
+    go_on: &mut impl FnMut(&Verified) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     let driver = reader.driver();
     let state: State = driver.with(|side| side.reader.state().clone());
     verified.files += state.files.len() as u64;
@@ -97,5 +108,7 @@ fn look(reader: &StoreReader, snapshot: Option<String>, verified: &mut Verified)
                 });
             }
         }
+        go_on(verified)?;
     }
+    ControlFlow::Continue(())
 }

@@ -1,5 +1,6 @@
 //! A store open for writing.
 
+use super::address::Folder;
 use super::bucket::Bucket;
 use super::clock;
 use super::counters::Requests;
@@ -8,7 +9,7 @@ use super::error::Error;
 use super::file::StoreFile;
 use super::options::StoreOptions;
 use super::pages;
-use super::verify::{self, Verified};
+use super::verify::Verified;
 use super::{StoreReader, address};
 use crate::format::op::FileNo;
 use crate::layout::{
@@ -136,7 +137,7 @@ impl Store {
     /// if the store has no conditional PUT, or does not answer.
     pub fn open(url: &str, options: StoreOptions) -> Result<Store, Error> {
         options.check()?;
-        let bucket = Arc::new(address::bucket(url, &options)?);
+        let bucket = Arc::new(address::bucket(url, &options, Folder::IsMade)?);
         Store::open_in(bucket, options)
     }
 
@@ -339,7 +340,7 @@ impl Store {
     /// If there is no commit, or it can't be read.
     pub fn verify(&self) -> Result<Verified, Error> {
         let reader = StoreReader::open_in(self.inner.driver.bucket().clone(), self.inner.options.clone())?;
-        verify::verify(&reader, self.inner.driver.bucket(), &self.inner.options)
+        reader.verify()
     }
 }
 

@@ -17,7 +17,7 @@
 use crate::format::{Key, Pin};
 use crate::layout::head::{Head, HeadFetch, READINGS};
 use crate::layout::load::{Load, checkpoint_state, pause};
-use crate::layout::loaded::{Loaded, Purpose};
+use crate::layout::loaded::{LastWriter, Loaded, Purpose};
 use crate::layout::requests::{Answer, Numbered, Outbox, Request, RequestId};
 use crate::layout::salvage::Salvaged;
 use crate::layout::state::State;
@@ -119,6 +119,16 @@ impl Reader {
     /// What was opened of an incomplete store.
     pub fn salvaged(&self) -> Option<&Salvaged> {
         self.view.salvaged.as_ref()
+    }
+
+    /// The writer of the newest commit, unless that commit could not be read.
+    pub fn last_writer(&self) -> Option<&LastWriter> {
+        self.view.last_writer.as_ref()
+    }
+
+    /// How long the store keeps superseded objects.
+    pub fn grace(&self) -> Duration {
+        self.grace
     }
 
     /// The requests made since the last call.
@@ -443,6 +453,7 @@ impl Reader {
             return self.load(now);
         }
         (self.view.number, self.view.checksum) = (commit.number, checksum);
+        self.view.last_writer = Some(LastWriter::of(commit));
         self.view.salvaged = None;
         self.told.push(ReaderTold::Moved);
         self.step = Step::Open {
@@ -453,28 +464,11 @@ impl Reader {
     }
 
     fn loaded(&mut self, now: Duration, loaded: Loaded) {
-        let Loaded {
-            state,
-            grace,
-            number,
-            checksum,
-            page_bytes,
-            asked,
-            salvaged,
-            ..
-        } = loaded;
-        let Some(page_bytes) = page_bytes else {
+        let grace = loaded.grace;
+        let Some(next) = View::of(loaded) else {
             return self.fail(now, ReadError::Empty);
         };
-        self.grace = grace;
-        self.next = View {
-            state,
-            page_bytes,
-            number,
-            checksum,
-            fresh: asked,
-            salvaged,
-        };
+        (self.grace, self.next) = (grace, next);
         match &self.options.at {
             At::Newest => self.pin(now),
             At::Snapshot(name) => match self.next.state.snapshots.get(name) {

@@ -1,5 +1,6 @@
 //! The state that a reader reads.
 
+use crate::layout::loaded::{LastWriter, Loaded};
 use crate::layout::salvage::Salvaged;
 use crate::layout::state::State;
 use std::time::Duration;
@@ -13,10 +14,24 @@ pub(super) struct View {
     pub(super) checksum: u64,
     /// When nothing newer than `number` was there.
     pub(super) fresh: Duration,
+    pub(super) last_writer: Option<LastWriter>,
     pub(super) salvaged: Option<Salvaged>,
 }
 
 impl View {
+    /// `None`: nothing was ever committed.
+    pub(super) fn of(loaded: Loaded) -> Option<View> {
+        Some(View {
+            page_bytes: loaded.page_bytes?,
+            state: loaded.state,
+            number: loaded.number,
+            checksum: loaded.checksum,
+            fresh: loaded.asked,
+            last_writer: loaded.last_writer,
+            salvaged: loaded.salvaged,
+        })
+    }
+
     /// The commit that its state is of.
     pub(super) fn commit(&self) -> u64 {
         self.salvaged

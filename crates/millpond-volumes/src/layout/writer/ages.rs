@@ -66,7 +66,11 @@ impl Ages {
                 .collect(),
             emptied,
             dropped: drops.map(|commit| commit.number).max().unwrap_or(0),
-            held: loaded.holder.as_ref().map(|holder| holder.epoch),
+            held: loaded
+                .last_writer
+                .as_ref()
+                .filter(|last| !last.closed)
+                .map(|last| last.epoch),
             replayed: loaded.replayed.clone(),
             ..Ages::default()
         }

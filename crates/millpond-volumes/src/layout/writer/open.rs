@@ -40,12 +40,13 @@ impl Writer {
         {
             return self.fails(OpenError::PageSize(stored));
         }
-        if let Some(holder) = loaded.holder.as_ref().filter(|_| !self.options.take_over) {
-            let (owner, at_unix_ms, epoch) = (holder.owner.clone(), holder.at_unix_ms, holder.epoch);
+        if let Some(last) = loaded.last_writer.as_ref().filter(|last| !last.closed)
+            && !self.options.take_over
+        {
             return self.fails(OpenError::Held {
-                owner,
-                at_unix_ms,
-                epoch,
+                owner: last.owner.clone(),
+                at_unix_ms: last.at_unix_ms,
+                epoch: last.epoch,
             });
         }
         self.page_bytes = loaded

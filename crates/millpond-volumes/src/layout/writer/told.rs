@@ -2,18 +2,9 @@
 
 use super::Ticket;
 use crate::format::op::FileNo;
-use crate::layout::loaded::LoadError;
+use crate::layout::loaded::{LoadError, at};
 use crate::layout::state::Place;
 use bytes::Bytes;
-
-/// A time in milliseconds since 1970, as people read it.
-fn at(unix_ms: &u64) -> String {
-    let seconds = i64::try_from(unix_ms / 1000).ok().filter(|seconds| *seconds > 0);
-    match seconds.and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0)) {
-        Some(time) => format!("at {time}"),
-        None => String::from("at a time that is not known"),
-    }
-}
 
 /// Another writer has the store.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
