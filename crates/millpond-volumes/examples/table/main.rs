@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a URL, MiB, and what a request takes longer, in ms (0, 5 and 30) | the store's own calls |
 //! | `cache`, URL, MiB, ms | files of a cache of 512 MiB |
+//! | `reader`, URL, MiB, ms | files of a reader in calls of 128 KiB, without a cache and with one of 512 MiB |
 //! | `plain`, URL, MiB, ms | one object, read by GETs of 8 MiB and of pages, no cache |
 //! | `file`, path, MiB, phase | a file of a mount: `write`, `read`, `random`, `sync` |
 //! | `delay`, address, server's address, ms | nothing: hands requests on that much later |
@@ -25,6 +26,7 @@ mod map;
 mod measure;
 #[cfg(feature = "s3")]
 mod plain;
+mod reader;
 mod store;
 
 use measure::Result;
@@ -44,6 +46,11 @@ fn main() -> Result<()> {
         ["cache", url, rest @ ..] => {
             for ms in delays(rest.get(1))? {
                 cache::table(url, mib(rest.first())?, ms)?;
+            }
+        }
+        ["reader", url, rest @ ..] => {
+            for ms in delays(rest.get(1))? {
+                reader::table(url, mib(rest.first())?, ms)?;
             }
         }
         #[cfg(feature = "s3")]

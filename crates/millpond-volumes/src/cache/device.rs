@@ -1,10 +1,11 @@
 //! The device that knows which files belong to stores.
 
+use super::below::Below;
 use super::gate::Gate;
 use super::pool::Pool;
 use super::share::{READERS, Share, WRITERS};
 use crate::layout::SyncError;
-use crate::store::{Error, Store, StoreFile, WeakStore};
+use crate::store::{Error, Store, WeakStore};
 use millpond::device::{
     Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
 };
@@ -43,7 +44,7 @@ impl Quota {
 /// A file of a store, and its stand-in in the cache.
 #[derive(Debug)]
 pub(super) struct Backing {
-    file: StoreFile,
+    pub(super) file: Below,
     pub(super) stand_in: File,
     pub(super) identity: FileIdentity,
     /// Its name in messages.
@@ -96,6 +97,8 @@ fn io_error(error: &Error) -> io::Error {
         error if error.is_fenced() => (io::ErrorKind::StaleNetworkFileHandle, error.to_string()),
         Error::TimedOut(..) => (io::ErrorKind::TimedOut, error.to_string()),
         Error::NoFile(_) => (io::ErrorKind::NotFound, error.to_string()),
+        Error::Deleted { .. } => (io::ErrorKind::StaleNetworkFileHandle, error.to_string()),
+        Error::ReadOnly(_) => (io::ErrorKind::ReadOnlyFilesystem, error.to_string()),
         // That it is kept is said of it in the words of a cache.
         Error::Sync(SyncError::Store(why)) => (io::ErrorKind::Other, why.clone()),
         error => (io::ErrorKind::Other, error.to_string()),
@@ -143,7 +146,7 @@ impl Volumes {
     /// Creates the stand-in of a store's file. A cache opens it between two calls of [`Volumes::knows`].
     pub(super) fn stand_in(
         (store, name): (&str, &str),
-        file: StoreFile,
+        file: Below,
         quota: &Arc<Quota>,
     ) -> Result<Arc<Backing>, Error> {
         let len = file.len()?;
@@ -231,7 +234,7 @@ impl Backing {
             let part = (len - done).min((piece - offset % piece) as usize);
             let fill = |bytes: &mut [u8]| request.segments.take(done, bytes);
             let bytes = self.quota.pool.filled(part, fill);
-            self.file.write_bytes(&bytes, offset)?;
+            self.file.write_bytes(&bytes, offset, &self.shown)?;
             done += part;
         }
         Ok(len)
@@ -296,7 +299,10 @@ impl Device for Volumes {
 
     fn set_len(&self, file: &DeviceFile, len: u64) -> io::Result<()> {
         if let Some(backing) = self.shared.of(file) {
-            backing.file.set_len(len).map_err(|error| io_error(&error))?;
+            backing
+                .file
+                .set_len(len, &backing.shown)
+                .map_err(|error| io_error(&error))?;
         }
         self.shared.below.set_len(file, len)
     }
@@ -305,7 +311,7 @@ impl Device for Volumes {
         match self.shared.of(file) {
             Some(backing) => backing
                 .file
-                .punch(offset..offset + len)
+                .punch(offset..offset + len, &backing.shown)
                 .map_err(|error| io_error(&error)),
             None => self.shared.below.punch(file, offset, len),
         }

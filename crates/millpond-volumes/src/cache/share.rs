@@ -58,6 +58,11 @@ impl Share {
         self.held + READERS as u64 * self.transfer + self.callers() + WRITERS as u64 * self.piece()
     }
 
+    /// The same of a reader.
+    pub(super) fn reading_bytes(&self) -> u64 {
+        READERS as u64 * self.transfer + self.callers()
+    }
+
     /// What a file of the store says of itself.
     pub(super) fn facts(&self) -> DeviceFacts {
         DeviceFacts {
@@ -86,6 +91,7 @@ mod tests {
             (4 * MIB, 40 * MIB, 82 * MIB)
         );
         assert_eq!(Share::of(8 << 30, 40 * MIB), share);
+        assert_eq!(share.reading_bytes(), 40 * MIB);
         let small = Share::of(64 * MIB, 40 * MIB);
         assert_eq!(
             (small.transfer, small.held, small.bytes()),

@@ -1,5 +1,6 @@
 //! A store whose files are files of a cache.
 
+use super::below::Below;
 use super::device::{Backing, Quota, Volumes};
 use super::share::Share;
 use crate::store::{Entry, Error, LostPage, Store, StoreOptions};
@@ -114,7 +115,11 @@ impl CacheStore {
     /// If a file with this name exists.
     pub fn create_with(&self, name: &str, options: OpenOptions) -> Result<File, CacheError> {
         let mut files = self.files();
-        let backing = Volumes::stand_in((self.store.name(), name), self.store.create(name)?, &self.quota)?;
+        let backing = Volumes::stand_in(
+            (self.store.name(), name),
+            Below::Written(self.store.create(name)?),
+            &self.quota,
+        )?;
         files.insert(name.to_owned(), Arc::downgrade(&backing));
         self.handle(&backing, options)
     }
@@ -138,7 +143,7 @@ impl CacheStore {
             None => {
                 let backing = Volumes::stand_in(
                     (self.store.name(), name),
-                    self.store.open_file(name)?,
+                    Below::Written(self.store.open_file(name)?),
                     &self.quota,
                 )?;
                 files.insert(name.to_owned(), Arc::downgrade(&backing));

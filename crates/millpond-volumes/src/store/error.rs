@@ -63,6 +63,20 @@ pub enum Error {
         /// The store's error, or what is wrong with the data it returned.
         why: String,
     },
+    /// A file was opened as of a commit that was superseded and then deleted, since no pin kept it.
+    #[error(
+        "{file} is open as of commit {commit}, which was superseded and is deleted by now: open it again, and it is as of a \
+         newer one"
+    )]
+    Deleted {
+        /// The file's name.
+        file: String,
+        /// The commit.
+        commit: u64,
+    },
+    /// A file of a reader can't be changed.
+    #[error("{0} was opened by a reader, which changes nothing: open the store for writing")]
+    ReadOnly(String),
     /// The store did not answer in time.
     #[error("nothing came of it in {0:?}: {1}; it is tried again by the next call")]
     TimedOut(Duration, String),

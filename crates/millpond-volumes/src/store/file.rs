@@ -6,7 +6,7 @@ use super::pages::{self, PageError};
 use super::reader::StoreReader;
 use super::writer::{Entry, Inner};
 use crate::format::op::FileNo;
-use crate::layout::{Place, State, Uncommitted, WriteError};
+use crate::layout::{File, Place, State, Uncommitted, WriteError};
 use bytes::{Bytes, BytesMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -306,6 +306,88 @@ impl StoreFile {
     /// As [`Store::sync`](super::Store::sync).
     pub fn sync_data(&self) -> Result<(), Error> {
         self.store.sync(|side, now, ticket| side.writer.sync(now, ticket))
+    }
+}
+
+/// A file as of one commit, which its reader's pin keeps as long as this lives.
+#[derive(Debug)]
+pub(crate) struct HeldFile {
+    store: StoreReader,
+    commit: u64,
+    page_bytes: u64,
+    file: File,
+}
+
+impl HeldFile {
+    pub(super) fn new(store: &StoreReader, name: &str) -> Result<HeldFile, Error> {
+        let found = store.driver().with(|side| {
+            let state = side.reader.state();
+            let file = state.files.get(state.names.get(name)?)?.clone();
+            Some((file, u64::from(side.reader.page_bytes()), side.reader.hold()))
+        });
+        let (file, page_bytes, commit) = found.ok_or_else(|| Error::NoFile(name.to_owned()))?;
+        Ok(HeldFile {
+            store: store.clone(),
+            commit,
+            page_bytes,
+            file,
+        })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.file.bytes
+    }
+
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// Whether the reader's commit has the same bytes under that name.
+    pub(crate) fn is_current(&self) -> bool {
+        self.store.driver().with(|side| {
+            let state = side.reader.state();
+            let file = state
+                .names
+                .get(&self.file.name)
+                .and_then(|file| state.files.get(file));
+            file == Some(&self.file)
+        })
+    }
+
+    /// As [`StoreFile::read_with`].
+    pub(crate) fn read_with(
+        &self,
+        offset: u64,
+        len: u64,
+        put: impl FnMut(usize, &[u8]),
+    ) -> Result<usize, Error> {
+        let range = offset..offset + self.len().saturating_sub(offset).min(len);
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let len = (range.end - range.start) as usize;
+        let pages = range.start / self.page_bytes..range.end.div_ceil(self.page_bytes);
+        let found = pages.map(|page| {
+            let place = self.file.pages.get(page);
+            (page, place.map_or(Found::Zeros, |place| Found::At(*place)))
+        });
+        let driver = self.store.driver();
+        let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted);
+        match pieces(range, self.page_bytes, found.collect(), read, put) {
+            Ok(()) => Ok(len),
+            Err(error) if error.is_absent => Err(Error::Deleted {
+                file: self.file.name.clone(),
+                commit: self.commit,
+            }),
+            Err(error) => Err(failed(&self.file.name, error)),
+        }
+    }
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        let commit = self.commit;
+        self.store.driver().with(|side| side.reader.release(commit));
     }
 }
 

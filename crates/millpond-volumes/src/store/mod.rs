@@ -47,6 +47,7 @@ pub use crate::layout::{LastWriter, Pinning, Salvaged};
 pub use counters::Requests;
 pub use error::Error;
 pub(crate) use figures::WeakStore;
+pub(crate) use file::HeldFile;
 pub use file::{StoreFile, StoreFileReader};
 pub use options::StoreOptions;
 pub use reader::StoreReader;

@@ -5,7 +5,7 @@ use super::bucket::Bucket;
 use super::clock;
 use super::driver::{self, Driver, Machine};
 use super::error::Error;
-use super::file::{StoreFileReader, entries};
+use super::file::{HeldFile, StoreFileReader, entries};
 use super::options::StoreOptions;
 use super::stored::{self, Stored};
 use super::verify::{self, Verified};
@@ -177,6 +177,16 @@ impl StoreReader {
             file,
             name: name.to_owned(),
         })
+    }
+
+    /// Opens a file as of the current commit, at which it stays.
+    pub(crate) fn hold_file(&self, name: &str) -> Result<HeldFile, Error> {
+        HeldFile::new(self, name)
+    }
+
+    /// Its address.
+    pub(crate) fn name(&self) -> &str {
+        &self.inner.driver.bucket().name
     }
 
     /// The snapshots by name.

@@ -1,5 +1,5 @@
 //! What a cache has beyond reading and writing, on files of stores: mappings, checks, logs; and what is told and left when the
-//! store fails. Pages of the cache and of the store have 4 KiB.
+//! store fails; and files of a reader. Pages of the cache and of the store have 4 KiB where nothing else is said.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test says what it skips")]
@@ -7,6 +7,7 @@
 mod failing;
 mod handles;
 mod mapping;
+mod readers;
 mod rules;
 
 use millpond::{Error, PageCache, device};

@@ -24,9 +24,11 @@ use crate::layout::state::State;
 use bytes::Bytes;
 use std::time::Duration;
 
+mod holds;
 mod told;
 mod view;
 
+use holds::Holds;
 use view::View;
 
 pub use told::{At, Pinning, ReadError, ReaderOptions, ReaderTold};
@@ -62,6 +64,7 @@ pub struct Reader {
     view: View,
     /// What was loaded, and is read once it is pinned.
     next: View,
+    holds: Holds,
     /// The pin: how often it was put, which request does so, when the last that is stored was sent.
     beat: u64,
     /// Pins that were given up before it.
@@ -93,6 +96,7 @@ impl Reader {
             step: Step::Loading(Box::new(load)),
             view: View::default(),
             next: View::default(),
+            holds: Holds::default(),
             beat: 0,
             pins: 0,
             renewing: None,
@@ -124,6 +128,19 @@ impl Reader {
     /// The writer of the newest commit, unless that commit could not be read.
     pub fn last_writer(&self) -> Option<&LastWriter> {
         self.view.last_writer.as_ref()
+    }
+
+    /// Keeps what the current commit has from being deleted, as the pin does, until it is released as often. Returns the
+    /// commit.
+    pub fn hold(&mut self) -> u64 {
+        let commit = self.number();
+        self.holds.hold(commit);
+        commit
+    }
+
+    /// Undoes a hold. What only that kept stays until the pin is renewed.
+    pub fn release(&mut self, commit: u64) {
+        self.holds.release(commit);
     }
 
     /// How long the store keeps superseded objects.
@@ -287,7 +304,7 @@ impl Reader {
                     if self.is_lapsed(now) {
                         return self.load(now);
                     }
-                    let request = self.put_pin(self.number());
+                    let request = self.put_pin(self.holds.oldest(self.number()));
                     self.renewing = Some((request, now));
                 }
             }
@@ -315,7 +332,7 @@ impl Reader {
             true => self.number().min(self.next.commit()),
             false => self.next.commit(),
         };
-        let request = Ok(self.put_pin(number));
+        let request = Ok(self.put_pin(self.holds.oldest(number)));
         self.step = Step::Pinning { request, sent: now };
     }
 

@@ -1,0 +1,107 @@
+//! A store that is read, whose files are files of a cache.
+
+use super::CacheError;
+use super::below::Below;
+use super::device::{Backing, Quota, Volumes};
+use super::share::Share;
+use crate::store::{Entry, Error, StoreOptions, StoreReader};
+use millpond::{File, OpenOptions, PageCache, SetAside};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// A store open for reading whose files are files of a cache: with its pages, budget and read-ahead.
+///
+/// A file stays as of the commit at which it was opened. The reader goes on ([`StoreReader::age`]): opening the file again is
+/// how to have what is newer. The reader's pin keeps what open files have; without a pin their reads fail with `ESTALE` once
+/// that was superseded and a grace has passed ([`StoreOptions::pinning`]).
+#[derive(Debug)]
+pub struct CacheReader {
+    reader: StoreReader,
+    cache: PageCache,
+    volumes: Arc<Volumes>,
+    quota: Arc<Quota>,
+    /// The reader's part of the cache's budget.
+    _set_aside: SetAside,
+    /// Files as they were opened last, by name.
+    open: Mutex<BTreeMap<String, Weak<Backing>>>,
+}
+
+impl Volumes {
+    /// Opens a store for reading whose files are files of `cache`, which must use this device.
+    ///
+    /// The memory for transfers is taken from the cache's current budget until this is dropped: 40 of 512 MiB. The map of
+    /// the store is beside it.
+    ///
+    /// # Errors
+    /// [`CacheError::OtherDevice`] if the cache was built without this device. As [`PageCache::set_aside`], and
+    /// [`StoreReader::open`].
+    pub fn reader(
+        self: &Arc<Volumes>,
+        cache: &PageCache,
+        url: &str,
+        options: StoreOptions,
+    ) -> Result<CacheReader, CacheError> {
+        if !cache.has_device(&**self) {
+            return Err(CacheError::OtherDevice);
+        }
+        let memory = cache.memory();
+        let least = memory.auto.map_or(memory.bytes, |range| range.min);
+        let share = Share::of(least.0, options.held());
+        let set_aside = cache.set_aside(share.reading_bytes())?;
+        Ok(CacheReader {
+            reader: StoreReader::open(url, options)?,
+            cache: cache.clone(),
+            volumes: self.clone(),
+            quota: Quota::new(share),
+            _set_aside: set_aside,
+            open: Mutex::default(),
+        })
+    }
+}
+
+impl CacheReader {
+    /// Opens a file for reading, as of the reader's current commit. Handles that have the same bytes share their pages.
+    ///
+    /// # Errors
+    /// If there is no file with this name.
+    pub fn open(&self, name: &str) -> Result<File, CacheError> {
+        let mut files = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = files.get(name).and_then(Weak::upgrade);
+        let backing = match known.filter(|backing| backing.file.is_current()) {
+            Some(backing) => backing,
+            None => {
+                let file = Below::Held(self.reader.hold_file(name)?);
+                let backing = Volumes::stand_in((self.reader.name(), name), file, &self.quota)?;
+                files.retain(|_, backing| backing.strong_count() > 0);
+                files.insert(name.to_owned(), Arc::downgrade(&backing));
+                backing
+            }
+        };
+        let stand_in = backing.stand_in.try_clone().map_err(Error::System)?;
+        let was_known = self.volumes.knows(&backing);
+        let options = OpenOptions::new().shown_as(&backing.shown);
+        match self.cache.open_file(stand_in, options) {
+            Ok(file) => {
+                // Its last handle may have been dropped just before this one was there.
+                self.volumes.knows(&backing);
+                Ok(file)
+            }
+            Err(error) => {
+                if !was_known {
+                    self.volumes.forgets(backing.identity);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The files by name, as of the reader's current commit.
+    pub fn list(&self) -> Vec<Entry> {
+        self.reader.list()
+    }
+
+    /// The reader below: its commit and age, `poll`, snapshots, `verify`.
+    pub fn reader(&self) -> &StoreReader {
+        &self.reader
+    }
+}
