@@ -275,6 +275,8 @@ enum millpond_fault_target
     MILLPOND_FAULT_SYNCS = 2,
     // Changes of a file's length.
     MILLPOND_FAULT_LENGTHS = 3,
+    // Ranges that are allocated ahead.
+    MILLPOND_FAULT_ALLOCATIONS = 4,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -627,7 +629,8 @@ millpond_code millpond_file_discard_unwritten(millpond_file *file,
 millpond_code millpond_file_len(const millpond_file *file, uint64_t *len);
 
 // Gives the file another length, for all handles: what was behind is gone, what is new is zeros. Waits for pages that go.
-// MILLPOND_TOO_LONG and MILLPOND_WRITE change nothing.
+// Blocks that were allocated past the end are freed, unless the length becomes longer. MILLPOND_TOO_LONG and MILLPOND_WRITE
+// change nothing.
 millpond_code millpond_file_set_len(millpond_file *file,
                                     uint64_t len);
 
@@ -636,6 +639,14 @@ millpond_code millpond_file_set_len(millpond_file *file,
 millpond_code millpond_file_punch(millpond_file *file,
                                   uint64_t offset,
                                   uint64_t len);
+
+// Allocates blocks for a range, in the file and past its end, so that the device finds room for later writes to it: fallocate
+// with FALLOC_FL_KEEP_SIZE. Content and length stay. Blocks past the end are freed by a millpond_file_set_len that does not
+// make the file longer, others by millpond_file_punch. MILLPOND_WRITE: there is no room (ENOSPC), or the file system can't
+// (EOPNOTSUPP); nothing has changed but that a part of the range may have its blocks.
+millpond_code millpond_file_allocate(millpond_file *file,
+                                     uint64_t offset,
+                                     uint64_t len);
 
 // Begins to read a range, and waits for nothing. What can't be read, or has no room, is skipped.
 millpond_code millpond_file_prefetch(const millpond_file *file, uint64_t offset, uint64_t len);

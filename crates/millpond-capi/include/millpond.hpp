@@ -295,6 +295,7 @@ class file : public owned<millpond_file, millpond_file_drop> {
         return len;
     }
     void set_len(std::uint64_t len) { check(millpond_file_set_len(get(), len)); }
+    void allocate(std::uint64_t offset, std::uint64_t len) { check(millpond_file_allocate(get(), offset, len)); }
     void punch(std::uint64_t offset, std::uint64_t len) { check(millpond_file_punch(get(), offset, len)); }
     void prefetch(std::uint64_t offset, std::uint64_t len) const {
         check(millpond_file_prefetch(get(), offset, len));

@@ -10,7 +10,6 @@ use millpond::{Advice, MapAdvice, MapOptions, Mapping, OpenOptions};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs;
@@ -84,18 +83,16 @@ impl File {
     fn grow(&self, py: Python<'_>, len: u64) -> PyResult<()> {
         let file = &self.open()?.file;
         let before = file.len();
-        py.detach(|| file.set_len(len)).map_err(raise)?;
-        let keep = FallocateFlags::KEEP_SIZE;
-        let refused = py.detach(|| fallocate(file, keep, before, len.saturating_sub(before)).err());
-        match refused {
-            Some(refused @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) => {
-                py.detach(|| file.set_len(before)).map_err(raise)?;
-                let path = self.path.display();
-                let message = format!("{path} can't have {len} bytes: {}", io::Error::from(refused));
-                Err(PyOSError::new_err((refused.raw_os_error(), message)))
-            }
-            _ => Ok(()),
+        let allocated = py.detach(|| file.allocate(before, len.saturating_sub(before)));
+        let refused = allocated.err().map_or(0, |error| error.errno());
+        let no_room = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG, Errno::IO];
+        if no_room.map(Errno::raw_os_error).contains(&refused) {
+            py.detach(|| file.set_len(before)).map_err(raise)?;
+            let (path, why) = (self.path.display(), io::Error::from_raw_os_error(refused));
+            let message = format!("{path} can't have {len} bytes: {why}");
+            return Err(PyOSError::new_err((refused, message)));
         }
+        py.detach(|| file.set_len(len)).map_err(raise)
     }
 
     /// Maps `len` bytes from `start` on, one at least: once.

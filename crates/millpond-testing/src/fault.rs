@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 pub enum Fault {
     /// The transfer fails with this errno and moves nothing.
     Fail(i32),
-    /// The transfer stops after this many bytes: a read as if the file ended there, a write or a punch with `EIO`. A
-    /// sync just fails.
+    /// The transfer stops after this many bytes: a read as if the file ended there, a write, a punch or an allocation
+    /// with `EIO`. A sync just fails.
     Cut(usize),
     /// The transfer is done, but completes this much later.
     Delay(Duration),
@@ -44,6 +44,8 @@ pub enum FaultTarget {
     Lengths,
     /// Ranges that are zeroed (punches).
     Punches,
+    /// Ranges whose space is allocated ahead.
+    Allocations,
 }
 
 /// When a fault happens.
@@ -447,6 +449,16 @@ impl Device for Faulty {
         }
         self.meet(fault)?;
         self.inner.punch(file, offset, len)
+    }
+
+    fn allocate(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        let range = offset..offset.saturating_add(len);
+        let fault = (self.state.lock()).fault(FaultTarget::Allocations, file, Some(range));
+        if let Some(Fault::Cut(bytes)) = fault {
+            self.inner.allocate(file, offset, len.min(bytes as u64))?;
+        }
+        self.meet(fault)?;
+        self.inner.allocate(file, offset, len)
     }
 
     fn keeps_unsynced(&self, file: &DeviceFile) -> bool {

@@ -30,6 +30,8 @@ pub enum millpond_fault_target {
     MILLPOND_FAULT_SYNCS = 2,
     /// Changes of a file's length.
     MILLPOND_FAULT_LENGTHS = 3,
+    /// Ranges that are allocated ahead.
+    MILLPOND_FAULT_ALLOCATIONS = 4,
 }
 
 /// A fault, and when it happens. Set all of it to zero, then `size` and the rest. The operation fails with `error`, or,
@@ -73,6 +75,7 @@ fn rule(given: &millpond_fault) -> Result<FaultRule, Failure> {
             (MILLPOND_FAULT_WRITES as u32, FaultTarget::Writes),
             (MILLPOND_FAULT_SYNCS as u32, FaultTarget::Syncs),
             (MILLPOND_FAULT_LENGTHS as u32, FaultTarget::Lengths),
+            (MILLPOND_FAULT_ALLOCATIONS as u32, FaultTarget::Allocations),
         ];
         one_of("millpond_fault_target", given.target, &known)?
     };

@@ -322,7 +322,8 @@ pub extern "C-unwind" fn millpond_file_len(
 }
 
 /// Gives the file another length, for all handles: what was behind is gone, what is new is zeros. Waits for pages that go.
-/// MILLPOND_TOO_LONG and MILLPOND_WRITE change nothing.
+/// Blocks that were allocated past the end are freed, unless the length becomes longer. MILLPOND_TOO_LONG and MILLPOND_WRITE
+/// change nothing.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_file_set_len(file: *mut millpond_file, len: u64) -> millpond_code {
     attempt(|| Ok(value(file)?.set_len(len)?))
@@ -337,6 +338,19 @@ pub extern "C-unwind" fn millpond_file_punch(
     len: u64,
 ) -> millpond_code {
     attempt(|| Ok(value(file)?.punch(offset_of_a_file(offset)?, len)?))
+}
+
+/// Allocates blocks for a range, in the file and past its end, so that the device finds room for later writes to it: fallocate
+/// with FALLOC_FL_KEEP_SIZE. Content and length stay. Blocks past the end are freed by a millpond_file_set_len that does not
+/// make the file longer, others by millpond_file_punch. MILLPOND_WRITE: there is no room (ENOSPC), or the file system can't
+/// (EOPNOTSUPP); nothing has changed but that a part of the range may have its blocks.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn millpond_file_allocate(
+    file: *mut millpond_file,
+    offset: u64,
+    len: u64,
+) -> millpond_code {
+    attempt(|| Ok(value(file)?.allocate(offset_of_a_file(offset)?, len)?))
 }
 
 /// Begins to read a range, and waits for nothing. What can't be read, or has no room, is skipped.

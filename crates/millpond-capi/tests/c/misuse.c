@@ -88,6 +88,8 @@ int main(int argc, char **argv) {
     FAILS(millpond_file_read_at(file, &byte, 1, 0, NULL), MILLPOND_INVALID, EINVAL, "read is NULL");
     FAILS(millpond_file_read_exact_at(file, &byte, 1, 0), MILLPOND_END_OF_FILE, ENODATA, "ends at byte 0");
     FAILS(millpond_file_invalidate(file, 9, 3, NULL), MILLPOND_RANGE, EINVAL, "begins at 9 and ends at 3");
+    FAILS(millpond_file_allocate(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "offset 18446744073709551615");
+    FAILS(millpond_file_allocate(file, 5, UINT64_MAX), MILLPOND_RANGE, EFBIG, "offset 5");
     FAILS(millpond_file_punch(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "offset 18446744073709551615");
     FAILS(millpond_file_prefetch(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "allowed is 0 to 9223372036854775807");
     CHECK(millpond_file_punch(file, 5, UINT64_MAX) == MILLPOND_OK);

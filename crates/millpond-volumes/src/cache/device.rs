@@ -317,6 +317,14 @@ impl Device for Volumes {
         }
     }
 
+    /// A store has no room that could be kept for a file.
+    fn allocate(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        match self.shared.of(file) {
+            Some(_) => Err(io::ErrorKind::Unsupported.into()),
+            None => self.shared.below.allocate(file, offset, len),
+        }
+    }
+
     fn keeps_unsynced(&self, file: &DeviceFile) -> bool {
         self.shared.of(file).is_some() || self.shared.below.keeps_unsynced(file)
     }

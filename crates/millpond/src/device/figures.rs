@@ -106,7 +106,7 @@ impl Figures {
                 figures.writes_in_transit += 1;
                 figures.write_bytes_in_transit += counted.bytes;
             }
-            Asked::Sync | Asked::SetLen | Asked::Punch => {}
+            Asked::Sync | Asked::SetLen | Asked::Punch | Asked::Allocate => {}
         }
     }
 
@@ -114,8 +114,9 @@ impl Figures {
     pub(super) fn ended(&mut self, counted: &Counted, now_ns: u64, is_error: bool) {
         let took = Nanos(now_ns.saturating_sub(counted.began_ns));
         let Entry { figures, reads } = self.of(counted.at.device);
-        // A file system need not be able to make holes.
-        figures.errors += u64::from(is_error && counted.asked != Asked::Punch);
+        // A file system need not be able to make holes, or to allocate ahead.
+        let is_optional = matches!(counted.asked, Asked::Punch | Asked::Allocate);
+        figures.errors += u64::from(is_error && !is_optional);
         match counted.asked {
             Asked::Read => {
                 figures.reads_in_transit -= 1;
@@ -138,7 +139,7 @@ impl Figures {
                 figures.syncs += 1;
                 figures.sync_time.0 += took.0;
             }
-            Asked::SetLen | Asked::Punch => {}
+            Asked::SetLen | Asked::Punch | Asked::Allocate => {}
         }
     }
 

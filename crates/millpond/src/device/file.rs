@@ -340,6 +340,20 @@ impl DeviceFile {
         Ok(rustix::fs::fallocate(&self.buffered, flags, offset, len)?)
     }
 
+    /// Allocates blocks for a range, written or not. The length stays the same, even if the range extends past it, and
+    /// so does the content.
+    ///
+    /// # Errors
+    /// As for `fallocate`: no room, or no file system that supports it. A part of the range may have its blocks then.
+    pub fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(
+            &self.buffered,
+            FallocateFlags::KEEP_SIZE,
+            offset,
+            len,
+        )?)
+    }
+
     pub(super) fn lengths(&self) -> &Lengths {
         &self.lengths
     }

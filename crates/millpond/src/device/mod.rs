@@ -172,6 +172,18 @@ pub trait Device: Send + Sync + fmt::Debug {
         }
     }
 
+    /// Allocates the space of a range of the file, so that writes to it find room; length and content stay the same. The
+    /// calling thread waits for that.
+    ///
+    /// # Errors
+    /// As [`DeviceFile::allocate`].
+    fn allocate(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        match self.below() {
+            Some(below) => below.allocate(file, offset, len),
+            None => file.allocate(offset, len),
+        }
+    }
+
     /// Returns whether the device keeps writes that a failed [`sync`](Device::sync) has not made durable, so that the
     /// next one retries them. A disk may have dropped them, so after a failed sync no later one of the file is trusted.
     fn keeps_unsynced(&self, file: &DeviceFile) -> bool {

@@ -140,6 +140,7 @@ impl fmt::Display for Warning {
             Asked::Sync => "a sync",
             Asked::SetLen => "a change of the length",
             Asked::Punch => "a hole",
+            Asked::Allocate => "an allocation",
         };
         write!(f, "{what} of {}", path.display())?;
         match pages {

@@ -44,6 +44,8 @@ pub enum Asked {
     SetLen,
     /// Zero a range of the file.
     Punch,
+    /// Allocate blocks for a range of the file.
+    Allocate,
 }
 
 /// A device with its watchdog.
@@ -385,6 +387,12 @@ impl Device for Watched {
         let range = offset..offset.saturating_add(len);
         let call = self.call(self.entry(file, Asked::Punch, None, Some(range)));
         call.with(self.inner.punch(file, offset, len))
+    }
+
+    fn allocate(&self, file: &DeviceFile, offset: u64, len: u64) -> io::Result<()> {
+        let range = offset..offset.saturating_add(len);
+        let call = self.call(self.entry(file, Asked::Allocate, None, Some(range)));
+        call.with(self.inner.allocate(file, offset, len))
     }
 
     fn facts(&self, file: &DeviceFile) -> DeviceFacts {

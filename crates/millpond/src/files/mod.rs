@@ -90,6 +90,8 @@ pub(crate) struct FileInner {
     pub(crate) len: AtomicU64,
     /// The file's length on the device; grows ahead of the writes.
     pub(crate) room: Mutex<u64>,
+    /// The end of the farthest range that was allocated ahead: the file system has files so long.
+    pub(crate) allocated: AtomicU64,
     /// The holder of `room` makes the file on the device shorter.
     pub(crate) is_shortening: AtomicBool,
     /// Held by the thread that changes the length.
@@ -152,6 +154,7 @@ impl FileInner {
             writeback_rules,
             len: AtomicU64::new(len),
             room: Mutex::new(len),
+            allocated: AtomicU64::new(0),
             is_shortening: AtomicBool::new(false),
             resize: Mutex::new(()),
             hole: Hole::default(),
@@ -241,13 +244,14 @@ impl FileInner {
 
     /// As [`FileInner::make_room`], by the thread that makes the file longer, so that the cache's thread
     /// finds it done, and so that a length which the file system does not have is refused before anything is
-    /// written.
+    /// written. Not where blocks were allocated ahead: if the write fails, cutting the file back would free them.
     ///
     /// # Errors
     /// The file system's.
     pub(crate) fn make_room_ahead(&self, disk: &dyn Device, end: u64) -> io::Result<()> {
         let room = self.room.lock();
-        if end.saturating_sub(*room) >= ROOM_STEP {
+        let is_known = end <= self.allocated.load(Ordering::Relaxed);
+        if !is_known && end.saturating_sub(*room) >= ROOM_STEP {
             return self.extend(disk, room, end);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! The tests of the engine by its calls, as one program: each module is a question that is put to it. What needs a process of
 //! its own is a program beside this one (`memory`, `shuttle`) or runs this one again for one test (`support::in_a_child`).
 
+mod allocate;
 #[cfg(feature = "tokio")]
 mod async_file;
 mod basic;

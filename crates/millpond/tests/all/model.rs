@@ -55,6 +55,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(handle, at, is_refused)| SetLen { handle, at, is_refused }),
         6 => (handle(), at(), len(), any::<bool>())
             .prop_map(|(handle, at, len, is_refused)| Punch { handle, at, len, is_refused }),
+        3 => (handle(), at(), len(), any::<bool>())
+            .prop_map(|(handle, at, len, is_refused)| Allocate { handle, at, len, is_refused }),
         3 => (handle(), at(), len()).prop_map(|(handle, at, len)| Invalidate { handle, at, len }),
         4 => handle().prop_map(|handle| Sync { handle }),
         1 => Just(SyncAll),

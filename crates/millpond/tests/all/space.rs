@@ -143,6 +143,41 @@ fn full_and_empty_again(kind: &'static str) {
     });
 }
 
+/// On a file system whose last block is taken after a range was allocated: what is written there finds room.
+fn allocated_before_the_rest_is_taken(kind: &'static str) {
+    let mounted = match Mounted::new(kind) {
+        Ok(mounted) => mounted,
+        Err(why) => return println!("skipped: no {kind} can be mounted here: {why}"),
+    };
+    bounded(move || {
+        let cache = PageCache::builder().memory(8 << 20).build().unwrap();
+        let (path, ballast) = (mounted.path().join("data"), mounted.path().join("ballast"));
+        let file = cache.open(&path, OpenOptions::new().create(true)).unwrap();
+        let bytes = (PAGES * PAGE) as u64;
+        file.allocate(0, bytes).unwrap();
+        fill_up(&ballast);
+        is_no_space(file.allocate(bytes, 1 << 20));
+        assert!(file.is_empty() && file.failure().is_none());
+        written(&file, 1);
+        file.sync_data().unwrap();
+        let expected: Vec<u8> = (0..PAGES).flat_map(|page| stamp(page, 1)).collect();
+        assert!(std::fs::read(&path).unwrap() == expected, "{kind}");
+        // The rest of what was allocated, and what was written, is room for another file again.
+        file.punch(0, bytes).unwrap();
+        std::fs::write(mounted.path().join("other"), &expected[..expected.len() / 2]).unwrap();
+    });
+}
+
+#[test]
+fn what_was_allocated_in_memory_has_room_when_the_file_system_is_full() {
+    allocated_before_the_rest_is_taken("tmpfs");
+}
+
+#[test]
+fn what_was_allocated_on_disk_has_room_when_the_file_system_is_full() {
+    allocated_before_the_rest_is_taken("ext4");
+}
+
 #[test]
 fn data_refused_for_lack_of_memory_is_written_when_there_is_some() {
     full_and_empty_again("tmpfs");

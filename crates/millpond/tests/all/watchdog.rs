@@ -59,6 +59,7 @@ fn asked_for(target: FaultTarget) -> Asked {
         FaultTarget::Writes => Asked::Write,
         FaultTarget::Syncs => Asked::Sync,
         FaultTarget::Punches => Asked::Punch,
+        FaultTarget::Allocations => Asked::Allocate,
         _ => Asked::SetLen,
     }
 }
@@ -170,6 +171,16 @@ fn a_hole_that_is_never_made_is_named_again_and_again() {
             open(cache, path).punch(20 * PAGE, 5 * PAGE).unwrap();
         });
         assert_eq!(heard, vec![(Asked::Punch, Some(20..25)); 3]);
+    });
+}
+
+#[test]
+fn an_allocation_that_never_ends_is_named_again_and_again() {
+    bounded(|| {
+        let heard = held(FaultTarget::Allocations, Kind::Pool, |path, cache| {
+            open(cache, path).allocate(20 * PAGE, 5 * PAGE).unwrap();
+        });
+        assert_eq!(heard, vec![(Asked::Allocate, Some(20..25)); 3]);
     });
 }
 

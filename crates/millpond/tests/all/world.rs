@@ -237,7 +237,7 @@ impl World {
                 let left = handle.invalidate(at..at + u64::from(len)).unwrap();
                 assert!(left <= before.dirty.0 + before.writing.0, "{left} of {before:?}");
             }
-            SetLen { .. } | Punch { .. } => self.apply_range(op),
+            SetLen { .. } | Punch { .. } | Allocate { .. } => self.apply_range(op),
             Sync { handle } => {
                 let Some(n) = self.handle(handle) else { return };
                 self.handles[n].2.sync_data().unwrap();

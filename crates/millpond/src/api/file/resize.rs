@@ -1,4 +1,4 @@
-//! The file length: `set_len`, and writes past the end.
+//! The file length: `set_len`, and writes past the end. Blocks past it: `allocate`.
 
 use super::File;
 use crate::device::{Device, LengthLimit, is_behind_limit};
@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 
 impl File {
     /// Sets the length of the file to `len` bytes. Truncation discards what lies past the new end; an extension reads
-    /// as zeros. Waits for guards and transfers of the pages that go.
+    /// as zeros. Unless it extends the file, blocks [allocated](File::allocate) past the end are freed, even if the length
+    /// stays the same. Waits for guards and transfers of the pages that go.
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::OutOfRange`]; [`Error::TooLong`]; [`Error::FixedLength`] for a block device;
@@ -39,7 +40,7 @@ impl File {
         }
         let _resize = self.inner.resize.lock();
         if len == self.len() {
-            return self.resize_device(len);
+            return self.free_past_end();
         }
         self.check_elastic(len)?;
         if len < self.len() {
@@ -84,7 +85,7 @@ impl File {
             }
         };
         // Nothing has changed yet, for any thread, if the device refuses.
-        let refused = self.resize_device(len);
+        let refused = self.cut_device(len);
         if let Some(pin) = &mut pin
             && refused.is_ok()
             && !mutation::is(Mutation::OldBytesBehindCut)
@@ -104,6 +105,64 @@ impl File {
         self.engine().discard(&self.inner, gone)
     }
 
+    /// Allocates blocks for the `len` bytes from `offset` on, inside the file and past its end, so that the device finds
+    /// room for later writes to them: `fallocate` with `FALLOC_FL_KEEP_SIZE`. Content and length stay the same. Blocks
+    /// past the end are freed by a [`set_len`](File::set_len) that does not extend the file, others by
+    /// [`punch`](File::punch); the close of the file keeps them. On a block device, whose blocks are there, it does
+    /// nothing.
+    ///
+    /// The calling thread waits for the file system; ext4 lets writes of the file that are in transit end first.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the device has no room, or its file system can't allocate ahead; a part of the range may have
+    /// its blocks then. [`Error::ReadOnly`]; [`Error::OutOfRange`]; [`Error::TooLong`]; [`Error::FixedLength`] past the
+    /// end of a block device; [`Error::Poisoned`].
+    pub fn allocate(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_writable()?;
+        self.engine().call_flags.check()?;
+        let end = offset.checked_add(len).filter(|&end| end <= LEN_MAX);
+        let end = end.ok_or_else(|| Error::OutOfRange {
+            path: self.inner.path.clone(),
+            what: "offset",
+            given: offset,
+            max: Some(LEN_MAX.saturating_sub(len)),
+        })?;
+        if len == 0 || (self.inner.is_fixed && end <= self.len()) {
+            return Ok(());
+        }
+        self.check_elastic(end)?;
+        self.check_length(end)?;
+        let device = self.inner.device();
+        let allocated = explain::timed(Wait::Length, || {
+            self.engine().device.allocate(&device, offset, len)
+        });
+        allocated.map_err(|e| self.inner.write_failed(e))?;
+        self.inner.allocated.fetch_max(end, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Frees what the file system has allocated past the end of the file. The caller holds the length lock.
+    ///
+    /// Only setting the length does so everywhere: ext4 punches nothing past the end (`ext4_punch_hole`, Linux 6.18).
+    fn free_past_end(&self) -> Result<()> {
+        let (len, size) = (self.len(), self.engine().page_size.bytes());
+        let last = len / size..len.div_ceil(size);
+        let _unwritten = self.engine().unwritten(&self.inner, last)?;
+        match self.inner.is_fixed {
+            true => Ok(()),
+            false => self.cut_device(len),
+        }
+    }
+
+    /// Sets the length of the file on the device to `len` bytes, with nothing allocated past it. No write to its last
+    /// page is in transit.
+    fn cut_device(&self, len: u64) -> Result<()> {
+        match self.set_device_len(len, false)? {
+            true => Ok(()),
+            false => self.set_device_len(len, true).map(drop),
+        }
+    }
+
     /// Unlocks a page, and reports it if it has become dirty.
     fn unlock_page(&self, page: u64, pin: Option<ExclusivePin<&Table<Arena>>>) {
         if let Some(pin) = pin.filter(ExclusivePin::first_dirty) {
@@ -119,20 +178,25 @@ impl File {
     /// write in flight to that block then collides with the cached copy: its old bytes may win, and the next sync
     /// fails.
     pub(super) fn resize_device(&self, len: u64) -> Result<()> {
+        self.set_device_len(len, false).map(drop)
+    }
+
+    /// As [`File::resize_device`]; with `again` also if the file has that length. Returns whether it was longer.
+    fn set_device_len(&self, len: u64, again: bool) -> Result<bool> {
         let mut room = self.inner.room.lock();
         let device = self.inner.device();
         let present = device.len();
-        if present.as_ref().is_ok_and(|&present| present == len) {
+        if !again && present.as_ref().is_ok_and(|&present| present == len) {
             *room = len;
-            return Ok(());
+            return Ok(false);
         }
-        let shortens = present.is_ok_and(|present| len < present);
+        let shortens = again || present.is_ok_and(|present| len < present);
         self.inner.is_shortening.store(shortens, Ordering::SeqCst);
         let resized = explain::timed(Wait::Length, || self.engine().device.set_len(&device, len));
         self.inner.is_shortening.store(false, Ordering::SeqCst);
         resized.map_err(|e| self.inner.write_failed(e))?;
         *room = len;
-        Ok(())
+        Ok(shortens)
     }
 
     /// Before the file grows beyond its length on the device: makes sure that the file system accepts a file of `end`

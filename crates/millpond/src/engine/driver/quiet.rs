@@ -75,6 +75,22 @@ impl Engine {
         }
     }
 
+    /// None of the pages is written until the answer is dropped. A thread that has one in hand may keep it. The caller
+    /// keeps others from changing the length.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    pub(crate) fn unwritten<'a>(&self, file: &'a FileInner, pages: Range<u64>) -> Result<Making<'a>> {
+        let hole = file.hole.make(&pages);
+        self.each_held(file, pages, |held| {
+            for &(key, frame) in held.iter() {
+                self.table.wait_written(frame, key);
+            }
+            self.call_flags.check()
+        })?;
+        Ok(hole)
+    }
+
     /// Waits until the thread that had the page in hand has let go of it.
     pub(crate) fn wait_changed(&self, file: &FileInner, in_change: &InChange) {
         let &InChange { key, frame } = in_change;

@@ -97,6 +97,13 @@ pub(crate) enum Op {
         len: u32,
         is_refused: bool,
     },
+    /// Which changes nothing that can be read.
+    Allocate {
+        handle: u8,
+        at: At,
+        len: u32,
+        is_refused: bool,
+    },
     /// No other program has changed the file, so nothing is to be seen of it.
     Invalidate {
         handle: u8,
@@ -206,7 +213,13 @@ impl Op {
                 len,
                 is_refused: seed < 100,
             },
-            59..=62 => Invalidate { handle, at, len },
+            59..=61 => Invalidate { handle, at, len },
+            62 => Allocate {
+                handle,
+                at,
+                len,
+                is_refused: seed < 100,
+            },
             63..=66 => Sync { handle },
             67 => SyncAll,
             68 | 69 => Open {

@@ -1,4 +1,4 @@
-//! Ranges that are punched and lengths that are set, which the device takes or refuses.
+//! Ranges that are punched or allocated and lengths that are set, which the device takes or refuses.
 
 use super::Op::{self, *};
 use super::World;
@@ -57,6 +57,19 @@ impl World {
                 let end = (at + u64::from(len)).min(bytes.len() as u64);
                 if at < end {
                     bytes[at as usize..end as usize].fill(0);
+                }
+            }
+            Allocate {
+                handle,
+                at,
+                len,
+                is_refused,
+            } => {
+                let Some(n) = self.writer(handle) else { return };
+                let at = self.place(self.handles[n].0, at);
+                let allocate = || self.handles[n].2.allocate(at, u64::from(len));
+                if !is_refused || !self.refused(FaultTarget::Allocations, allocate) {
+                    allocate().unwrap();
                 }
             }
             _ => unreachable!("{op:?} is of no range"),
