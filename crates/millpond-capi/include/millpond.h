@@ -567,6 +567,13 @@ millpond_code millpond_open_fd(millpond_cache *cache,
 // Another handle of the same file, for another owner. Each is closed by itself.
 millpond_code millpond_file_clone(const millpond_file *file, millpond_file **clone);
 
+// Another handle of the same file, as a clone, whose reads are those of a background task: a compaction, a backup, a
+// verification. They leave the device to other callers that wait for it, for half of its time at most. What they find in
+// memory does not count as used, and what they bring in, with pages ahead of a sequential reader, leaves memory before other
+// pages. This is about millpond_file_read_at and the calls like it; pages, mappings and writes are as of any handle.
+millpond_code millpond_file_background(const millpond_file *file,
+                                       millpond_file **background);
+
 // Makes what was written durable, and closes the handle. After an error the handle is open still, and nothing is given up:
 // sync again when the cause is gone, or give up with millpond_file_drop. Put all pages of the handle before.
 //

@@ -289,6 +289,12 @@ class file : public owned<millpond_file, millpond_file_drop> {
         check(millpond_file_clone(get(), &handle));
         return file(handle);
     }
+    // The same file for a background task: its reads leave the device and memory to others.
+    file background() const {
+        millpond_file *handle = nullptr;
+        check(millpond_file_background(get(), &handle));
+        return file(handle);
+    }
     std::uint64_t len() const {
         std::uint64_t len = 0;
         check(millpond_file_len(get(), &len));

@@ -29,6 +29,9 @@ pub enum Intent {
     Overwrite,
     /// Nothing yet: a user expects to need them. They are read in the background, or dropped when memory is short.
     Prefetch,
+    /// Use their content, for a background task: as a prefetch, with what follows if the task reads sequentially. The
+    /// pages leave memory before others.
+    Background,
 }
 
 /// What happened.

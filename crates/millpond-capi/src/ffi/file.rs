@@ -193,6 +193,21 @@ pub extern "C-unwind" fn millpond_file_clone(
     })
 }
 
+/// Another handle of the same file, as a clone, whose reads are those of a background task: a compaction, a backup, a
+/// verification. They leave the device to other callers that wait for it, for half of its time at most. What they find in
+/// memory does not count as used, and what they bring in, with pages ahead of a sequential reader, leaves memory before other
+/// pages. This is about millpond_file_read_at and the calls like it; pages, mappings and writes are as of any handle.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn millpond_file_background(
+    file: *const millpond_file,
+    background: Option<&mut *mut millpond_file>,
+) -> millpond_code {
+    attempt(|| {
+        handle::give(value(file)?.background(), out(background, "background")?);
+        Ok(())
+    })
+}
+
 /// Makes what was written durable, and closes the handle. After an error the handle is open still, and nothing is given up:
 /// sync again when the cause is gone, or give up with millpond_file_drop. Put all pages of the handle before.
 ///

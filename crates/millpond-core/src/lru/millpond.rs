@@ -223,7 +223,19 @@ impl Rule for Millpond {
         lruvec.statistics.no_reuse_file += 1;
         lruvec.pages.admit(frame, List::NoReuse, true, 0);
         self.bimodal.draw(lruvec, (frame, key), bimodal::SHARE_MIN);
-        self.end_no_reuse_window(lruvec, frames);
+        let window_max = self.options.window.of(lruvec.memory.0) + 1;
+        self.end_no_reuse_window(lruvec, window_max, frames);
+    }
+
+    fn insert_background(
+        &mut self,
+        lruvec: &mut LruVec,
+        (frame, _): (FrameNo, PageKey),
+        frames: &mut impl FrameTable,
+    ) {
+        lruvec.pages.admit(frame, List::NoReuse, false, 0);
+        let window_max = lruvec.memory.0 / no_reuse::BACKGROUND_SHARE + 1;
+        self.end_no_reuse_window(lruvec, window_max, frames);
     }
 
     fn is_sorting_out_no_reuse(&self) -> bool {

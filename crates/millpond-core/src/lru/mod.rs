@@ -228,6 +228,12 @@ impl Lru {
         }
     }
 
+    /// As [`Lru::refault`], of a page that a background task reads: that says nothing of what is used again.
+    pub fn no_refault(&mut self, key: PageKey) -> Refault {
+        let _ = self.lruvec.workingset.take(key);
+        Refault::NEW
+    }
+
     /// Page `key` enters memory. `first_use`: the read or write that touches it brings it in, as opposed to read-ahead.
     /// That use must not be in the frame's word, which counts only later uses.
     ///
@@ -259,6 +265,15 @@ impl Lru {
     pub fn insert_no_reuse(&mut self, frame: FrameNo, key: PageKey, frames: &mut impl FrameTable) {
         let (lruvec, page) = (&mut self.lruvec, (frame, key));
         with_rule!(&mut self.rule, rule => rule.insert_no_reuse(lruvec, page, frames));
+    }
+
+    /// [`Lru::insert`] of a page that a background task reads.
+    ///
+    /// # Panics
+    /// As [`Lru::insert`].
+    pub fn insert_background(&mut self, frame: FrameNo, key: PageKey, frames: &mut impl FrameTable) {
+        let (lruvec, page) = (&mut self.lruvec, (frame, key));
+        with_rule!(&mut self.rule, rule => rule.insert_background(lruvec, page, frames));
     }
 
     /// Whether reclaim is at pages of no-reuse files that came in before that was found.

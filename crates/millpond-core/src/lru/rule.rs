@@ -131,6 +131,16 @@ pub(super) trait Rule {
         self.insert(lruvec, page, Refault::NEW, true, frames);
     }
 
+    /// Puts a page that a background task reads onto a list.
+    fn insert_background(
+        &mut self,
+        lruvec: &mut LruVec,
+        page: (FrameNo, PageKey),
+        frames: &mut impl FrameTable,
+    ) {
+        self.insert(lruvec, page, Refault::NEW, false, frames);
+    }
+
     fn is_sorting_out_no_reuse(&self) -> bool {
         false
     }

@@ -188,7 +188,7 @@ impl<A: Form> Manager<A> {
         frames: &mut F,
         cx: &mut StepContext<'_>,
     ) -> bool {
-        let ahead = intent == Intent::Prefetch;
+        let ahead = matches!(intent, Intent::Prefetch | Intent::Background);
         let mut granted = self.ios.frame_list();
         for n in 0..u64::from(count) {
             let page = first.after(n);
@@ -206,6 +206,7 @@ impl<A: Form> Manager<A> {
                 first_use: !ahead,
                 is_run: count > 1,
                 may_be_no_reuse: false,
+                is_background: false,
                 is_new_memory,
             };
             let Some(frame) = self.grant(want, frames, cx) else {

@@ -14,6 +14,10 @@ use crate::readahead::Window;
 use crate::reclaim::stall;
 use crate::units::{FileId, FrameNo, Nanos, PageCount, PageIndex, PageKey};
 
+/// A background task reads at most one in so many pages of memory ahead. Its pages may take a 16th of memory
+/// (`lru::millpond::no_reuse`), so those of 16 files that it reads side by side stay until it comes to them.
+const BACKGROUND_WINDOW_SHARE: u64 = 256;
+
 /// Pages whose shadows are fetched at a time: two cache lines each.
 const FETCH_PAGES: u64 = 32;
 
@@ -27,6 +31,8 @@ pub(super) struct Want {
     pub(super) is_run: bool,
     /// It is read because a caller wants it, from what may be a no-reuse file.
     pub(super) may_be_no_reuse: bool,
+    /// It is read for a background task.
+    pub(super) is_background: bool,
     /// It is of a region, and was never touched before.
     pub(super) is_new_memory: bool,
 }
@@ -48,7 +54,7 @@ impl<A: Form> Manager<A> {
         }
         let count = match intent {
             Intent::Overwrite => count,
-            Intent::Read | Intent::Prefetch => {
+            Intent::Read | Intent::Prefetch | Intent::Background => {
                 let device = self.file(file).device;
                 let max = self.read_pages_max(device, first).unwrap_or(u64::MAX);
                 max.min(count.into()) as u32
@@ -68,6 +74,7 @@ impl<A: Form> Manager<A> {
                 first_use: intent != Intent::Prefetch,
                 is_run: count > 1,
                 may_be_no_reuse: intent == Intent::Read,
+                is_background: intent == Intent::Background,
                 is_new_memory: false,
             };
             let Some(frame) = self.grant(want, frames, cx) else {
@@ -77,7 +84,7 @@ impl<A: Form> Manager<A> {
         }
         if granted.is_empty() {
             self.ios.recycle(granted);
-            if intent == Intent::Prefetch {
+            if matches!(intent, Intent::Prefetch | Intent::Background) {
                 self.stats.readahead_dropped_pages += u64::from(count);
                 return false;
             }
@@ -111,7 +118,20 @@ impl<A: Form> Manager<A> {
                         .readahead
                         .missed(first, got, state.pages, &options, page_size, is_free)
                 {
-                    self.read_ahead(file, window, frames, cx);
+                    self.read_ahead(file, window, false, frames, cx);
+                }
+            }
+            Intent::Background => {
+                self.stats.readahead_pages += got;
+                self.start_read(Reason::ReadAhead, file, first, granted, cx);
+                let device = self.file(file).device;
+                let (options, page_size) = (self.readahead_of(device), self.options.page_size);
+                let max = (self.derived.frames.0 / BACKGROUND_WINDOW_SHARE).max(1);
+                let state = self.file(file);
+                let window = (state.readahead).missed(first, got, state.pages, &options, page_size, false);
+                if let Some(mut window) = window {
+                    window.count = window.count.min(PageCount(max));
+                    self.read_ahead(file, window, true, frames, cx);
                 }
             }
             Intent::Prefetch => {
@@ -149,11 +169,13 @@ impl<A: Form> Manager<A> {
             first_use,
             is_run,
             may_be_no_reuse,
+            is_background,
             is_new_memory,
         } = want;
         // The distance is taken before room is made, else making room adds to it.
         let refault = match self.pending_refault.take_if(|(pending, _)| *pending == key) {
             Some((_, refault)) => refault,
+            None if is_background => self.lru.no_refault(key),
             None => {
                 let refault = self.lru.refault(key);
                 self.note_refault(key.file(), refault.distance(), cx.now);
@@ -184,7 +206,9 @@ impl<A: Form> Manager<A> {
         } else {
             refault
         };
-        if may_be_no_reuse && !refault.is_recent() && self.lru.detect_no_reuse(key.file()) {
+        if is_background {
+            self.lru.insert_background(frame, key, frames)
+        } else if may_be_no_reuse && !refault.is_recent() && self.lru.detect_no_reuse(key.file()) {
             self.lru.insert_no_reuse(frame, key, frames)
         } else {
             self.lru.insert(frame, key, refault, first_use, frames)
@@ -259,11 +283,13 @@ impl<A: Form> Manager<A> {
         });
     }
 
-    /// Reads the window's pages that are missing, in runs of at most a large write's size.
+    /// Reads the window's pages that are missing, in runs of at most a large write's size. Those of a background task are
+    /// all that is read until it misses the next.
     fn read_ahead<F: FrameTable>(
         &mut self,
         file: FileId,
         window: Window,
+        is_background: bool,
         frames: &mut F,
         cx: &mut StepContext<'_>,
     ) {
@@ -289,6 +315,7 @@ impl<A: Form> Manager<A> {
                         first_use: false,
                         is_run: window.count.0 > 1,
                         may_be_no_reuse: false,
+                        is_background,
                         is_new_memory: false,
                     },
                     frames,
@@ -323,10 +350,12 @@ impl<A: Form> Manager<A> {
         } else {
             self.start_read(Reason::ReadAhead, file, run_first, run, cx);
         }
-        cx.effects.list.push(Effect::MarkReadAhead {
-            file,
-            at: window.mark,
-        });
+        if !is_background {
+            cx.effects.list.push(Effect::MarkReadAhead {
+                file,
+                at: window.mark,
+            });
+        }
     }
 
     pub(super) fn readahead_due<F: FrameTable>(
@@ -343,8 +372,18 @@ impl<A: Form> Manager<A> {
         let (options, page_size) = (self.readahead_of(device), self.options.page_size);
         let state = self.file(file);
         if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
-            self.read_ahead(file, window, frames, cx);
+            self.read_ahead(file, window, false, frames, cx);
         }
+    }
+
+    /// Whether a caller waits for a transfer of the device that holds `file`: a background task then leaves the device to
+    /// it.
+    pub fn is_device_awaited(&self, file: FileId) -> bool {
+        let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
+        state.is_some_and(|state| {
+            let device = &self.devices[state.device.index()];
+            device.admission.in_transit().transfers_wait()
+        })
     }
 
     /// A reader waits for the page, which is being read.

@@ -329,6 +329,27 @@ fn who_waits_for_what_was_read_ahead_waits_for_the_device_from_then_on() {
 }
 
 #[test]
+fn what_a_background_task_reads_no_caller_waits_for_unless_one_comes_to_it() {
+    let mut w = World::new(Options::default(), 1024);
+    w.fault(0, 1, Intent::Background);
+    let ahead = w.manager.derived().frames.0 / 256;
+    let reads: Vec<_> = w.reads.iter().map(|(_, p, f)| (p.0, f.len() as u64)).collect();
+    assert_eq!(reads, [(0, 1), (1, ahead)]);
+    assert!(!(w.effects.list.iter()).any(|effect| matches!(effect, Effect::MarkReadAhead { .. })));
+    assert!(!w.manager.is_device_awaited(FILE));
+    let page = PageIndex(2);
+    w.step(Event::Awaited { file: FILE, page });
+    assert!(w.manager.is_device_awaited(FILE));
+    for (io, _, _) in core::mem::take(&mut w.reads) {
+        w.step(Event::ReadDone { io, result: Ok(()) });
+    }
+    assert!(!w.manager.is_device_awaited(FILE));
+    // It goes on where the window ends, with a larger one.
+    w.fault(1 + ahead, 1, Intent::Background);
+    assert_eq!(w.reads[1].1, PageIndex(2 + ahead));
+}
+
+#[test]
 fn retuning_leaves_only_the_last_setting() {
     let mut w = World::new(quiet(), 1024);
     let first = *w.manager.derived();

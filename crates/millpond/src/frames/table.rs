@@ -118,10 +118,18 @@ impl<M> Table<M> {
     #[inline]
     pub(crate) fn hit(&self, key: PageKey) -> Option<SharedPin<&Self>> {
         let frame = self.index.find(key)?;
-        let grip = match self.grip_hazard(frame, key) {
+        let grip = match self.grip_hazard(frame, key, true) {
             Some(grip) => grip,
             None => self.grip_counted(frame, key, true).ok()?,
         };
+        Some(SharedPin::new(self, grip))
+    }
+
+    /// As [`Table::hit`], for a background task: not counted as a use. Only where a hazard is enough, so a caller that gets
+    /// none tries [`Table::hit`].
+    pub(crate) fn hit_unused(&self, key: PageKey) -> Option<SharedPin<&Self>> {
+        let frame = self.index.find(key)?;
+        let grip = self.grip_hazard(frame, key, false)?;
         Some(SharedPin::new(self, grip))
     }
 
@@ -311,7 +319,7 @@ impl<M> Table<M> {
 
     #[inline]
     fn grip(&self, frame: FrameNo, key: PageKey, polite: bool) -> Result<Grip, Refusal> {
-        match self.grip_hazard(frame, key) {
+        match self.grip_hazard(frame, key, true) {
             Some(grip) => Ok(grip),
             None => self.grip_counted(frame, key, polite),
         }
@@ -319,7 +327,7 @@ impl<M> Table<M> {
 
     /// Pins `key` in `frame` by a hazard, if it is there and biased: H1.
     #[inline]
-    fn grip_hazard(&self, frame: FrameNo, key: PageKey) -> Option<Grip> {
+    fn grip_hazard(&self, frame: FrameNo, key: PageKey, is_use: bool) -> Option<Grip> {
         let word = self.index.word(frame);
         if !Word::load(word, Ordering::Relaxed).is_biased() {
             return None;
@@ -331,7 +339,7 @@ impl<M> Table<M> {
             self.ungrip(grip);
             return None;
         }
-        if seen.uses() < ACCESSES_MAX {
+        if is_use && seen.uses() < ACCESSES_MAX {
             state::note_use(word, seen);
         }
         Some(grip)

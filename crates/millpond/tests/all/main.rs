@@ -4,6 +4,7 @@
 mod allocate;
 #[cfg(feature = "tokio")]
 mod async_file;
+mod background;
 mod basic;
 mod closed_files;
 mod concurrency;

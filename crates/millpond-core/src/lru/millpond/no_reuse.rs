@@ -12,6 +12,8 @@
 //! 3. Once in the life of an open file, when it is found to be a no-reuse file, unused pages of other files go to the
 //!    warm end of the inactive list until that list has been scanned once. So the pages already read from the no-reuse
 //!    file leave first. At most 32 pages of other files in a row are scanned for a victim.
+//! 4. Pages that a background task reads have a longer window, a 16th of memory, because they are read ahead and their
+//!    use by the task does not count. None of them is drawn, and none is a refault.
 
 use super::Millpond;
 use crate::frame::FrameTable;
@@ -22,6 +24,9 @@ use crate::units::{FileId, FrameNo};
 /// Pages that go round before one is a victim in any case: it bounds the work for a victim where little of the file is
 /// there. A batch of Linux.
 const ROUND_MAX: u32 = 32;
+
+/// The window of pages that background tasks read, as a share of memory.
+pub(super) const BACKGROUND_SHARE: u64 = 16;
 
 /// Pages of no-reuse files are being sorted out of the inactive list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,8 +74,12 @@ impl Sorting {
 
 impl Millpond {
     /// A page whose window has ended is the next victim; two for each that comes, if memory was made smaller.
-    pub(super) fn end_no_reuse_window(&mut self, lruvec: &mut LruVec, frames: &mut impl FrameTable) {
-        let window_max = self.options.window.of(lruvec.memory.0) + 1;
+    pub(super) fn end_no_reuse_window(
+        &mut self,
+        lruvec: &mut LruVec,
+        window_max: u64,
+        frames: &mut impl FrameTable,
+    ) {
         for _ in 0..2 {
             if lruvec.pages.len(List::NoReuse) <= window_max {
                 return;

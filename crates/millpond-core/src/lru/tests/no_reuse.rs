@@ -44,6 +44,27 @@ fn a_page_of_a_no_reuse_file_is_the_next_victim_after_its_window() {
     assert_eq!(pond.list(List::Inactive)[0], OTHER);
 }
 
+#[test]
+fn pages_of_a_background_task_are_victims_before_others_used_or_not() {
+    let mut pond = pond(32);
+    pond.insert_all(0..8);
+    for n in OTHER..OTHER + 6 {
+        pond.lru.insert_background(FrameNo(n), key(n), &mut pond.frames);
+        pond.use_page(n);
+    }
+    assert_eq!(
+        pond.list(List::NoReuse),
+        [OTHER + 3, OTHER + 4, OTHER + 5],
+        "a 16th of 32 pages, and the newest"
+    );
+    pond.isolate(3);
+    let victims = pond.take_victims();
+    assert!(
+        victims.len() == 3 && victims.iter().all(|&n| n >= OTHER),
+        "{victims:?}"
+    );
+}
+
 /// It was a reuse: the page became active, and its file was taken for one that is used again.
 #[test]
 fn uses_in_the_window_of_a_no_reuse_page_are_one_burst() {

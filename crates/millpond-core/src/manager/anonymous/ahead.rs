@@ -105,6 +105,7 @@ impl<A: Form> Manager<A> {
                 first_use: false,
                 is_run: window.count.0 > 1,
                 may_be_no_reuse: false,
+                is_background: false,
                 is_new_memory: false,
             };
             let frame = if is_wanted && self.free.len() > self.derived.reserve {

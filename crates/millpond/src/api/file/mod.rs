@@ -86,6 +86,8 @@ pub struct File {
     pub(crate) inner: Arc<FileInner>,
     pub(crate) cache: Arc<Handle>,
     pub(crate) writable: bool,
+    /// Its reads are those of a background task.
+    is_background: bool,
     opened: Arc<Opened>,
 }
 
@@ -98,7 +100,39 @@ impl File {
             inner,
             cache,
             writable,
+            is_background: false,
             opened,
+        }
+    }
+
+    /// Returns a handle of the same file, as a clone, whose reads are those of a background task: a compaction, a backup,
+    /// a verification. They leave the device to other callers that wait for it, for half of its time at most. What they
+    /// find in memory does not count as used, and what they bring in, with pages ahead of a sequential reader, leaves
+    /// memory before other pages. This is about `read_at` and the calls like it; guards, mappings and writes are as of any
+    /// handle.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// # std::fs::write(&path, [7; 100_000])?;
+    /// # let cache = millpond::PageCache::builder().build()?;
+    /// let file = cache.open(&path, millpond::OpenOptions::new())?;
+    /// let scan = file.background();
+    /// let mut part = vec![0; 65536];
+    /// let mut at = 0;
+    /// loop {
+    ///     match scan.read_at(&mut part, at)? {
+    ///         0 => break,
+    ///         n => at += n as u64, // checked, or copied away
+    ///     }
+    /// }
+    /// # assert_eq!(at, 100_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn background(&self) -> File {
+        File {
+            is_background: true,
+            ..self.clone()
         }
     }
 
@@ -146,10 +180,12 @@ impl File {
     #[cold]
     fn wait_loading(&self, frame: FrameNo, key: PageKey, call: Call) {
         explain::waits_in(call);
-        self.engine().tell(Event::Awaited {
-            file: key.file(),
-            page: key.index(),
-        });
+        if !self.is_background {
+            self.engine().tell(Event::Awaited {
+                file: key.file(),
+                page: key.index(),
+            });
+        }
         explain::timed(Wait::Read, || self.engine().table.wait_loading(frame, key));
     }
 

@@ -8,12 +8,13 @@ use crate::engine::driver::{Missing, Reach};
 use crate::error::Result;
 use crate::files::Shrunk;
 use crate::frames::own::Waits;
-use crate::frames::table::Lookup;
+use crate::frames::table::{Lookup, SharedPin, Table};
 use crate::memory::buffers;
 use crate::observe::explain::{self, Call};
 use crate::observe::trace::What;
+use crate::sys::arena::Arena;
 use millpond_core::event::Event;
-use millpond_core::units::PageIndex;
+use millpond_core::units::{PageIndex, PageKey};
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering;
 
@@ -103,7 +104,7 @@ impl File {
         let mut wanted = inside(buf.len());
         let shift = self.engine().page_size.shift();
         let size = 1_usize << shift;
-        let mut done = 0;
+        let (mut done, mut asked) = (0, None);
         if wanted > 0 {
             let pages = offset >> shift..((offset + wanted as u64 - 1) >> shift) + 1;
             self.engine()
@@ -113,7 +114,7 @@ impl File {
             let at = offset + done as u64;
             let (page, from) = (at >> shift, (at & (size as u64 - 1)) as usize);
             let n = (size - from).min(wanted - done);
-            match self.pin(self.key(page), call) {
+            match self.pin_to_read(self.key(page), call) {
                 Lookup::Found(pin) => {
                     buf.put(done, &pin[from..from + n]);
                     drop(pin);
@@ -124,6 +125,16 @@ impl File {
                 Lookup::Loading(frame) | Lookup::Busy(frame) => {
                     self.wait_loading(frame, self.key(page), call);
                     self.engine().call_flags.check()?;
+                }
+                // Once: if it is still missing then, the read below says why.
+                Lookup::Absent if self.is_background && asked != Some(page) => {
+                    asked = Some(page);
+                    explain::waits_in(call);
+                    let last = (offset + wanted as u64 - 1) >> shift;
+                    let engine = self.engine();
+                    engine
+                        .background_reads
+                        .read(engine, &self.inner, page..last + 1)?;
                 }
                 Lookup::Absent => {
                     let last = (offset + wanted as u64 - 1) >> shift;
@@ -137,11 +148,22 @@ impl File {
         Ok(done)
     }
 
+    /// As [`File::pin`]; of a background task it is no use of the page.
+    #[inline]
+    fn pin_to_read(&self, key: PageKey, call: Call) -> Lookup<SharedPin<&Table<Arena>>> {
+        let unused = match self.is_background {
+            true => self.engine().table.hit_unused(key),
+            false => None,
+        };
+        unused.map_or_else(|| self.pin(key, call), Lookup::Found)
+    }
+
     /// Notifies the core when a reader reaches the page that triggers more read-ahead.
     #[inline]
     pub(super) fn passed(&self, page: u64) {
         let mark = &self.inner.readahead_mark;
-        if mark.load(Ordering::Relaxed) == page
+        if !self.is_background
+            && mark.load(Ordering::Relaxed) == page
             && mark
                 .compare_exchange(page, u64::MAX, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()

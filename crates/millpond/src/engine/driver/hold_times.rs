@@ -64,6 +64,7 @@ fn name(event: &Event<'_>) -> &'static str {
             Intent::Read => "Fault, to read",
             Intent::Overwrite => "Fault, to overwrite",
             Intent::Prefetch => "Fault, to prefetch",
+            Intent::Background => "Fault, in the background",
         },
         Event::ReadAheadDue { .. } => "ReadAheadDue",
         Event::ReadDone { .. } => "ReadDone",

@@ -25,6 +25,7 @@
 //! | `hold` | waits for threads that have a page in hand |
 //! | `mapped`, `open`, `marked`, `states` | faults on mapped files; their pages that are written, that can't be read; how many are known |
 //! | `region`, `swap_in`, `forget` | faults on anonymous memory; its pages on their way back from swap, or given up |
+//! | `background_reads` | missing pages for background tasks, which leave the device to others |
 //! | `read` | missing pages of a file: frames, then bytes from the device, in one call |
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
@@ -40,6 +41,7 @@
 //! | `transfers`, `mempool` | reads and writes between their start and their end; what they are made of, set aside |
 //! | `hold_times` | how long the lock is held |
 
+mod background_reads;
 mod call_back;
 mod coming;
 mod completions;
@@ -103,6 +105,7 @@ use crate::observe::trace::Shards;
 use crate::sys::arena::Arena;
 use crate::sys::clock::{Clock, Patience};
 use crate::sys::copies::Copies;
+use background_reads::BackgroundReads;
 use mempool::Mempool;
 use millpond_core::frame::FrameTable;
 use millpond_core::manager::Manager;
@@ -138,6 +141,7 @@ pub(crate) struct Engine {
     pub(crate) frame_waits: FrameWaits,
     /// What transfers are made of.
     mempool: Mempool,
+    pub(crate) background_reads: BackgroundReads,
     dirtier_events: EventCount,
     sync_events: EventCount,
     /// Whose turn it is to hold pages while it waits for frames for more ([`Engine::pin_together`]).
@@ -191,6 +195,7 @@ impl Engine {
             memory_events: EventCount::default(),
             frame_waits: FrameWaits::default(),
             mempool: Mempool::new(),
+            background_reads: BackgroundReads::default(),
             dirtier_events: EventCount::default(),
             sync_events: EventCount::default(),
             gathering: Mutex::new(()),

@@ -136,7 +136,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Read`], [`Error::Check`]; the pages are not in memory then.
-    fn read(
+    pub(super) fn read(
         &self,
         file: &Arc<FileInner>,
         own: OwnRead,
