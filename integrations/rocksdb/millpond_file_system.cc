@@ -13,6 +13,14 @@
 #include <rocksdb/version.h>
 #include <sys/stat.h>
 
+#ifdef ROCKSDB_MILLPOND_TEST_HOOKS
+// A hook by which one of RocksDB's own tests keeps what its files have allocated.
+#include <test_util/sync_point.h>
+#else
+#define TEST_SYNC_POINT_CALLBACK(name, value)
+#endif
+
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -82,6 +90,12 @@ struct File {
 
 using FilePtr = std::shared_ptr<File>;
 
+// A read of low priority is a compaction's, unless writers wait for it, or one that its caller wants to be so
+// (ReadOptions::rate_limiter_priority).
+bool IsBackground(const IOOptions& options) {
+  return options.rate_limiter_priority == Env::IO_LOW || options.rate_limiter_priority == Env::IO_MID;
+}
+
 IOStatus ReadAt(const File& file, uint64_t offset, size_t n, Slice* result, char* scratch) {
   size_t read = 0;
   millpond_code code = millpond_file_read_at(file.handle, scratch, n, offset, &read);
@@ -91,26 +105,33 @@ IOStatus ReadAt(const File& file, uint64_t offset, size_t n, Slice* result, char
 
 class RandomAccessFile : public FSRandomAccessFile {
  public:
-  explicit RandomAccessFile(FilePtr file) : file_(std::move(file)) {}
-
-  IOStatus Read(uint64_t offset, size_t n, const IOOptions&, Slice* result, char* scratch,
-                IODebugContext*) const override {
-    return ReadAt(*file_, offset, n, result, scratch);
+  explicit RandomAccessFile(FilePtr file) : file_(std::move(file)) {
+    background_.cache = file_->cache;
+    millpond_file_background(file_->handle, &background_.handle);
   }
 
-  // All of them are on their way before the first is waited for.
-  IOStatus MultiRead(FSReadRequest* requests, size_t count, const IOOptions&, IODebugContext*) override {
-    for (size_t i = 1; i < count; i++) {
+  IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
+                IODebugContext*) const override {
+    return ReadAt(IsBackground(options) ? background_ : *file_, offset, n, result, scratch);
+  }
+
+  // All of them are on their way before the first is waited for, unless others go first.
+  IOStatus MultiRead(FSReadRequest* requests, size_t count, const IOOptions& options, IODebugContext*) override {
+    const bool background = IsBackground(options);
+    for (size_t i = 1; i < count && !background; i++) {
       millpond_file_prefetch(file_->handle, requests[i].offset, requests[i].len);
     }
     for (size_t i = 0; i < count; i++) {
       FSReadRequest& request = requests[i];
-      request.status = ReadAt(*file_, request.offset, request.len, &request.result, request.scratch);
+      request.status = ReadAt(background ? background_ : *file_, request.offset, request.len, &request.result,
+                              request.scratch);
     }
     return IOStatus::OK();
   }
 
-  IOStatus Prefetch(uint64_t offset, size_t n, const IOOptions&, IODebugContext*) override {
+  // Background reads bring what follows by themselves, when it is their turn.
+  IOStatus Prefetch(uint64_t offset, size_t n, const IOOptions& options, IODebugContext*) override {
+    if (IsBackground(options)) return IOStatus::OK();
     return Failed(millpond_file_prefetch(file_->handle, offset, n));
   }
 
@@ -126,6 +147,8 @@ class RandomAccessFile : public FSRandomAccessFile {
 
  private:
   FilePtr file_;
+  // The same file, for reads that others go before.
+  File background_;
 };
 
 class SequentialFile : public FSSequentialFile {
@@ -153,7 +176,7 @@ class SequentialFile : public FSSequentialFile {
 class WritableFile : public FSWritableFile {
  public:
   WritableFile(FilePtr file, uint64_t size, const FileOptions& options)
-      : FSWritableFile(options), file_(std::move(file)), size_(size) {}
+      : FSWritableFile(options), file_(std::move(file)), size_(size), allocates_(options.allow_fallocate) {}
 
   // A caller that forgets to close it has no answer.
   ~WritableFile() override = default;
@@ -179,6 +202,10 @@ class WritableFile : public FSWritableFile {
   IOStatus Close(const IOOptions&, IODebugContext*) override {
     if (file_->handle == nullptr) return IOStatus::OK();
     IOStatus status = Failed(millpond_file_write_out(file_->handle));
+    size_t allocated = allocated_;
+    TEST_SYNC_POINT_CALLBACK("PosixWritableFile::Close", &allocated);
+    // The length that it has: what was allocated behind it is freed. A file that keeps it has lost nothing.
+    if (allocated > size_) millpond_file_set_len(file_->handle, size_);
     file_->Drop();
     return status;
   }
@@ -192,12 +219,23 @@ class WritableFile : public FSWritableFile {
   // The flusher paces writes so that readers stay calm, which is what bytes_per_sync is for.
   IOStatus RangeSync(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
 
+  // Blocks for what will be appended, so that a full disk is an error before it is.
+  IOStatus Allocate(uint64_t offset, uint64_t len, const IOOptions&, IODebugContext*) override {
+    if (!allocates_) return IOStatus::OK();
+    IOStatus status = Failed(millpond_file_allocate(file_->handle, offset, len));
+    if (status.ok()) allocated_ = std::max(allocated_, offset + len);
+    return status;
+  }
+
   uint64_t GetFileSize(const IOOptions&, IODebugContext*) override { return size_; }
   IOStatus InvalidateCache(size_t, size_t) override { return IOStatus::OK(); }
 
  private:
   FilePtr file_;
   uint64_t size_;
+  const bool allocates_;
+  // The end of what was allocated.
+  uint64_t allocated_ = 0;
 };
 
 class RandomRWFile : public FSRandomRWFile {

@@ -1,7 +1,8 @@
 // A database on Millpond: written, compacted, opened again, copied, killed, and on a disk that fails.
 //
 //   test FOLDER            all of it
-//   test FOLDER writer     writes until it is killed, and prints each key once it is durable
+//   test FOLDER kills N    programs that are killed, so many times
+//   test FOLDER writer     writes until it is killed, and says what is durable
 
 #include "millpond_file_system.h"
 
@@ -12,6 +13,7 @@
 #include <rocksdb/utilities/backup_engine.h>
 #include <rocksdb/utilities/checkpoint.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <thread>
 
 using namespace ROCKSDB_NAMESPACE;
 
@@ -69,16 +72,43 @@ std::unique_ptr<DB> Open(const Options& options, const std::string& path) {
   return std::unique_ptr<DB>(db);
 }
 
+// By reads of a user and of a background task.
 void CheckContent(DB* db, const std::map<std::string, std::string>& expected) {
-  std::unique_ptr<Iterator> it(db->NewIterator(ReadOptions()));
-  auto at = expected.begin();
-  for (it->SeekToFirst(); it->Valid(); it->Next(), ++at) {
-    CHECK(at != expected.end());
-    CHECK(it->key() == at->first);
-    CHECK(it->value() == at->second);
+  for (Env::IOPriority priority : {Env::IO_TOTAL, Env::IO_LOW}) {
+    ReadOptions options;
+    options.rate_limiter_priority = priority;
+    std::unique_ptr<Iterator> it(db->NewIterator(options));
+    auto at = expected.begin();
+    for (it->SeekToFirst(); it->Valid(); it->Next(), ++at) {
+      CHECK(at != expected.end());
+      CHECK(it->key() == at->first);
+      CHECK(it->value() == at->second);
+    }
+    OK(it->status());
+    CHECK(at == expected.end());
   }
-  OK(it->status());
-  CHECK(at == expected.end());
+}
+
+// Bytes that the files with this ending have blocks for.
+uint64_t Allocated(const std::string& path, const std::string& end) {
+  uint64_t bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(path)) {
+    struct stat found {};
+    if (file.path().extension() == end && stat(file.path().c_str(), &found) == 0) bytes += found.st_blocks * 512;
+  }
+  return bytes;
+}
+
+// A log has its blocks before it is written, and gives back what it does not need.
+void Preallocation(Options options, const std::string& path) {
+  options.recycle_log_file_num = 0;
+  options.write_buffer_size = 8 << 20;
+  OK(DestroyDB(path, options));
+  std::unique_ptr<DB> db = Open(options, path);
+  OK(db->Put(WriteOptions(), Key(0), "value"));
+  CHECK(Allocated(path, ".log") >= 8 << 20);
+  db.reset();
+  CHECK(Allocated(path, ".log") < 1 << 20);
 }
 
 // Overwritten, deleted and compacted, with the database opened again now and then.
@@ -135,21 +165,61 @@ void Copies(const Options& options, const std::string& path, const std::map<std:
   CheckContent(Open(plain, path).get(), expected);
 }
 
-int Writer(const Options& options, const std::string& path) {
-  std::unique_ptr<DB> db = Open(options, path);
-  WriteOptions durable;
-  durable.sync = true;
-  for (int n = 0;; n++) {
-    OK(db->Put(durable, Key(n), std::string(300, 'v')));
-    std::printf("%d\n", n);
-    std::fflush(stdout);
-  }
+// Writers of the killed program: each has its own keys, and writes them in turn, again and again.
+constexpr uint64_t kWriters = 4, kKeysEach = 500;
+
+// Says which writer, and how many of its writes are durable.
+struct Durable {
+  uint64_t writer, count;
+};
+
+std::string KeyOf(uint64_t writer, uint64_t nth) { return Key(static_cast<int>(writer * kKeysEach + nth % kKeysEach)); }
+
+std::string ValueOf(uint64_t writer, uint64_t nth) {
+  std::mt19937_64 random(writer << 48 | nth);
+  std::string value = std::to_string(nth) + ' ';
+  return value + std::string(100 + random() % 2000, static_cast<char>('a' + random() % 26));
 }
 
-// A killed writer has lost nothing that it was told is durable.
-void Kills(const char* program, const Options& options, const std::string& path) {
-  for (int kill_after : {1, 40, 900}) {
-    OK(DestroyDB(path, options));
+// The write that a value is of; 0: there is none. Ends the test if it is of no write.
+uint64_t WriteOf(DB* db, uint64_t writer, uint64_t nth) {
+  std::string value;
+  const Status got = db->Get(ReadOptions(), KeyOf(writer, nth), &value);
+  if (got.IsNotFound()) return 0;
+  OK(got);
+  const uint64_t found = std::stoull(value);
+  CHECK(value == ValueOf(writer, found));
+  return found;
+}
+
+// Goes on after the writes that are there, until it is killed.
+int Writer(const Options& options, const std::string& path) {
+  std::unique_ptr<DB> db = Open(options, path);
+  std::vector<std::thread> threads;
+  for (uint64_t writer = 0; writer < kWriters; writer++) {
+    threads.emplace_back([&db, writer] {
+      uint64_t nth = 0;
+      for (uint64_t key = 0; key < kKeysEach; key++) nth = std::max(nth, WriteOf(db.get(), writer, key));
+      WriteOptions durable;
+      durable.sync = true;
+      for (;;) {
+        nth++;
+        OK(db->Put(durable, KeyOf(writer, nth), ValueOf(writer, nth)));
+        const Durable said{writer, nth};
+        CHECK(write(STDOUT_FILENO, &said, sizeof said) == sizeof said);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return 1;
+}
+
+// A killed program has lost no write that it was told is durable, and each value is one that was written, whole.
+void Kills(const char* program, const Options& options, const std::string& path, int kills) {
+  OK(DestroyDB(path, options));
+  std::mt19937 random(11);
+  uint64_t durable[kWriters] = {}, total = 0;
+  for (int n = 0; n < kills; n++) {
     int pipes[2];
     CHECK(pipe(pipes) == 0);
     pid_t child = fork();
@@ -162,23 +232,32 @@ void Kills(const char* program, const Options& options, const std::string& path)
       _exit(127);
     }
     close(pipes[1]);
-    FILE* said = fdopen(pipes[0], "r");
-    int durable = -1, number = -1;
-    while (std::fscanf(said, "%d", &number) == 1) {
-      durable = number;
-      if (durable == kill_after) kill(child, SIGKILL);
+    // Some time within flushes and compactions: a log has 256 KiB, some 250 writes.
+    uint64_t left = 1 + random() % 1500;
+    Durable said{};
+    while (read(pipes[0], &said, sizeof said) == sizeof said) {
+      CHECK(said.writer < kWriters && said.count > durable[said.writer]);
+      total += said.count - durable[said.writer];
+      durable[said.writer] = said.count;
+      if (left > 0 && --left == 0) kill(child, SIGKILL);
     }
-    std::fclose(said);
+    close(pipes[0]);
     int status = 0;
     waitpid(child, &status, 0);
-    CHECK(WIFSIGNALED(status) && durable >= kill_after);
+    CHECK(WIFSIGNALED(status) && left == 0);
     std::unique_ptr<DB> db = Open(options, path);
-    for (int n = 0; n <= durable; n++) {
-      std::string value;
-      OK(db->Get(ReadOptions(), Key(n), &value));
-      CHECK(value.size() == 300);
+    for (uint64_t writer = 0; writer < kWriters; writer++) {
+      const uint64_t count = durable[writer];
+      for (uint64_t key = 1; key <= kKeysEach; key++) {
+        // The last write of this key among those, or the one that was under way.
+        const uint64_t last = key > count ? 0 : count - (count - key) % kKeysEach;
+        const uint64_t found = WriteOf(db.get(), writer, key);
+        CHECK(found == last || (found == count + 1 && (found - key) % kKeysEach == 0));
+        if (found > count) durable[writer] = found;
+      }
     }
   }
+  std::printf("%d kills, %llu durable writes, none lost\n", kills, static_cast<unsigned long long>(total));
 }
 
 // A full disk is an error of the call, and once there is room the database goes on with all that it had accepted.
@@ -245,7 +324,7 @@ void Uris() {
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: %s FOLDER [writer]\n", arguments[0]);
+    std::fprintf(stderr, "usage: %s FOLDER [writer | kills N]\n", arguments[0]);
     return 2;
   }
   const std::string path = arguments[1];
@@ -253,11 +332,18 @@ int main(int count, char** arguments) {
   std::shared_ptr<Env> guard;
   OK(Env::CreateFromUri(ConfigOptions(), "", kUri, &env, &guard));
   Options options = SmallOptions(env);
-  if (count > 2) return Writer(options, path);
+  const std::string mode = count > 2 ? arguments[2] : "";
+  if (mode == "writer") return Writer(options, path);
+  if (mode == "kills") {
+    Kills(arguments[0], options, path, count > 3 ? std::atoi(arguments[3]) : 100);
+    return 0;
+  }
   for (const char* of : {"", "-checkpoint", "-backup", "-restored", "-full"}) std::filesystem::remove_all(path + of);
   Uris();
+  Preallocation(options, path);
+  OK(DestroyDB(path, options));
   Copies(options, path, Change(options, path));
-  Kills(arguments[0], options, path);
+  Kills(arguments[0], options, path, 4);
   FullDisk(path + "-full");
   std::puts("all is well");
   return 0;
