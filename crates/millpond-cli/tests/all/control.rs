@@ -191,7 +191,7 @@ fn a_bad_setting_changes_nothing_and_names_the_range() {
         ),
         ("set memory=100K", "at least 772K are needed"),
         ("set dirty.hard", "is not NAME=VALUE"),
-        ("inspect limits hard", "there are: frames, watermarks.min, "),
+        ("inspect limits hard", "the names are: frames, watermarks.min, "),
         ("inspect limit", "[possible values: limits, options, history]"),
         ("stat 0", "an interval is 10ms to 1h"),
         ("stat 27272", "the cache of process 27272 is --cache 27272"),

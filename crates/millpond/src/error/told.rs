@@ -266,6 +266,14 @@ const IN_TEXT: [(&str, [&str; 3]); 7] = [
         ],
     ),
     (
+        "this cache has it open with OpenOptions::exclusive already: clone that handle, or drop it first",
+        [
+            "this cache has it open with a lock already: close that file first",
+            "this cache has it open with a lock already: close that file first",
+            "this cache has it open with MILLPOND_OPEN_EXCLUSIVE already: close that file first",
+        ],
+    ),
+    (
         "set OpenOptions::write(true) with exclusive(true)",
         [
             "open it for writing",

@@ -143,10 +143,11 @@ fn a_daemon_keeps_nothing_of_the_program_that_started_it() {
     };
     let held = daemon.path("held");
     let open = fs::read_dir(daemon.proc().join("fd")).unwrap();
+    // The daemon may close one meanwhile.
     let links: Vec<_> = open
-        .map(|entry| fs::read_link(entry.unwrap().path()).unwrap())
+        .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
         .collect();
-    assert!(!links.contains(&held), "{links:?}");
+    assert!(!links.is_empty() && !links.contains(&held), "{links:?}");
     assert_eq!(fs::read_link(daemon.proc().join("cwd")).unwrap(), Path::new("/"));
     assert!(daemon.umount().status.success());
 }

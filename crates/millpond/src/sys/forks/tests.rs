@@ -187,7 +187,7 @@ fn a_forked_child_that_touches_a_region_says_why_it_ends() {
     let mut said = String::new();
     from_child.read_to_string(&mut said).unwrap();
     assert!(
-        said.contains("a forked child has touched memory that its parent has alone"),
+        said.contains("a forked child has touched memory that only its parent has"),
         "{said}"
     );
 }
