@@ -135,10 +135,7 @@ impl KernelPages {
         let _change = self.change.lock();
         let range = offset..offset + bytes.len() as u64;
         let parts = self.log.lock().parts_not_written_back(write.since, range);
-        parts.into_iter().try_for_each(|part| {
-            let of = (part.start - offset) as usize..(part.end - offset) as usize;
-            content.write(&bytes[of], part.start)
-        })
+        write_parts(parts, bytes, offset, |bytes, at| content.write(bytes, at))
     }
 
     /// The kernel has sent pages to be written back. To be called before anything else is done, or waited for.
@@ -162,10 +159,9 @@ impl KernelPages {
         let _change = self.change.lock();
         let range = offset..offset + bytes.len() as u64;
         let parts = self.log.lock().unchanged_parts(writeback.known, range);
-        parts.into_iter().try_for_each(|part| {
-            let of = (part.start - offset) as usize..(part.end - offset) as usize;
-            content.write_back(&bytes[of], part.start)?;
-            self.log.lock().note_written_back(part);
+        write_parts(parts, bytes, offset, |bytes, at| {
+            content.write_back(bytes, at)?;
+            self.log.lock().note_written_back(at..at + bytes.len() as u64);
             Ok(())
         })
     }
@@ -260,6 +256,19 @@ impl Log {
             self.writes.iter().filter(is_newer).map(|write| &write.range),
         )
     }
+}
+
+/// Calls `write` with the parts of `bytes`, which begin at `offset`, and where each is to be.
+fn write_parts(
+    parts: Vec<Range<u64>>,
+    bytes: &[u8],
+    offset: u64,
+    write: impl Fn(&[u8], u64) -> Result<()>,
+) -> Result<()> {
+    parts.into_iter().try_for_each(|part| {
+        let of = (part.start - offset) as usize..(part.end - offset) as usize;
+        write(&bytes[of], part.start)
+    })
 }
 
 /// The parts of `range` that are in none of `others`.
