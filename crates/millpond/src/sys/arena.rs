@@ -32,9 +32,7 @@ pub(crate) mod places;
 
 use crate::frames::table::{ExclusivePin, Holder, Load, Memory, SharedPin, Table, Vacated};
 use crate::sys::drops::Drops;
-#[cfg(test)]
-use crate::sys::mapping::HUGE_PAGE;
-use crate::sys::mapping::{Advice, Mapping, kernel_page};
+use crate::sys::mapping::{Advice, HUGE_PAGE, Mapping, kernel_page};
 use crate::sys::refusal::explained;
 use crate::sys::uffd::Userfault;
 use millpond_core::units::{Bytes, FrameNo, PageSize};
@@ -354,8 +352,17 @@ impl Memory for Arena {
 
     fn discard(&self, vacated: Vacated) {
         let Some(places) = &self.places else {
+            let bytes = self.bytes(vacated.frames());
+            if matches!(self.huge_pages, Some(Ok(()))) {
+                // The kernel would make huge pages of what is left of them, and the memory would be back
+                // (`khugepaged`, which by default fills in up to 511 of 512 pages).
+                let block = bytes.start / HUGE_PAGE * HUGE_PAGE..bytes.end.next_multiple_of(HUGE_PAGE);
+                let block = block.start..block.end.min(self.mapping.len());
+                // Refused where a process has too many mappings.
+                let _ = self.mapping.advise(block, Advice::SmallPages);
+            }
             // SAFETY: as in `withdraw`; the frames stay accessible and read as zeros.
-            unsafe { self.mapping.discard(self.bytes(vacated.frames())) };
+            unsafe { self.mapping.discard(bytes) };
             return;
         };
         for frame in vacated.frames().clone().map(FrameNo) {

@@ -394,3 +394,32 @@ fn more_frames_than_there_are_numbers_for_places_are_refused() {
     );
     assert!(refused(16 << 40, false).is_some() && refused(0, true).is_some());
 }
+
+/// The kernel filled in what had been given back: a pool that had become smaller was as large as before within a minute.
+#[test]
+fn what_is_given_back_is_not_made_part_of_a_huge_page_again() {
+    let (table, mut token) = table(2048, 2048);
+    if !matches!(table.memory().huge_pages(), Some(Ok(()))) {
+        return println!("skipped: no huge pages");
+    }
+    table.locked(&mut token).give_back(FrameNo(700));
+    let start = table.memory().mapping.start().addr().get();
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let may_be_huge = |frame: usize| {
+        let address = start + (frame << 12);
+        let mut inside = false;
+        let flags = smaps.lines().find(|line| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let hex = |word: &str| usize::from_str_radix(word, 16).ok();
+            if let Some((low, high)) = range.and_then(|(low, high)| hex(low).zip(hex(high))) {
+                inside = (low..high).contains(&address);
+            }
+            inside && line.starts_with("VmFlags:")
+        });
+        flags.unwrap().contains(" hg")
+    };
+    assert_eq!(
+        [0, 511, 512, 700, 1023, 1024].map(may_be_huge),
+        [true, true, false, false, false, true]
+    );
+}
