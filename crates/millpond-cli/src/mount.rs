@@ -55,9 +55,9 @@ pub(crate) struct MountArgs {
     /// has between these. `millpond set memory=` changes it later.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = memory)]
     memory: Value,
-    /// Lend the kernel pages: what is read stays in the kernel's own cache as well, where a hit costs no message. Up to
-    /// SIZE, which is part of the budget, at most half of it; none: nothing.
-    #[arg(long, default_value = "none", value_name = "SIZE|none", value_parser = lend, conflicts_with = "no_cache")]
+    /// How much of the budget may be lent to the kernel: what is read lies in the kernel's own cache as well, where it costs no
+    /// message. auto: up to a half, as much as is used again and the cache does not need; or SIZE at most; none: nothing.
+    #[arg(long, default_value = "auto", value_name = "auto|SIZE|none", value_parser = lend, conflicts_with = "no_cache")]
     lend: u64,
     /// Serve in the background.
     #[arg(long)]
@@ -164,15 +164,17 @@ fn memory(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Bytes; 0 for `none`.
+/// The most, in bytes; 0 for `none`.
 fn lend(text: &str) -> Result<u64, String> {
-    if text == "none" {
-        return Ok(0);
+    match text {
+        "auto" => return Ok(u64::MAX),
+        "none" => return Ok(0),
+        _ => {}
     }
     match settings::memory(text, Bytes(0)).map_err(|why| why.to_string())? {
         Value::Size(bytes) if bytes.0 >= LEND_MIN => Ok(bytes.0),
         _ => Err(format!(
-            "give none, or a size of {} or more",
+            "give auto, none, or a size of {} or more",
             size(Bytes(LEND_MIN))
         )),
     }

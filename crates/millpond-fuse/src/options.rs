@@ -16,7 +16,8 @@ pub struct Options {
     pub memory: u64,
     /// Instead of `memory`: bounds between which the budget follows the host: see [`millpond::Builder::memory_auto`].
     pub memory_auto: Option<MemoryRange>,
-    /// So much of the budget, a half at most, is for pages of the kernel's own cache: 0, and the kernel caches nothing.
+    /// So many bytes of the budget, a half at most, are lent to the kernel's page cache at most. How many of them are follows
+    /// what is used again. 0: the kernel caches nothing.
     pub lend: u64,
     /// Whether data go through the cache. Without it they go straight to the files below, through the kernel's page
     /// cache: for comparing.
@@ -79,7 +80,7 @@ impl Options {
             mount_point: mount_point.into(),
             memory: 512 << 20,
             memory_auto: None,
-            lend: 0,
+            lend: u64::MAX,
             cached: true,
             allow_other: false,
             read_only: false,

@@ -74,6 +74,23 @@ pub(crate) struct NewlyLent {
     pub(crate) is_used: bool,
 }
 
+/// What lending pages has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Lending {
+    /// Pages that were not lent.
+    pub(crate) pages: u64,
+    /// Of these, pages that were taken back a short while ago.
+    pub(crate) refaults: u64,
+}
+
+/// What a file had when the kernel forgot it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Cleared {
+    pub(crate) pages: u64,
+    /// Chunks that were queued.
+    pub(crate) queued: usize,
+}
+
 /// What can be done with a chunk whose turn it is.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
@@ -110,14 +127,20 @@ fn pages_of(range: &Range<u64>, chunk: u64) -> u16 {
 
 impl Lent {
     /// The kernel asks for pages of its own (`is_read`, until [`Lent::end_read`]), or has written to them. Calls `newly` for each
-    /// chunk that was not queued. How many pages more are lent.
-    pub(crate) fn lend(&self, range: &Range<u64>, is_read: bool, mut newly: impl FnMut(NewlyLent)) -> u64 {
+    /// chunk that was not queued.
+    pub(crate) fn lend(
+        &self,
+        range: &Range<u64>,
+        is_read: bool,
+        mut newly: impl FnMut(NewlyLent),
+    ) -> Lending {
         let state = &mut *self.0.lock();
-        let mut count = 0;
+        let mut lending = Lending::default();
         for at in chunks_of(range) {
             let pages = pages_of(range, at);
             let chunk = state.chunks.entry(at).or_default();
-            count += u64::from((pages & !chunk.lent).count_ones());
+            lending.pages += u64::from((pages & !chunk.lent).count_ones());
+            lending.refaults += u64::from((pages & chunk.before).count_ones());
             chunk.is_used |= chunk.before & pages != 0;
             chunk.lent |= pages;
             chunk.before &= !pages;
@@ -135,7 +158,7 @@ impl Lent {
                 *is_suspect = true;
             }
         }
-        count
+        lending
     }
 
     /// A read has been answered.
@@ -222,15 +245,22 @@ impl Lent {
         }
     }
 
-    /// The kernel has forgotten the file, and with it all pages. How many were lent.
-    pub(crate) fn clear(&self) -> u64 {
+    /// The kernel has forgotten the file, and with it all pages.
+    pub(crate) fn clear(&self) -> Cleared {
         let state = &mut *self.0.lock();
         let chunks = std::mem::take(&mut state.chunks);
         state.taken.clear();
-        chunks
-            .values()
-            .map(|chunk| u64::from(chunk.lent.count_ones()))
-            .sum()
+        Cleared {
+            pages: chunks
+                .values()
+                .map(|chunk| u64::from(chunk.lent.count_ones()))
+                .sum(),
+            queued: chunks.values().filter(|chunk| chunk.is_queued).count(),
+        }
+    }
+
+    pub(crate) fn is_queued(&self, at: u64) -> bool {
+        self.0.lock().chunks.get(&at).is_some_and(|chunk| chunk.is_queued)
     }
 
     /// What is lent, for the process that takes over: of each chunk a bit for each page.
@@ -336,9 +366,9 @@ mod tests {
     /// Lends; how many pages more, and which chunks are new with which of them used.
     fn lend(lent: &Lent, range: Range<u64>) -> (u64, Vec<(u64, bool)>) {
         let mut newly = Vec::new();
-        let pages = lent.lend(&range, true, |new| newly.push((new.chunk, new.is_used)));
+        let lending = lent.lend(&range, true, |new| newly.push((new.chunk, new.is_used)));
         lent.end_read(&range);
-        (pages, newly)
+        (lending.pages, newly)
     }
 
     #[test]
@@ -349,7 +379,7 @@ mod tests {
         assert_eq!(lend(&lent, 0..CHUNK_BYTES), (0, vec![]));
         assert!(lent.overlaps(&(CHUNK_BYTES..CHUNK_BYTES + 4096)));
         assert!(!lent.overlaps(&(CHUNK_BYTES + 4096..CHUNK_BYTES * 9)));
-        assert_eq!(lent.clear(), 17);
+        assert_eq!(lent.clear(), Cleared { pages: 17, queued: 2 });
         assert_eq!(lent.begin_take(0, false), Turn::Gone);
     }
 
@@ -394,7 +424,7 @@ mod tests {
         let write = LentWrite::begin(&inode, 100..101);
         assert_eq!(inode.lent.begin_take(0, false), Turn::Busy);
         drop(write);
-        inode.lent.lend(&WHOLE, true, |_| ());
+        let _ = inode.lent.lend(&WHOLE, true, |_| ());
         assert_eq!(inode.lent.begin_take(0, false), Turn::Busy);
         inode.lent.end_read(&WHOLE);
         assert_eq!(inode.lent.begin_take(0, false), Turn::Take(WHOLE));

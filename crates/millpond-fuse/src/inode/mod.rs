@@ -7,6 +7,9 @@ pub(crate) mod closed;
 pub(crate) mod content;
 pub(crate) mod kernel_pages;
 pub(crate) mod lend_pool;
+#[cfg(test)]
+mod lend_pool_tests;
+pub(crate) mod lend_share;
 pub(crate) mod lent;
 pub(crate) mod record;
 pub(crate) mod table;

@@ -6,6 +6,7 @@
 //! An inode that the kernel has forgotten stays until its data is written. Its reported change time is remembered for
 //! longer, for a limited number of files, in case the file comes back.
 
+use super::lent::Cleared;
 use super::times::ReportedCtime;
 use super::{Identity, Inode};
 use crate::own_attributes::ROOT_ID;
@@ -143,9 +144,9 @@ impl InodeTable {
         inode
     }
 
-    /// The kernel has forgotten `count` lookups. The inode, if those were all: it is to be evicted. And how many pages of it
-    /// were lent to the kernel until then.
-    pub(crate) fn forget(&self, id: u64, count: u64) -> Option<(Arc<Inode>, u64)> {
+    /// The kernel has forgotten `count` lookups. The inode, if those were all: it is to be evicted. And what of it was lent
+    /// to the kernel until then.
+    pub(crate) fn forget(&self, id: u64, count: u64) -> Option<(Arc<Inode>, Cleared)> {
         let mut table = self.table.lock();
         let entry = table.by_id.get_mut(&id)?;
         entry.lookups = entry.lookups.saturating_sub(count);

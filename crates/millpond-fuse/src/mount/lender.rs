@@ -1,4 +1,4 @@
-//! The thread that takes back what is lent to the kernel beyond the limit.
+//! The thread that takes back what is lent to the kernel beyond its share, and divides the budget.
 
 use crate::state::MountState;
 use std::io;
@@ -21,9 +21,10 @@ impl LenderThread {
         let lender = state.clone();
         let thread = thread.spawn(move || {
             let Some(pool) = &lender.lend_pool else { return };
-            let mut is_stuck = false;
-            while pool.wait_until_over(is_stuck) {
-                is_stuck = !lender.take_back();
+            let mut soon = false;
+            while pool.wait(soon) {
+                let is_leaving = pool.divide();
+                soon = !lender.take_back() || is_leaving;
             }
         })?;
         Ok(Some(LenderThread {

@@ -12,7 +12,7 @@ use crate::channel::Channel;
 use crate::error::{MountError, Result, system};
 use crate::exit_report::ReportPipe;
 use crate::host::{self, mountinfo};
-use crate::inode::lend_pool::LendPool;
+use crate::inode::lend_pool::{LendPool, LendRoom};
 use crate::operations::shut_down::Unwritten;
 use crate::options::Options;
 use crate::request_memory::{BudgetNow, HeldWrites, RequestMemory};
@@ -25,7 +25,7 @@ use fuser::Session;
 use lender::LenderThread;
 use millpond::PageCache;
 use millpond::device::Calibration;
-use millpond::internal::{give_large_buffers_back, memory_bytes, set_lent_bytes};
+use millpond::internal::{give_large_buffers_back, memory_bytes};
 use millpond::units::Nanos;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -323,16 +323,16 @@ fn new_state(
     let build = || build_cache(options, point, inherited.as_ref());
     let cache = options.cached.then(build).transpose()?;
     let lend = options.lend;
+    let most = move |budget| lent_most(lend, budget, &request_memory);
+    let lend_room = (lend > 0).then(|| Arc::new(LendRoom::new(most)));
     let set_aside = cache.as_ref().map(|cache| {
-        let rule = move |budget| request_memory.bytes(budget) + lend_share(lend, budget, &request_memory);
-        cache.set_aside_by(rule)
+        let room = lend_room.clone();
+        let lent = move |budget| room.as_ref().map_or(0, |room| room.rule(budget));
+        cache.set_aside_by(move |budget| request_memory.bytes(budget) + lent(budget))
     });
-    let lend_pool = cache.clone().filter(|_| lend > 0).map(|cache| {
-        let reported = cache.clone();
-        let share = move || lend_share(lend, memory_bytes(&cache), &request_memory);
-        let report = move |bytes| set_lent_bytes(&reported, bytes);
-        LendPool::new(Box::new(share), Box::new(report))
-    });
+    let set_aside = set_aside.transpose()?;
+    let lend_pool = cache.clone().zip(lend_room);
+    let lend_pool = lend_pool.map(|(cache, room)| LendPool::new(cache, room));
     let budget_now: BudgetNow = match cache.clone() {
         Some(cache) => Box::new(move || memory_bytes(&cache)),
         None => Box::new(move || budget),
@@ -341,7 +341,7 @@ fn new_state(
         root,
         source: source.directory.clone(),
         held_writes: HeldWrites::new(request_memory, budget_now),
-        set_aside: set_aside.transpose()?,
+        set_aside,
         point: point.to_owned(),
         cache,
         request_memory,
@@ -356,8 +356,8 @@ fn new_state(
     Ok(MountState::new(parts, options))
 }
 
-/// Of the budget, as much is for pages lent to the kernel: `lend`, a half at most, and what requests and the least cache leave.
-fn lend_share(lend: u64, budget: u64, requests: &RequestMemory) -> u64 {
+/// Of a budget, as much may be lent to the kernel: `lend`, a half at most, and what requests and the least cache leave.
+fn lent_most(lend: u64, budget: u64, requests: &RequestMemory) -> u64 {
     const CACHE_MIN: u64 = 1 << 20;
     let left = budget.saturating_sub(requests.bytes(budget) + CACHE_MIN);
     lend.min(budget / 2).min(left)

@@ -5,7 +5,7 @@
 //! one, and while threads that answer the kernel do, others are left:
 //!
 //! ```text
-//!   lender (mount/lender.rs)     whenever more is lent than may be
+//!   lender (mount/lender.rs)     whenever more is lent than the share
 //!   threads that answer reads    after the answer, a quarter of them at a time: what is read fast is taken back as fast
 //! ```
 
@@ -68,21 +68,19 @@ impl MountState {
         }
     }
 
-    /// Takes back what is lent beyond the limit. Whether something was taken. Not to be called by a thread for whose answer the
+    /// Takes back what is lent beyond the share. Whether that could be done. Not to be called by a thread for whose answer the
     /// kernel waits.
     pub(crate) fn take_back(&self) -> bool {
         let (Some(pool), Some(notifier)) = (&self.lend_pool, self.notifier.get()) else {
-            return false;
+            return true;
         };
-        let mut is_any = false;
         while let Some(_notifying) = self.gate.notify()
             && let Some(victim) = pool.victim()
         {
             inval_pages(notifier, victim.inode.id, &victim.bytes);
             pool.taken(&victim);
-            is_any = true;
         }
-        is_any
+        !pool.is_over()
     }
 
     /// Has the kernel drop its pages of a range that has changed without it. Not to be called by a thread that has a request for

@@ -71,6 +71,25 @@ pub fn write_out_all(cache: &crate::PageCache) -> Result<()> {
     cache.write_out_all()
 }
 
+/// Asks the rules of [`PageCache::set_aside_by`](crate::PageCache::set_aside_by) again: for rules that also depend on how
+/// much is lent. Returns false, and changes nothing, if the budget is being changed already or can't be divided so.
+pub fn apply_rules(cache: &crate::PageCache) -> bool {
+    cache.handle.apply_rules()
+}
+
+/// Returns the memory of frames that have still to leave a pool that was made smaller. Takes the core's lock once.
+pub fn leaving_bytes(cache: &crate::PageCache) -> u64 {
+    let engine = &cache.handle.engine;
+    engine.core().manager.leaving().to_bytes(engine.page_size).0
+}
+
+/// Returns how many file pages were missed so soon after their eviction that the active list had to make room for them. Takes
+/// the core's lock once.
+pub fn recent_refaults(cache: &crate::PageCache) -> u64 {
+    let core = cache.handle.engine.core();
+    core.manager.lru_statistics().workingset_activate_file
+}
+
 /// Returns an upper bound on the file's bytes that are not on the device. Cheap: takes the core's lock once.
 pub fn unwritten_bytes(file: &crate::File) -> u64 {
     file.unwritten_bytes()

@@ -120,6 +120,15 @@ impl Cache {
         self.apply(By::Program, &mut budget, Some(now), None).map(drop)
     }
 
+    /// Asks the rules again, unless the budget is being changed. Whether that has worked.
+    pub(crate) fn apply_rules(&self) -> bool {
+        let Some(mut budget) = self.budget.try_lock() else {
+            return false;
+        };
+        let now = *budget;
+        self.apply(By::Lending, &mut budget, Some(now), None).is_ok()
+    }
+
     fn forget(&self, rule: &OneRule) {
         let rules = &mut self.rules.lock().rules;
         rules.retain(|known| !Arc::ptr_eq(known, &rule.0));

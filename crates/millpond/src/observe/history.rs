@@ -15,7 +15,8 @@
 //! ```
 //!
 //! The last [`CHANGES_MAX`] changes are kept in memory; forgotten ones are counted. A call that sets a value already in
-//! force is not a change. Consecutive changes by the host are merged into one, from the first to the last.
+//! force is not a change. Consecutive changes by the host, or by
+//! lending to the kernel, are merged into one, from the first to the last.
 
 use millpond_core::manager::Derived;
 use millpond_core::units::PageCount;
@@ -40,6 +41,8 @@ pub enum By {
     Region,
     /// The cache itself, because the host had less or more memory: `memory=auto`.
     Host,
+    /// The cache itself, because a mount lends more or fewer pages to the kernel.
+    Lending,
     /// A process, through the control socket.
     Process {
         /// The process ID.
@@ -59,6 +62,7 @@ impl fmt::Display for By {
             By::File => f.write_str("opening a file"),
             By::Region => f.write_str("making or dropping a region"),
             By::Host => f.write_str("the host's memory"),
+            By::Lending => f.write_str("lending to the kernel"),
             By::Process { pid, uid, name } if name.is_empty() => write!(f, "pid {pid}, uid {uid}"),
             By::Process { pid, uid, name } => write!(f, "{name} (pid {pid}, uid {uid})"),
         }
@@ -136,10 +140,11 @@ impl History {
         if change.settings.is_empty() && change.limits.is_empty() {
             return;
         }
+        let is_own = matches!(change.by, By::Host | By::Lending);
         if let Some(last) = self
             .changes
             .back_mut()
-            .filter(|last| change.by == By::Host && last.by == By::Host)
+            .filter(|last| is_own && last.by == change.by)
         {
             last.go_on(change);
             change.number = last.number;

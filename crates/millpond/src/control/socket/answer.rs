@@ -228,9 +228,8 @@ fn limits(cache: &Cache) -> Value {
         let inputs: Map<String, Value> = d.inputs.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect();
         let is_last = |change: &&Change| {
             let named = |s: &SettingChange| d.set_last.is_some_and(|last| s.name.starts_with(last));
-            let by_file =
-                d.set_last == Some("memory") && matches!(change.by, By::File | By::Region | By::Host);
-            by_file || change.settings.iter().any(named)
+            let is_own = matches!(change.by, By::File | By::Region | By::Host | By::Lending);
+            (is_own && d.set_last == Some("memory")) || change.settings.iter().any(named)
         };
         let by = history.changes.iter().rev().find(is_last);
         // Settings from the cache's creation have no change.
