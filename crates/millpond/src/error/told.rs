@@ -232,7 +232,7 @@ impl Error {
 }
 
 /// Rust calls named inside a message, not at its end, with their replacements on a command line, in Python and in C.
-const IN_TEXT: [(&str, [&str; 3]); 7] = [
+const IN_TEXT: [(&str, [&str; 3]); 8] = [
     (
         "; OpenOptions::create(true) would make it",
         ["", "", "; MILLPOND_OPEN_CREATE would make it"],
