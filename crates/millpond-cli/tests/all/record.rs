@@ -279,7 +279,11 @@ fn stopping_what_does_not_go_on_and_a_trace_that_can_not_be_say_what_to_do() {
         assert!(said.contains(words), "{arguments:?}: {words} is not in {said}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     };
-    fails(&["--stop"], 1, "nothing is being recorded, and no recording was made");
+    fails(
+        &["--stop"],
+        1,
+        "nothing is being recorded, and no recording was made",
+    );
     fails(&["t", "--max-size", "1"], 2, "a trace takes 64K at least");
     assert!(
         caches
