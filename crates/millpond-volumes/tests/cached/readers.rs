@@ -59,10 +59,14 @@ fn a_file_of_a_reader_stays_as_of_the_commit_at_which_it_was_opened() {
     // What has not changed has one set of pages.
     store.create("b").unwrap();
     with(&reader, &store);
-    let before = reader.reader().requests().gets;
-    second.read_exact_at(&mut [0; 1], 0).unwrap();
-    reader.open("a").unwrap().read_exact_at(&mut [0; 1], 0).unwrap();
-    assert_eq!(reader.reader().requests().gets - before, 0);
+    let is_read_without_requests = || {
+        let before = reader.reader().requests().gets;
+        second.read_exact_at(&mut [0; 1], 0).unwrap();
+        reader.open("a").unwrap().read_exact_at(&mut [0; 1], 0).unwrap();
+        reader.reader().requests().gets == before
+    };
+    // The reader looks for commits once a second, which is a request too.
+    assert!((0..20).any(|_| is_read_without_requests()));
     store.remove("a").unwrap();
     with(&reader, &store);
     assert!(

@@ -101,7 +101,7 @@ mod tests {
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| background.read_at(&mut [0; PAGE], far * PAGE as u64));
             std::thread::sleep(super::LOOK_EVERY * 40);
-            let is_read = file.is_resident(far);
+            let is_read = file.is_resident(far * PAGE as u64);
             engine
                 .read(
                     &file.inner,
@@ -113,6 +113,6 @@ mod tests {
             reading.join().unwrap().unwrap();
             assert!(!is_read);
         });
-        assert!(file.is_resident(far));
+        assert!(file.is_resident(far * PAGE as u64));
     }
 }
