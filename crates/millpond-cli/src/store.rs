@@ -3,7 +3,7 @@
 
 use crate::failure::{EXIT_UNAVAILABLE, Failure};
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -34,6 +34,12 @@ pub(crate) fn store(args: &StoreArgs) -> Result<ExitCode, Failure> {
     let beside = std::env::current_exe().ok();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(program) = find(beside.as_deref(), &path) else {
+        let asks_for_help = |word: &OsString| word == "--help" || word == "-h";
+        if args.rest.first().is_some_and(asks_for_help) {
+            let mut stdout = io::stdout().lock();
+            writeln!(stdout, "Usage: millpond store <COMMAND>\n\n{HELP}")?;
+            return Ok(ExitCode::SUCCESS);
+        }
         return Err(Failure {
             code: EXIT_UNAVAILABLE,
             message: Some(format!(

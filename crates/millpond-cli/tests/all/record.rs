@@ -284,7 +284,7 @@ fn stopping_what_does_not_go_on_and_a_trace_that_can_not_be_say_what_to_do() {
         1,
         "nothing is being recorded, and no recording was made",
     );
-    fails(&["t", "--max-size", "1"], 2, "a trace takes 64K at least");
+    fails(&["t", "--max-size", "1"], 2, "a trace needs at least 64K");
     assert!(
         caches
             .record(&["t", "--for", "10ms"])

@@ -162,7 +162,7 @@ fn completions_know_commands_options_and_names_and_the_shells_take_them() {
     let pid = std::process::id().to_string();
     // What bash itself makes of these words, and fish of the same line. bash takes words apart at `=`.
     for (words, offered) in [
-        (&["st"][..], "stat"),
+        (&["sta"][..], "stat"),
         (&["umount", "--la"], "--lazy"),
         (&["lab", "run", "ki"], "kim2020"),
         (&["lab", "run", "hills2015", "--variant", "f"], "fixed"),
