@@ -82,7 +82,7 @@ def a_disk_that_fails_is_an_error_and_what_was_committed_stays(folder):
         beside.close()
         connection = ours(path)
         check(connection)
-        fails("is no fault", lambda: connection.execute("pragma millpond='faults=cables:5'"))
+        fails("is not a fault", lambda: connection.execute("pragma millpond='faults=cables:5'"))
         connection.close()
 
 
