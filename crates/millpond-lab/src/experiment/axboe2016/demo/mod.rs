@@ -64,7 +64,7 @@ pub struct Options {
     pub command: String,
 }
 
-/// The memory of Millpond's process besides the budget: 10 to 13 MiB, `docs/experiments/axboe2016.md`.
+/// An upper bound of what Millpond's process has besides the budget; `docs/experiments/axboe2016.md` has 10 MiB.
 const PROGRAM_MEMORY: Bytes = Bytes::from_mib(13);
 
 /// One of the two sides.
