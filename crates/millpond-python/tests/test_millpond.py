@@ -291,7 +291,7 @@ def test_a_forked_child_that_touches_an_array_says_why_it_ends(folder, run):
         folder,
     )
     assert (ended.returncode, ended.stdout) == (0, "1 500.0\n-11 1000.0\n")
-    assert ended.stderr.startswith("millpond: a forked child has touched memory that its parent has alone")
+    assert ended.stderr.startswith("millpond: a forked child has touched memory that only its parent has")
     assert ended.stderr.count("\n") == 1 and 'get_context("spawn")' in ended.stderr
 
 
