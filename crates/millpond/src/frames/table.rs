@@ -115,7 +115,7 @@ impl<M> Table<M> {
 
     /// Pins the page `key` for reading if that can be done at once, without the core lock. The hit path:
     /// small enough to be compiled into its caller.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hit(&self, key: PageKey) -> Option<SharedPin<&Self>> {
         let frame = self.index.find(key)?;
         let grip = match self.grip_hazard(frame, key, true) {
