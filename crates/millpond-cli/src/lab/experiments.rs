@@ -91,7 +91,7 @@ struct RunArgs {
     /// The experiment; `millpond lab list` shows them.
     #[arg(add = complete::experiments())]
     name: String,
-    /// Where to run it, separated by commas: sim, engine, kernel. Default: all that this build has.
+    /// Where to run it, separated by commas: kernel, bare, engine, sim, paced. Default: all that this build has.
     #[arg(long, value_delimiter = ',', value_name = "BACKENDS", add = complete::targets())]
     on: Option<Vec<String>>,
     /// Variants of simulator and engine, separated by commas; goal can have settings, as in goal/60ms/55% (the

@@ -76,7 +76,7 @@ fn impossible_options_are_refused_with_the_possible_ones() {
     assert_refused(&[
         (
             "lab run dillon2000 --on paced",
-            "it paces the writers of axboe2016 only",
+            "it has the load of axboe2016 only",
         ),
         (
             "lab run dillon2000 --workload saturated",

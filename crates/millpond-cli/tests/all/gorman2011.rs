@@ -37,7 +37,7 @@ fn reclaim_of_2011_runs_in_virtual_time_and_prints_the_posts_tables() {
     assert_refused(&[
         (
             "lab run gorman2011 --on paced",
-            "it paces the writers of axboe2016 only",
+            "it has the load of axboe2016 only",
         ),
         (
             "lab run gorman2011 --table reasons",

@@ -258,6 +258,28 @@ fn a_small_run_on_the_kernel_gives_table_verdict_report_and_json() {
 }
 
 #[test]
+fn the_bare_disk_has_a_row_for_each_number_of_writes_and_millpond_its_distance() {
+    let (dir, out) = (scratch(), tempfile::tempdir().unwrap());
+    let output = millpond(&words(
+        "lab run axboe2016 --on bare,engine --workload writers-and-reader --runs 1 --scale 1 --files 4 --file-size 16M",
+    ))
+    .args(words("--read-file-size 128M --memory 32M --dir"))
+    .arg(dir.path())
+    .current_dir(out.path())
+    .output()
+    .unwrap();
+    let (text, errors) = (text(&output.stdout), stderr(&output));
+    assert!(output.status.success(), "{errors}");
+    for row in ["bare 1x1M ", "bare 2x1M ", "bare 4x1M ", "engine goal "] {
+        assert!(text.lines().any(|line| line.starts_with(row)), "{row}: {text}");
+    }
+    assert!(text.contains("Millpond against what the device allows"), "{text}");
+    // A bound is no rival: it has no verdict.
+    assert!(!text.contains("reader of bare"), "{text}");
+    assert!(is_empty(dir.path()), "something is left");
+}
+
+#[test]
 fn json_to_stdout_is_nothing_but_json() {
     let (dir, out) = (scratch(), tempfile::tempdir().unwrap());
     let output = millpond(&words(SMALL_JOB))

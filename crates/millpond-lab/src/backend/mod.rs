@@ -9,6 +9,7 @@
 //! Either way the result is an [`Outcome`] with the metric names of the experiment, and everything else
 //! (interleaving, tables, JSON, reports) follows.
 
+pub mod bare;
 pub mod engine;
 mod goal_variant;
 pub mod kernel;
@@ -34,7 +35,7 @@ use millpond_core::units::{Bytes, Nanos};
 use std::path::Path;
 
 /// Every back end of this build, in the order in which tables list them: the baseline first.
-pub const BACKENDS: &[Backend] = &[kernel::KIND, engine::KIND, sim::KIND, paced::KIND];
+pub const BACKENDS: &[Backend] = &[kernel::KIND, bare::KIND, engine::KIND, sim::KIND, paced::KIND];
 
 /// A back end.
 pub struct Backend {

@@ -117,7 +117,7 @@ fn run(setup: &Setup, workload: &Workload, progress: &mut dyn FnMut(Progress) ->
     let Workload::Axboe2016(work) = workload else {
         return Err(LabError::Unavailable {
             target: setup.target.clone(),
-            why: "it paces the writers of axboe2016 only".into(),
+            why: "it has the load of axboe2016 only".into(),
         });
     };
     let pace = Pace::of_text(&setup.variant).ok_or_else(|| LabError::UnknownName {

@@ -6,7 +6,7 @@
 //! other; so beside it is the distance to the *nearest* dose of those that no other dose beats: by how much that one is
 //! better in what it is better in most.
 
-use super::frontier::{PACED, Point, devices, short};
+use super::frontier::{BARE, PACED, Point, devices, short};
 use crate::report::table::cell;
 use crate::report::{Cell, Metric, RowName, Table, TableRow};
 
@@ -59,7 +59,7 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
                 .filter(move |row| row.device == device && targets.contains(&row.target.as_str()));
             own.filter_map(|row| Some((row, Point::of(row, metrics)?)))
         };
-        let paced: Vec<Point> = of(&[PACED]).map(|(_, point)| point).collect();
+        let paced: Vec<Point> = of(&[PACED, BARE]).map(|(_, point)| point).collect();
         if paced.is_empty() {
             continue;
         }

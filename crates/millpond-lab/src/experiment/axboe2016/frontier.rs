@@ -11,10 +11,11 @@ use millpond::internal::quantity::{micros_tick, number_tick};
 pub(super) const WRITERS_RATE: &str = "writers_mb_per_s";
 
 /// Rows that are drawn alike, what the legend calls them, and how many looks further than the first row of that target.
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     ("kernel", "the kernel", 0, |_| true),
     ("engine", "Millpond: goal/writers' share", 0, |_| true),
     ("sim", "Millpond, simulated", 0, |_| true),
+    (BARE, "no cache, a fixed number of writes in transit", 0, |_| true),
     (
         PACED,
         "what the device allows: one dose of writes a read, or so many in transit",
@@ -27,6 +28,7 @@ const GROUPS: [Group; 5] = [
 ];
 
 pub(super) const PACED: &str = "paced";
+pub(super) const BARE: &str = "bare";
 
 /// The target, its name, the step to its look, and which of its variants are meant.
 type Group = (&'static str, &'static str, usize, fn(&str) -> bool);

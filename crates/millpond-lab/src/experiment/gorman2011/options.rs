@@ -231,7 +231,7 @@ mod tests {
             (|o| o.scale = Some(0.01), "--scale 0.01: allowed is 0.08 to 4", 2),
             (
                 |o| o.on = Some(vec!["paced".into()]),
-                "target `paced` cannot run: it paces",
+                "target `paced` cannot run: it has the load of axboe2016 only",
                 3,
             ),
             (|o| o.runs = 0, "--runs 0: allowed are 1 to 100", 2),

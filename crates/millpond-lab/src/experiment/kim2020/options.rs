@@ -354,7 +354,7 @@ mod tests {
             (|o| o.scale = Some(0.01), "--scale 0.01: allowed is 0.05 to 20", 2),
             (
                 |o| o.on = Some(vec!["paced".into()]),
-                "target `paced` cannot run: it paces the writers",
+                "target `paced` cannot run: it has the load of axboe2016 only",
                 3,
             ),
             (
