@@ -311,7 +311,7 @@ fn each_workload_has_its_own_metrics_and_tables_come_on_request() {
         "--variant",
         "goal",
         "--workload",
-        "writers-and-reader,several-readers,log-writer,scan",
+        "writers-and-reader,several-readers,log-writer,checkpoints,scan",
         "--table",
         "post,reasons",
         "--runs",
@@ -342,6 +342,8 @@ fn each_workload_has_its_own_metrics_and_tables_come_on_request() {
             "log-writer sync_max_us",
             "log-writer syncs_per_s",
             "log-writer io_sync_requests",
+            "checkpoints sync_p50_us",
+            "checkpoints writers_seconds",
             "scan scan_mb_per_s",
             "scan writers_seconds",
         ] {
@@ -352,6 +354,7 @@ fn each_workload_has_its_own_metrics_and_tables_come_on_request() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for words in [
         "A log that is synced after each record, beside the writers (in virtual time)",
+        "Checkpoints of a thousand scattered pages, beside the writers (in virtual time)",
         "post, 2016: v3-10\n  read : io=1048576KB",
         "     | 99.00th=[",
         "  writers, with the reader: real 0m",

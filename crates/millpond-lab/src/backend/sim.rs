@@ -9,14 +9,16 @@ use crate::storage::Served;
 use crate::watch::Proceed;
 use crate::workload::axboe2016::Axboe2016;
 use crate::workload::axboe2016::actors::{LOG_BYTES, RECORD_PAGES_MAX, SCAN_BYTES};
-use crate::workload::axboe2016::phase::{Actor, CACHED_READS, hot_pages};
+use crate::workload::axboe2016::phase::{
+    Actor, CACHED_READS, CHECKPOINT_FILE_BYTES, CHECKPOINT_PAGES, hot_pages,
+};
 use crate::workload::axboe2016::record::{Logged, PER_STEP_TO_MB_PER_S, Read, Scanned, Written};
 use crate::workload::{Progress, Workload};
 use millpond::internal::quantity;
 use millpond_core::admission::Form;
 use millpond_core::io::Reason;
 use millpond_core::units::{Bytes, FileId, Instant, Nanos, PageCount, PageSize};
-use millpond_sim::scripts::axboe2016::{Log, Reader, Scan, Shared, Writer};
+use millpond_sim::scripts::axboe2016::{Checkpoints, Log, Reader, Scan, Shared, Writer};
 use millpond_sim::{Costs, Faults, World, WorldOptions};
 use std::io;
 use std::time::Duration;
@@ -152,6 +154,19 @@ fn simulate<A: Form>(
             world.add_process(Box::new(Log::new(
                 log,
                 RECORD_PAGES_MAX,
+                work.seed,
+                until,
+                seen.clone(),
+            )));
+        }
+        Some(Actor::Checkpoints) => {
+            let file = pages(CHECKPOINT_FILE_BYTES);
+            let file = (world.add_file(file), file.0);
+            let log = (world.add_file(pages(LOG_BYTES)), pages(LOG_BYTES).0);
+            world.add_process(Box::new(Checkpoints::new(
+                file,
+                log,
+                CHECKPOINT_PAGES,
                 work.seed,
                 until,
                 seen.clone(),

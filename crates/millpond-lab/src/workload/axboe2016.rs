@@ -87,6 +87,11 @@ impl Axboe2016 {
         dir.join("log")
     }
 
+    /// The database's file, in a storage's directory.
+    pub fn checkpoint_file(dir: &Path) -> PathBuf {
+        dir.join("database")
+    }
+
     /// A file that is written, in a storage's directory.
     pub fn written_file(dir: &Path, n: u32) -> PathBuf {
         dir.join(format!("written-{n:04}"))
@@ -382,7 +387,7 @@ impl<'a> Run<'a> {
             }
             let slowest = self.slowest_ns.load(Ordering::Relaxed) as f64 / 1e3;
             let what = match actor {
-                phase::Actor::Log => "syncs",
+                phase::Actor::Log | phase::Actor::Checkpoints => "syncs",
                 _ => "reads",
             };
             detail += &format!("{reads} {what}, slowest {}", quantity::micros(slowest));

@@ -256,6 +256,92 @@ impl Script for Log {
     }
 }
 
+/// Appends a page to a log and syncs it, changes `batch` single pages anywhere in its file and syncs them, over and over.
+pub struct Checkpoints {
+    file: FileId,
+    pages: u64,
+    log: FileId,
+    log_pages: u64,
+    logged: u64,
+    batch: u64,
+    /// Pages of the present batch that are still to be written.
+    left: u64,
+    draw: Draw,
+    until: Instant,
+    /// When the first page of the batch was written.
+    began: Instant,
+    seen: Shared,
+}
+
+impl Checkpoints {
+    /// Checkpoints of `batch` pages in `file` after a record in `log`, each with its number of pages.
+    pub fn new(
+        (file, pages): (FileId, u64),
+        (log, log_pages): (FileId, u64),
+        batch: u64,
+        seed: u64,
+        until: Instant,
+        seen: Shared,
+    ) -> Checkpoints {
+        Checkpoints {
+            file,
+            pages,
+            log,
+            log_pages,
+            logged: 0,
+            batch,
+            left: 0,
+            draw: Draw(seed),
+            until,
+            began: Instant(0),
+            seen,
+        }
+    }
+
+    fn log(&mut self) -> Op {
+        let first = self.logged % self.log_pages;
+        self.logged += 1;
+        Op::Write {
+            file: self.log,
+            first,
+            pages: 1,
+        }
+    }
+
+    fn change(&mut self) -> Op {
+        self.left -= 1;
+        Op::Write {
+            file: self.file,
+            first: self.draw.below(self.pages),
+            pages: 1,
+        }
+    }
+}
+
+impl Script for Checkpoints {
+    fn next(&mut self, now: Instant, done: Option<&Done>) -> Op {
+        match done.map(|done| (done, done.op)) {
+            Some((_, Op::Write { file, .. })) if file == self.log => Op::Sync { file },
+            Some((_, Op::Write { .. })) if self.left > 0 => self.change(),
+            Some((_, Op::Write { file, .. })) => Op::Sync { file },
+            Some((_, Op::Sync { file })) if file == self.log => {
+                (self.left, self.began) = (self.batch, now);
+                self.change()
+            }
+            Some((done, Op::Sync { .. })) => {
+                let took = done.ended.since(done.began);
+                let record = (now, took, done.began.since(self.began));
+                self.seen.borrow_mut().synced_records.push(record);
+                match is_over(now, self.until, &self.seen) {
+                    true => Op::Exit,
+                    false => self.log(),
+                }
+            }
+            _ => self.log(),
+        }
+    }
+}
+
 /// Reads its file from the start to the end, `step` pages at a time, and again.
 pub struct Scan {
     file: FileId,

@@ -156,7 +156,7 @@ impl Answers<'_> {
         let took = self.compared(pair, "writers took", SECONDS).cost("as long");
         let compared = match phase.actor() {
             Some(Actor::Readers(..) | Actor::CachedReader) => return self.tail(&READS, pair, took, sides),
-            Some(Actor::Log) => return self.tail(&SYNCS, pair, took, sides),
+            Some(Actor::Log | Actor::Checkpoints) => return self.tail(&SYNCS, pair, took, sides),
             Some(Actor::Scan) => {
                 let rate = self.compared(pair, "the scan got", "scan_mb_per_s");
                 let rate = rate.higher().times("as many bytes a second");

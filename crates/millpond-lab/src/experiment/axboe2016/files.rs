@@ -6,8 +6,8 @@ use crate::experiment::Files;
 use crate::watch::Proceed;
 use crate::watch::Watch;
 use crate::workload::Workload;
-use crate::workload::axboe2016::actors::{LOG_BYTES, LOG_FILE};
-use crate::workload::axboe2016::phase::Actor;
+use crate::workload::axboe2016::actors::{CHECKPOINT_FILE, LOG_BYTES, LOG_FILE};
+use crate::workload::axboe2016::phase::{Actor, CHECKPOINT_FILE_BYTES};
 use crate::workload::axboe2016::{Axboe2016, READ_FILE};
 use crate::workload::data::{AlignedBuf, Content, PAGE, WRITE_MAX};
 use millpond_core::units::Bytes;
@@ -88,6 +88,7 @@ impl Files for Around {
         };
         let log = match work.phase.actor() {
             Some(Actor::Log) => LOG_BYTES,
+            Some(Actor::Checkpoints) => LOG_BYTES + CHECKPOINT_FILE_BYTES,
             _ => 0,
         };
         Bytes(work.read_file_bytes + work.written_bytes() + log)
@@ -161,10 +162,15 @@ fn settle(dir: &Path, work: &Axboe2016) -> Result<()> {
         // the removal and its discards are written now and not during the next run
         sync_file_system(dir)?;
     }
-    let log = Axboe2016::log_file(dir);
-    if work.phase.actor() == Some(Actor::Log) {
-        check_log(&log, work)?;
-        fs::remove_file(&log).map_err(|e| LabError::path("cannot remove", &log, e))?;
+    let log = (Axboe2016::log_file(dir), LOG_FILE);
+    let synced = match work.phase.actor() {
+        Some(Actor::Log) => vec![log],
+        Some(Actor::Checkpoints) => vec![log, (Axboe2016::checkpoint_file(dir), CHECKPOINT_FILE)],
+        _ => Vec::new(),
+    };
+    for (path, number) in synced {
+        check_synced(&path, number, work)?;
+        fs::remove_file(&path).map_err(|e| LabError::path("cannot remove", &path, e))?;
     }
     let path = Axboe2016::read_file(dir);
     File::open(&path)
@@ -208,8 +214,8 @@ fn check_written(dir: &Path, work: &Axboe2016) -> Result<()> {
     Ok(())
 }
 
-/// Compares some pages of the log, all of which were synced.
-fn check_log(path: &Path, work: &Axboe2016) -> Result<()> {
+/// Compares some pages of a file that has this number, all of which were synced.
+fn check_synced(path: &Path, number: u64, work: &Axboe2016) -> Result<()> {
     let failed = |e: io::Error| LabError::path("checking", path, e);
     let file = File::open(path).map_err(failed)?;
     forget(&file).map_err(failed)?;
@@ -219,7 +225,7 @@ fn check_log(path: &Path, work: &Axboe2016) -> Result<()> {
     let mut buf = AlignedBuf::new(PAGE);
     for page in (0..PAGES_CHECKED.min(pages as usize)).map(|_| random.u64(..pages)) {
         file.read_exact_at(&mut buf, page * PAGE as u64).map_err(failed)?;
-        if !content.is_page(LOG_FILE, page, &buf) {
+        if !content.is_page(number, page, &buf) {
             let what = format!("page {page} is not the record that was synced");
             return Err(LabError::path("wrong data:", path, io::Error::other(what)));
         }

@@ -35,6 +35,7 @@ fn title(phase: Phase) -> &'static str {
         Phase::CachedReader => "A reader of cached data, one read in a hundred anywhere, beside the writers",
         Phase::LogWriter => "A log that is synced after each record, beside the writers",
         Phase::LogWriterAlone => "The log alone",
+        Phase::Checkpoints => "Checkpoints of a thousand scattered pages, beside the writers",
         Phase::Scan => "A scan beside the writers",
     }
 }
@@ -63,6 +64,12 @@ fn columns(phase: Phase) -> Vec<Column> {
             column("sync p99.9", name, "sync_p999_us"),
             column("slowest", name, "sync_max_us"),
             column("slowest write", name, "append_max_us"),
+        ],
+        Some(Actor::Checkpoints) => vec![
+            column("syncs/s", name, "syncs_per_s"),
+            column("sync p50", name, "sync_p50_us"),
+            column("sync p99", name, "sync_p99_us"),
+            column("slowest", name, "sync_max_us"),
         ],
         Some(Actor::Scan) => vec![
             column("scan", name, "scan_mb_per_s"),

@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn the_experiment_is_listed() {
-        assert!(find("axboe2016").is_ok_and(|e| e.variants.len() == 9 && e.workloads.len() == 9));
+        assert!(find("axboe2016").is_ok_and(|e| e.variants.len() == 9 && e.workloads.len() == 10));
         let error = find("axboe2061").err().map(|e| e.to_string()).unwrap();
         assert!(
             error.contains("`axboe2061`") && error.contains("axboe2016"),

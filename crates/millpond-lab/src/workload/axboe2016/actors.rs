@@ -1,10 +1,10 @@
-//! The writers' company: readers, a log, a scan.
+//! The writers' company: readers, a log, checkpoints, a scan.
 //!
 //! Each runs on a thread of its own from before the writers begin until the end, and notes what was under way in
 //! between, with its whole length.
 
-use super::data::{AlignedBuf, Content, PAGE, is_stamped};
-use super::phase::{Actor, CACHED_READS, hot_pages};
+use super::data::{AlignedBuf, Content, PAGE, WRITE_MAX, is_stamped};
+use super::phase::{Actor, CACHED_READS, CHECKPOINT_FILE_BYTES, CHECKPOINT_PAGES, hot_pages};
 use super::record::{Logged, Read, Scanned};
 use super::{Axboe2016, READ_FILE, Run};
 use crate::error::{LabError, Result};
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// The number that the log's pages carry.
 pub(crate) const LOG_FILE: u64 = READ_FILE - 1;
+/// The number that the pages of the database carry.
+pub(crate) const CHECKPOINT_FILE: u64 = READ_FILE - 2;
 /// The log begins anew here, as logs do.
 pub(crate) const LOG_BYTES: u64 = 64 << 20;
 /// Pages of a log's record, at most.
@@ -58,7 +60,7 @@ impl Actor {
     pub(super) fn threads(self) -> u32 {
         match self {
             Actor::Readers(count, _) => count,
-            Actor::CachedReader | Actor::Log | Actor::Scan => 1,
+            Actor::CachedReader | Actor::Log | Actor::Checkpoints | Actor::Scan => 1,
         }
     }
 }
@@ -74,6 +76,7 @@ impl Run<'_> {
                 beside.read = Some(self.read(n, Duration::ZERO, hot)?);
             }
             Actor::Log => beside.logged = Some(self.log()?),
+            Actor::Checkpoints => beside.logged = Some(self.checkpoint()?),
             Actor::Scan => beside.scanned = Some(self.scan()?),
         }
         Ok(beside)
@@ -170,6 +173,52 @@ impl Run<'_> {
             if let Some(end) = self.since_begin(to) {
                 let begin = self.since_begin(appended).unwrap_or_default();
                 logged.add(begin, end, appended - from, to - appended);
+                self.did(to - from);
+            }
+        }
+    }
+
+    /// Fills a file; then syncs a record of a log, changes pages anywhere in the file and syncs them, over and over.
+    fn checkpoint(&self) -> Result<Logged> {
+        let path = Axboe2016::checkpoint_file(self.dir);
+        let failed = |e: io::Error| LabError::path("writing", &path, e);
+        let file = self
+            .storage
+            .create(&path, CHECKPOINT_FILE_BYTES)
+            .map_err(failed)?;
+        let mut content = Content::new(self.work.seed);
+        for offset in (0..CHECKPOINT_FILE_BYTES).step_by(WRITE_MAX) {
+            let data = content.slice(CHECKPOINT_FILE, offset, WRITE_MAX);
+            file.write_at(offset, data).map_err(failed)?;
+        }
+        file.sync().map_err(failed)?;
+        let log_path = Axboe2016::log_file(self.dir);
+        let log_failed = |e: io::Error| LabError::path("writing", &log_path, e);
+        let log = self.storage.create(&log_path, LOG_BYTES).map_err(log_failed)?;
+        let mut logged = 0;
+        let mut random = fastrand::Rng::with_seed(self.work.seed);
+        let mut synced = Logged::default();
+        self.ready.fetch_add(1, Ordering::Release);
+        loop {
+            let from = self.started.elapsed();
+            if self.is_over(from, synced.last_end) {
+                return Ok(synced);
+            }
+            let record = content.slice(LOG_FILE, logged, PAGE);
+            log.write_at(logged, record).map_err(log_failed)?;
+            log.sync().map_err(log_failed)?;
+            logged = (logged + PAGE as u64) % LOG_BYTES;
+            for _ in 0..CHECKPOINT_PAGES {
+                let offset = random.u64(..CHECKPOINT_FILE_BYTES / PAGE as u64) * PAGE as u64;
+                let page = content.slice(CHECKPOINT_FILE, offset, PAGE);
+                file.write_at(offset, page).map_err(failed)?;
+            }
+            let written = self.started.elapsed();
+            file.sync().map_err(failed)?;
+            let to = self.started.elapsed();
+            if let Some(end) = self.since_begin(to) {
+                let begin = self.since_begin(written).unwrap_or_default();
+                synced.add(begin, end, written - from, to - written);
                 self.did(to - from);
             }
         }

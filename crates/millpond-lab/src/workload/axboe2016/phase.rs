@@ -3,7 +3,7 @@
 //! ```text
 //!   the post      writers and one reader that asks again at once; each of them alone
 //!   mixed         the same writers beside another load: a reader that thinks, four readers, a reader of cached data,
-//!                 a log that is synced after every record, a scan
+//!                 a log that is synced after every record, checkpoints of scattered pages, a scan
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,9 @@ pub enum Phase {
     LogWriter,
     /// The log alone.
     LogWriterAlone,
+    /// Writers, and a database that checkpoints, over and over: a synced record of its log, [`CHECKPOINT_PAGES`] pages
+    /// anywhere in its file, a sync.
+    Checkpoints,
     /// Writers, and a scan of a large file from its start to its end.
     Scan,
 }
@@ -42,6 +45,8 @@ pub enum Actor {
     CachedReader,
     /// A log that is synced after each record.
     Log,
+    /// Scattered pages, synced together.
+    Checkpoints,
     /// A reader of a whole file.
     Scan,
 }
@@ -49,6 +54,10 @@ pub enum Actor {
 /// What a program does with a page: longer than most reads take on an idle disk, and long enough for the disk to turn
 /// to the writers meanwhile.
 pub const THINK: Duration = Duration::from_millis(5);
+/// The pages of a checkpoint: those after which SQLite makes one.
+pub const CHECKPOINT_PAGES: u64 = 1000;
+/// The size of the file that they are scattered over.
+pub const CHECKPOINT_FILE_BYTES: u64 = 64 << 20;
 /// Enough for a disk to choose an order among them.
 pub const READERS: u32 = 4;
 /// One read in this many of a cached reader is anywhere in the file.
@@ -59,7 +68,7 @@ pub const HOT_PART: u64 = 8;
 
 impl Phase {
     /// All of them.
-    pub const ALL: [Phase; 9] = [
+    pub const ALL: [Phase; 10] = [
         Phase::WritersAndReader,
         Phase::ReaderAlone,
         Phase::WritersAlone,
@@ -68,6 +77,7 @@ impl Phase {
         Phase::CachedReader,
         Phase::LogWriter,
         Phase::LogWriterAlone,
+        Phase::Checkpoints,
         Phase::Scan,
     ];
 
@@ -85,6 +95,7 @@ impl Phase {
             Phase::CachedReader => "cached-reader",
             Phase::LogWriter => "log-writer",
             Phase::LogWriterAlone => "log-writer-alone",
+            Phase::Checkpoints => "checkpoints",
             Phase::Scan => "scan",
         }
     }
@@ -103,6 +114,7 @@ impl Phase {
             Phase::SeveralReaders => Some(Actor::Readers(READERS, Duration::ZERO)),
             Phase::CachedReader => Some(Actor::CachedReader),
             Phase::LogWriter | Phase::LogWriterAlone => Some(Actor::Log),
+            Phase::Checkpoints => Some(Actor::Checkpoints),
             Phase::Scan => Some(Actor::Scan),
         }
     }
