@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
@@ -77,16 +77,16 @@ impl Daemon {
     }
 
     /// A command about it. It ends, whatever the mount does.
-    fn millpond(&self, arguments: &[&OsStr]) -> Output {
+    fn millpond(&self, arguments: &[&OsStr]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).env("XDG_RUNTIME_DIR", self.folder.path());
         // Caches of other tests are not meant.
         command.env("TMPDIR", self.folder.path());
-        command.output().unwrap()
+        command
     }
 
-    fn umount(&self) -> Output {
-        self.millpond(&["umount".as_ref(), self.point.as_os_str()])
+    fn umount(&self) -> (Option<i32>, String) {
+        super::umount_by(&mut self.millpond(&["umount".as_ref(), self.point.as_os_str()]))
     }
 }
 
@@ -124,8 +124,8 @@ fn a_hangup_ends_nothing_and_has_the_log_opened_anew() {
         says("log.2").contains("can't be opened anew")
     });
     fs::write(daemon.point.join("file"), "text").unwrap();
-    let output = daemon.umount();
-    assert!(output.status.success(), "{output:?}");
+    let (code, said) = daemon.umount();
+    assert_eq!(code, Some(0), "{said}");
     assert!(
         says("log.2").contains("everything is on the disk"),
         "{}",
@@ -149,7 +149,7 @@ fn a_daemon_keeps_nothing_of_the_program_that_started_it() {
         .collect();
     assert!(!links.is_empty() && !links.contains(&held), "{links:?}");
     assert_eq!(fs::read_link(daemon.proc().join("cwd")).unwrap(), Path::new("/"));
-    assert!(daemon.umount().status.success());
+    assert_eq!(daemon.umount().0, Some(0));
 }
 
 /// With a line feed it reported that it served, and was gone.
@@ -169,11 +169,14 @@ fn a_mount_point_may_have_any_bytes_in_its_name() {
         fs::write(daemon.point.join("file"), "text").unwrap();
         if name.to_str().is_some() {
             let words = ["stat", "--cache"].map(OsStr::new);
-            let output = daemon.millpond(&[&words[..], &[daemon.point.as_os_str()]].concat());
+            let output = daemon
+                .millpond(&[&words[..], &[daemon.point.as_os_str()]].concat())
+                .output()
+                .unwrap();
             assert!(output.status.success(), "{name:?}: {output:?}");
         }
-        let output = daemon.umount();
-        assert!(output.status.success(), "{name:?}: {output:?}");
+        let (code, said) = daemon.umount();
+        assert_eq!(code, Some(0), "{name:?}: {said}");
         assert_eq!(fs::read(daemon.path("src/file")).unwrap(), b"text", "{name:?}");
         // One message, one line.
         let said = fs::read_to_string(daemon.path("log")).unwrap();
@@ -197,8 +200,8 @@ fn the_log_begins_with_what_serves_what_and_has_one_form_at_every_level() {
             return;
         };
         fs::write(daemon.point.join("file"), "text").unwrap();
-        let output = daemon.umount();
-        assert!(output.status.success(), "{output:?}");
+        let (code, said) = daemon.umount();
+        assert_eq!(code, Some(0), "{said}");
         let said = fs::read_to_string(daemon.path("log")).unwrap();
         assert!(said.lines().all(is_line), "{said}");
         let starts = |line: &&str| line.contains(" serves ");
@@ -280,7 +283,10 @@ fn of_a_mount_whose_process_is_gone_every_command_says_what_to_do() {
         (&["top", "--cache", point], 1),
         (&["replay", file], 1),
     ] {
-        let output = daemon.millpond(&words.iter().map(OsStr::new).collect::<Vec<_>>());
+        let output = daemon
+            .millpond(&words.iter().map(OsStr::new).collect::<Vec<_>>())
+            .output()
+            .unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         let anew = format!(
             "`millpond mount {} {point}` with the options that it had",
@@ -314,7 +320,7 @@ fn a_process_that_is_stopped_is_named_by_every_command_and_so_is_the_way_out() {
     let process = format!("{}", daemon.pid.as_raw_pid());
     let says = |words: &[&str]| {
         let words: Vec<_> = words.iter().map(OsStr::new).collect();
-        let output = daemon.millpond(&words);
+        let output = daemon.millpond(&words).output().unwrap();
         let said = [&output.stdout[..], &output.stderr].concat();
         let said = String::from_utf8(said).unwrap();
         assert!(
@@ -345,7 +351,7 @@ fn a_process_that_is_stopped_is_named_by_every_command_and_so_is_the_way_out() {
         scope.spawn(|| {
             let another = tempfile::tempdir().unwrap();
             let words = ["mount", another.path().to_str().unwrap(), point];
-            let output = daemon.millpond(&words.map(OsStr::new));
+            let output = daemon.millpond(&words.map(OsStr::new)).output().unwrap();
             assert_eq!(output.status.code(), Some(2), "{output:?}");
         });
     });

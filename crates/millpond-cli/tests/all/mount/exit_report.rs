@@ -98,7 +98,7 @@ fn a_mount_is_unmounted_by_whatever_path_it_is_named() {
     let folder = mounted.folder.path().to_owned();
     std::os::unix::fs::symlink("mnt", folder.join("link")).unwrap();
     let umount = |path: &str, expected| {
-        let (code, said) = millpond(&["umount", &folder.join(path).display().to_string()]);
+        let (code, said) = super::umount(&folder.join(path));
         assert_eq!(code, Some(expected), "{path}: {said}");
         assert!(said.contains("is unmounted"), "{path}: {said}");
     };
@@ -124,13 +124,12 @@ fn unmounting_one_of_two_places_reports_the_other() {
     fs::create_dir(&bound).unwrap();
     rustix::mount::mount_bind(mounted.at(), &bound).unwrap();
     fs::write(bound.join("file"), "text").unwrap();
-    let umount = |place: &Path| millpond(&["umount", &place.display().to_string()]);
-    let (code, said) = umount(&bound);
+    let (code, said) = super::umount(&bound);
     assert_eq!(code, Some(0), "{said}");
     let still = format!("still at {}", mounted.at().display());
     assert!(said.contains(&still), "{said}");
     assert_eq!(fs::read(mounted.source().join("file")).unwrap(), b"text");
-    let (code, said) = umount(&mounted.at());
+    let (code, said) = super::umount(&mounted.at());
     assert!(
         code == Some(0) && said.contains("everything is on the disk"),
         "{said}"

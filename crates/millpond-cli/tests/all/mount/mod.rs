@@ -255,8 +255,29 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// `millpond umount` of a mount that no program uses. A child that another test has just forked has this process' open files
+/// until it runs its own program, and for as long the mount is in use.
+fn umount(at: &Path) -> (Option<i32>, String) {
+    umount_by(Command::new(PROGRAM).arg("umount").arg(at))
+}
+
+/// The same by that command.
+fn umount_by(command: &mut Command) -> (Option<i32>, String) {
+    let began = Instant::now();
+    loop {
+        let (code, said) = said_by(command);
+        if !said.contains("is in use") || began.elapsed() >= BOUND {
+            return (code, said);
+        }
+    }
+}
+
 fn millpond(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    said_by(Command::new(PROGRAM).args(arguments))
+}
+
+fn said_by(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }

@@ -22,7 +22,7 @@ fn refused(source: &Path, at: &Path, words: &[&str]) {
     let path = |path: &Path| path.display().to_string();
     let (code, said) = millpond(&["mount", &path(source), &path(at), "--memory", "16M", "--daemon"]);
     if code == Some(0) {
-        millpond(&["umount", &path(at)]);
+        super::umount(at);
     }
     assert_eq!(code, Some(2), "{said}");
     for word in words {
@@ -75,7 +75,7 @@ fn a_source_is_changed_by_one_mount_at_a_time_however_it_is_reached() {
     let mount = |more: &[&str]| {
         let (code, said) = millpond(&[&["mount", &source, &mnt, "--daemon"], more].concat());
         assert_eq!(code, Some(0), "{said}");
-        let (code, said) = millpond(&["umount", &mnt]);
+        let (code, said) = super::umount(mnt.as_ref());
         assert_eq!(code, Some(0), "{said}");
     };
     mount(&["--memory", "16M", "--read-only"]);
@@ -89,7 +89,7 @@ fn a_source_is_changed_by_one_mount_at_a_time_however_it_is_reached() {
     let (code, said) = millpond(&["mount", &source, &at, "--memory", "16M", "--daemon"]);
     assert_eq!(code, Some(0), "{said}");
     refused(&mounted.source(), &place("mnt"), &[&at]);
-    let (code, said) = millpond(&["umount", &at]);
+    let (code, said) = super::umount(at.as_ref());
     assert_eq!(code, Some(0), "{said}");
     refused_by_another_program(&mounted.source(), &place("mnt"));
 }
@@ -116,7 +116,7 @@ fn of_two_nested_sources_that_are_mounted_at_once_no_more_than_one_is() {
         let both = [mount("outer", &points[0]), mount("outer/inner", &points[1])];
         let ended = both.map(|program| program.wait_with_output().unwrap());
         for point in &points {
-            millpond(&["umount", &point.display().to_string()]);
+            super::umount(point);
         }
         let said = ended
             .iter()

@@ -159,7 +159,7 @@ fn programs_go_on_with_what_they_have_open_while_another_process_takes_over() {
         "--nonempty",
     ]);
     assert!(code == Some(2) && why.contains("is there already"), "{why}");
-    let (code, why) = super::millpond(&["umount", at.to_str().unwrap()]);
+    let (code, why) = super::umount(&at);
     assert_eq!(code, Some(0), "{why}");
     assert!(mounted.wait().success());
     assert_eq!(
@@ -387,7 +387,7 @@ fn a_daemon_that_takes_over_tells_systemd_and_leaves_its_number() {
         "{told}"
     );
     fs::write(mounted.at().join("file"), "text").unwrap();
-    let (code, why) = super::millpond(&["umount", mounted.at().to_str().unwrap()]);
+    let (code, why) = super::umount(&mounted.at());
     assert_eq!(code, Some(0), "{why}");
     assert!(!folder.path().join("pid").exists());
     assert_eq!(fs::read_to_string(mounted.source().join("file")).unwrap(), "text");
