@@ -11,7 +11,7 @@ use crate::daemon::nowhere;
 use crate::failure::shown_path;
 use crate::log;
 use crate::signals::MountSignals;
-use millpond_fuse::{Mount, MountError, Unmounted, Unsaved, Unwritten};
+use millpond_fuse::{Events, Mount, MountError, Unmounted, Unsaved, Unwritten};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
@@ -79,11 +79,17 @@ pub(crate) struct Ending {
     stage: Stage,
     unsaved: Unsaved,
     refusals: Refusals,
+    events: Events,
 }
 
 impl Ending {
     /// The second signal removes `pid_file` too.
-    pub(crate) fn new(mount: &Mount, signals: &MountSignals, pid_file: Option<PathBuf>) -> Ending {
+    pub(crate) fn new(
+        mount: &Mount,
+        signals: &MountSignals,
+        events: &Events,
+        pid_file: Option<PathBuf>,
+    ) -> Ending {
         let unsaved = mount.unsaved();
         let point = shown_path(mount.point());
         let (last, at) = (unsaved.clone(), point.clone());
@@ -97,10 +103,20 @@ impl Ending {
             stage: Stage::Serving,
             unsaved,
             refusals: Refusals { point, said: None },
+            events: events.clone(),
         }
     }
 
-    /// Does the next due step. To be called regularly while the mount exists.
+    /// When the next step is due, if nothing happens before.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Refused(at) => Some(*at + AGAIN_AFTER),
+            Stage::Saving(_, began, false) => Some(*began + NOTICE_AFTER),
+            _ => None,
+        }
+    }
+
+    /// Does what is due. To be called while the mount exists, then and whenever `events` are notified.
     ///
     /// # Errors
     /// It can't be unmounted.
@@ -153,9 +169,15 @@ impl Ending {
 
     fn save(&mut self) {
         let (tell, result) = mpsc::channel();
-        let unsaved = self.unsaved.clone();
+        let (unsaved, events) = (self.unsaved.clone(), self.events.clone());
+        let save = move || {
+            let _ = tell.send(unsaved.try_save());
+            events.notify();
+        };
         // Without a thread the answer is that all is written; the rest is retried after the end.
-        let _ = thread::Builder::new().spawn(move || tell.send(unsaved.try_save()));
+        if thread::Builder::new().spawn(save).is_err() {
+            self.events.notify();
+        }
         self.stage = Stage::Saving(result, Instant::now(), false);
     }
 

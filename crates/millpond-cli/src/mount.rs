@@ -13,7 +13,7 @@ use millpond::internal::quantity::size;
 use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
 use millpond_core::units::Bytes;
-use millpond_fuse::{Mount, MountError, Options, Successor, TakeOverStep};
+use millpond_fuse::{Events, Mount, MountError, Options, Successor, TakeOverStep};
 use sd_notify::NotifyState;
 use signal_hook::consts::SIGKILL;
 use std::ffi::OsStr;
@@ -24,7 +24,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 use std::time::{Duration, Instant};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -125,6 +124,9 @@ pub(crate) struct MountArgs {
     #[arg(long, hide = true)]
     in_background: bool,
 }
+
+/// A terminal shows what the mount does this often.
+const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Less is not worth a notification.
 const LEND_MIN: u64 = 256 << 10;
@@ -239,9 +241,9 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
         let _ = rustix::process::setsid();
     }
     let _log = log::start(args.log_level)?;
-    let signals = MountSignals::catch(args.in_background)?;
-    signals::outlive_long_files()?;
     let options = args.options();
+    let signals = MountSignals::catch(args.in_background, options.events.clone())?;
+    signals::outlive_long_files()?;
     // The kernel may end the process for it before the next message.
     let memory_notice = millpond_fuse::memory_notice(&options);
     if let Some(notice) = memory_notice.as_ref().filter(|_| !args.quiet) {
@@ -305,8 +307,19 @@ fn mount_with(args: &MountArgs, log: Option<File>, log_file: Option<&LogFile>) -
     let process = NotifyState::MainPid(std::process::id());
     tell_systemd(&[process, NotifyState::Ready, NotifyState::Status(&about)]);
     mount.let_predecessor_end();
-    let mut ending = Ending::new(&mount, &signals, pid_file.as_ref().map(PidFile::path));
-    if let Some(successor) = serve(&mut mount, &signals, &mut ending, log_file, &about)? {
+    let mut ending = Ending::new(
+        &mount,
+        &signals,
+        &options.events,
+        pid_file.as_ref().map(PidFile::path),
+    );
+    if let Some(successor) = serve(
+        &mut mount,
+        (&signals, &options.events),
+        &mut ending,
+        log_file,
+        &about,
+    )? {
         // It has written its number there.
         std::mem::forget(pid_file);
         let Successor {
@@ -371,7 +384,7 @@ fn tell_systemd(states: &[NotifyState<'_>]) {
 /// Serves until it is unmounted, by whatever means, or until another process serves it: which.
 fn serve(
     mount: &mut Mount,
-    signals: &MountSignals,
+    (signals, events): (&MountSignals, &Events),
     ending: &mut Ending,
     log_file: Option<&LogFile>,
     about: &str,
@@ -380,9 +393,9 @@ fn serve(
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         line.set_style(style);
     }
-    let mut shown = Instant::now();
+    let is_shown = mount.cache().is_some() && !line.is_hidden();
+    let mut show_at = is_shown.then(|| Instant::now() + SHOW_EVERY);
     while !mount.is_ended() {
-        thread::sleep(Duration::from_millis(20));
         if let (true, Some(file)) = (signals.has_hung_up(), log_file) {
             let failed = file.reopen().err();
             let said = failed.map_or_else(
@@ -398,12 +411,13 @@ fn serve(
             }
         }
         ending.go_on(mount, signals)?;
-        if shown.elapsed() >= Duration::from_secs(1) {
-            shown = Instant::now();
-            if let Some(cache) = mount.cache().filter(|_| !line.is_hidden()) {
-                line.set_message(status(mount, cache));
-            }
+        if let Some((at, cache)) = show_at.as_mut().zip(mount.cache())
+            && *at <= Instant::now()
+        {
+            *at = Instant::now() + SHOW_EVERY;
+            line.set_message(status(mount, cache));
         }
+        events.wait(ending.due().into_iter().chain(show_at).min());
     }
     line.finish_and_clear();
     tell_systemd(&[

@@ -1,5 +1,6 @@
 //! Ctrl-C and its relatives: the first one asks to stop and clean up, the second one leaves at once.
 
+use millpond_fuse::Events;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals as Iterator;
@@ -61,8 +62,8 @@ pub(crate) struct MountSignals {
 
 impl MountSignals {
     /// Catches SIGINT, SIGTERM and SIGHUP from now on. In the background SIGHUP does not end the mount: log rotation
-    /// uses it to request a new log.
-    pub(crate) fn catch(in_background: bool) -> io::Result<MountSignals> {
+    /// uses it to request a new log. `events` is told of each.
+    pub(crate) fn catch(in_background: bool, events: Events) -> io::Result<MountSignals> {
         let signals = MountSignals {
             first: Arc::default(),
             hung_up: Arc::default(),
@@ -75,8 +76,10 @@ impl MountSignals {
             for signal in all.forever() {
                 if signal == SIGHUP && in_background {
                     hung_up.store(true, Ordering::Relaxed);
+                    events.notify();
                 } else if first.load(Ordering::Relaxed) == 0 {
                     first.store(signal as usize, Ordering::Relaxed);
+                    events.notify();
                 } else {
                     if let Some(words) = last_words.get() {
                         words();

@@ -10,13 +10,14 @@
 //! same row don't know one another. A test in the lab checks this table against the sources.
 //!
 //! ```text
-//!   6  mount                                           a mount's life: made, served, unmounted, all of it written
-//!   5  requests                                        FUSE requests, a line each, and the capabilities asked for
-//!   4  operations                                      what answers them, a file for each family of system calls
-//!   3  state                                           all that a mount knows: inodes, open files, the cache
-//!   2  inode  source  exit_report                      a file's data, times, pages; the lock on the source; the last message
-//!   1  host  directory  attributes  credentials  pool  create_retries  request_memory  room  gate  channel   the system; parts that know no mount
-//!   0  options  error  flags  own_attributes           the vocabulary
+//!   7  mount                                           a mount's life: made, served, unmounted, all of it written
+//!   6  requests                                        FUSE requests, a line each, and the capabilities asked for
+//!   5  operations                                      what answers them, a file for each family of system calls
+//!   4  state                                           all that a mount knows: inodes, open files, the cache
+//!   3  inode  source  exit_report                      a file's data, times, pages; the lock on the source; the last message
+//!   2  host  directory  attributes  credentials  pool  create_retries  request_memory  room  gate  channel   the system; parts that know no mount
+//!   1  options  error  flags  own_attributes           the vocabulary
+//!   0  events                                          wakes whoever serves
 //! ```
 //!
 //! Everything but data goes directly to the underlying file system, so names, permissions and links behave as they do
@@ -29,6 +30,7 @@ mod create_retries;
 mod credentials;
 mod directory;
 mod error;
+mod events;
 mod exit_report;
 mod flags;
 mod gate;
@@ -46,6 +48,7 @@ mod source;
 mod state;
 
 pub use error::MountError;
+pub use events::Events;
 pub use exit_report::{ExitReport, MountServer, ServerProcess};
 pub use host::servers::{DeadMount, dead_mounts, is_mounted, processes_serving, served_by};
 pub use host::{AFTER_KILL, memory_notice};

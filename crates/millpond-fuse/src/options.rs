@@ -1,5 +1,6 @@
 //! What to mount, where, and how.
 
+use crate::events::Events;
 use millpond::MemoryRange;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,6 +49,9 @@ pub struct Options {
     pub control: bool,
     /// Where figures for Prometheus are served, if anywhere: see [`millpond::Builder::metrics`].
     pub metrics: Option<SocketAddr>,
+    /// Told when the mount ends ([`Mount::is_ended`](crate::Mount::is_ended)), and when another process asks for it
+    /// ([`Mount::has_successor`](crate::Mount::has_successor)).
+    pub events: Events,
     /// For tests: where a process that takes a mount over breaks down, and whether it hangs then instead of dying.
     pub breakdown: Option<(TakeOverStep, bool)>,
 }
@@ -93,6 +97,7 @@ impl Options {
             threads: (2 * processors).clamp(8, 32),
             control: true,
             metrics: None,
+            events: Events::default(),
             breakdown: None,
         }
     }

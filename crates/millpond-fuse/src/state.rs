@@ -3,6 +3,7 @@
 use crate::attributes::{Attributes, blocks_with_unwritten, file_attr};
 use crate::create_retries::CreateRetries;
 use crate::directory::Directory;
+use crate::events::Events;
 use crate::exit_report::ReportPipe;
 use crate::flags::Durability;
 use crate::gate::Gate;
@@ -126,6 +127,7 @@ pub(crate) struct MountState {
     pub(crate) gate: Gate,
     /// The name at which such a process listens, if one has asked.
     pub(crate) successor: Mutex<Option<String>>,
+    pub(crate) events: Events,
     pub(crate) room: Arc<Room>,
     pub(crate) point: PathBuf,
     /// Held by the thread that has the mount's own root open.
@@ -192,6 +194,7 @@ impl MountState {
             create_retries: CreateRetries::default(),
             gate: Gate::default(),
             successor: Mutex::default(),
+            events: options.events.clone(),
             room: Arc::default(),
             point: parts.point,
             own_root: Mutex::default(),

@@ -10,6 +10,7 @@ pub(crate) mod unsaved;
 
 use crate::channel::Channel;
 use crate::error::{MountError, Result, system};
+use crate::events::Events;
 use crate::exit_report::ReportPipe;
 use crate::host::{self, mountinfo};
 use crate::inode::lend_pool::{LendPool, LendRoom};
@@ -32,7 +33,7 @@ use rustix::io::Errno;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use unsaved::Unsaved;
 
@@ -43,6 +44,7 @@ pub struct Mount {
     state: Arc<MountState>,
     /// What answers the kernel; none once that has ended.
     sessions: Vec<JoinHandle<io::Result<()>>>,
+    serving: Weak<Serving>,
     /// A descriptor of the connection to the kernel, for a process that takes over.
     connection: OwnedFd,
     /// How many threads read from it.
@@ -59,6 +61,15 @@ pub struct Mount {
     device: Option<String>,
     /// The process that has made it: forked children leave it alone.
     process: u32,
+}
+
+/// What the threads hold that answer the kernel.
+struct Serving(Events);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.notify();
+    }
 }
 
 /// The result of [`Mount::unmount`].
@@ -105,6 +116,7 @@ impl Mount {
             source: source.path,
             state,
             sessions: Vec::new(),
+            serving: Weak::new(),
             connection: connection.map_err(system("can't open the connection once more"))?,
             readers: options.threads.max(2),
             allows_other: options.allow_other,
@@ -116,7 +128,13 @@ impl Mount {
         };
         let no_thread = system("can't make a thread");
         let serve = thread::Builder::new().name("millpond-mount".into());
-        let serve = serve.spawn(move || session.run()).map_err(&no_thread)?;
+        let serving = Arc::new(Serving(options.events.clone()));
+        mount.serving = Arc::downgrade(&serving);
+        let run = move || {
+            let _serving = serving;
+            session.run()
+        };
+        let serve = serve.spawn(run).map_err(&no_thread)?;
         mount.sessions.push(serve);
         mount.lender = LenderThread::start(&mount.state).map_err(&no_thread)?;
         mount.closed_files = Some(ClosedFilesThread::start(mount.state.clone()).map_err(no_thread)?);
@@ -159,7 +177,7 @@ impl Mount {
 
     /// Whether it is unmounted and no program uses it any more.
     pub fn is_ended(&self) -> bool {
-        self.sessions.iter().all(JoinHandle::is_finished)
+        self.serving.strong_count() == 0
     }
 
     /// Unmounts it; lazily if it is in use, so that it goes on serving the programs that have files open.

@@ -9,6 +9,7 @@
 //!                       /dev/fuse takes the socket's number ◄──── reads ── session
 //! ```
 
+use super::Serving;
 use crate::requests::FuseServer;
 use fuser::{Config, Notifier, Session, SessionACL};
 use millpond::internal::{DescriptorSlot, clone_fuse_device};
@@ -130,6 +131,7 @@ impl Readers {
     /// So many threads for the connection `of`.
     pub(super) fn new(
         count: usize,
+        serving: &Arc<Serving>,
         state: &Arc<crate::state::MountState>,
         acl: SessionACL,
         of: BorrowedFd<'_>,
@@ -146,7 +148,11 @@ impl Readers {
         let notifier = notifier.ok_or_else(|| io::Error::other("no thread"))?;
         let spawn = |session: Session<FuseServer>| {
             let thread = thread::Builder::new().name("millpond-reader".into());
-            thread.spawn(move || session.run())
+            let serving = serving.clone();
+            thread.spawn(move || {
+                let _serving = serving;
+                session.run()
+            })
         };
         let threads = sessions.into_iter().map(spawn).collect::<io::Result<_>>()?;
         readers.iter().try_for_each(Reader::check)?;

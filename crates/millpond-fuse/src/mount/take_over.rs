@@ -3,7 +3,7 @@
 use super::closed_files::ClosedFilesThread;
 use super::lender::LenderThread;
 use super::readers::Readers;
-use super::{Inherited, Mount, new_state};
+use super::{Inherited, Mount, Serving, new_state};
 use crate::channel::{Channel, Listener, Received};
 use crate::error::{MountError, Result, system};
 use crate::exit_report::ReportPipe;
@@ -187,7 +187,8 @@ fn prepare(options: &Options, source: Source, point: &Path, given: &Given) -> Re
         false => SessionACL::Owner,
     };
     let threads = options.threads.max(2);
-    let readers = Readers::new(threads, &state, acl, given.connection.as_fd()).map_err(&failed)?;
+    let serving = Arc::new(Serving(options.events.clone()));
+    let readers = Readers::new(threads, &serving, &state, acl, given.connection.as_fd()).map_err(&failed)?;
     // It is set once, here. What a kernel that knows all could not do was none of this one's.
     let _ = state.notifier.set(readers.notifier());
     state.unsupported.lock().clear();
@@ -197,6 +198,7 @@ fn prepare(options: &Options, source: Source, point: &Path, given: &Given) -> Re
         point: point.to_owned(),
         source: source.path,
         sessions: Vec::new(),
+        serving: Arc::downgrade(&serving),
         lender: LenderThread::start(&state).map_err(&failed)?,
         closed_files: Some(ClosedFilesThread::start(state.clone()).map_err(&failed)?),
         state,

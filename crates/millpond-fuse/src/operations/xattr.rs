@@ -67,6 +67,7 @@ impl MountState {
         }
         if let Some(listener) = listener_in(name) {
             *self.successor.lock() = Some(listener.to_owned());
+            self.events.notify();
             return own_value(size, NOTHING_LOST);
         }
         if name == UNWRITTEN_ATTRIBUTE {

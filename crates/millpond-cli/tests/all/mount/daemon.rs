@@ -1,6 +1,6 @@
 //! The mount's life, from outside.
 
-use super::{TestMount, folders, millpond};
+use super::{TestMount, folders, millpond, umount};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -23,6 +23,31 @@ fn data_written_at_the_mount_is_in_the_source_when_it_has_ended() {
     assert!(said.contains(", everything is on the disk"), "{said}");
     assert_eq!(fs::read(mounted.source().join("file")).unwrap(), bytes);
     assert_eq!(fs::read_dir(mounted.at()).unwrap().count(), 0);
+}
+
+/// It looked for signals fifty times a second.
+#[test]
+fn a_mount_that_nobody_uses_sleeps() {
+    let Some(mut mounted) = start(&["--memory", "16M"]) else {
+        return;
+    };
+    // Of its first thread, which serves: how often it has slept and gone on.
+    let status = format!("/proc/{}/status", mounted.pid().as_raw_pid());
+    let woken = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let figure = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        figure.unwrap().trim().parse::<u64>().unwrap()
+    };
+    let before = std::cell::Cell::new(woken());
+    super::wait_until("it does not sleep", || {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let now = woken();
+        before.replace(now) == now
+    });
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
 }
 
 /// `top` and `stat` showed the path that it was opened by.
@@ -69,7 +94,7 @@ fn umount_writes_everything_and_waits_for_the_end() {
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("mnt/inside is mounted inside it"), "{said}");
     }
-    let (code, said) = millpond(&["umount", &at]);
+    let (code, said) = umount(&mounted.at());
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(mounted.wait().code(), Some(0));
     assert_eq!(fs::read(mounted.source().join("file")).unwrap(), [7; 100_000]);
@@ -195,7 +220,7 @@ fn in_the_background_it_leaves_its_number_and_its_words_in_files() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains(fs::read_to_string(&pid).unwrap().trim()), "{said}");
     fs::write(format!("{at}/file"), "text").unwrap();
-    let (code, said) = millpond(&["umount", &at]);
+    let (code, said) = umount(at.as_ref());
     assert_eq!(code, Some(0), "{said}");
     assert!(
         fs::read_to_string(&log)
@@ -208,7 +233,7 @@ fn in_the_background_it_leaves_its_number_and_its_words_in_files() {
     let quiet = ["--memory", "16M", "--daemon", "--quiet", "--log", &log];
     let (code, said) = millpond(&[&["mount", &source, &at], &quiet[..]].concat());
     assert_eq!((code, &*said), (Some(0), ""));
-    assert_eq!(millpond(&["umount", &at]).0, Some(0));
+    assert_eq!(umount(at.as_ref()).0, Some(0));
     let told = fs::read_to_string(&log).unwrap();
     assert!(told.contains("the goal for reads is"), "{told}");
     fs::write(format!("{at}/hidden"), "").unwrap();
