@@ -216,10 +216,14 @@ impl MountState {
         data.rewritten_by = None;
         inode.kernel_pages.note_unmapped();
         let generation = data.generation;
+        let unread = data.content.take_if(|content| content.is_unread());
+        let is_evicted = data.content.is_none();
         drop(data);
+        drop(unread);
         // The kernel may have forgotten it first: it does not wait for the end of a close before it does.
         let to_evict = match self.inodes.is_forgotten(inode) {
             true => Some(inode.clone()),
+            false if is_evicted => None,
             false => self.closed.add(inode, generation),
         };
         if let Some(inode) = to_evict {

@@ -112,6 +112,7 @@ impl MountState {
             return Err(Errno::OPNOTSUPP);
         }
         self.drop_privileges(&target.inode, caller, None)?;
+        self.retrying_emfile(|| source.content.begin_reading())?;
         let step = (self.request_memory.request_bytes as usize).min(len as usize);
         let _held = self.held_writes.hold(step as u64);
         let mut buffer = vec![0; step];

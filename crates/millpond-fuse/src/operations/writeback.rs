@@ -79,7 +79,7 @@ impl MountState {
             }
             (data.content.clone(), data.generation)
         };
-        let Some(content) = content else {
+        let Some(content) = content.filter(|content| !content.is_unread()) else {
             return Ok(Some(generation));
         };
         content.write_out()?;

@@ -252,6 +252,9 @@ impl Filesystem for FuseServer {
             Ok(file) => file,
             Err(error) => return reply.error(errno(error)),
         };
+        if let Err(error) = self.state.retrying_emfile(|| file.content.begin_reading()) {
+            return reply.error(errno(error));
+        }
         // A read of a program has an owner; one that the kernel makes for pages of its own has none.
         let lent = match owner {
             Some(_) => None,
