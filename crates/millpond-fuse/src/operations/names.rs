@@ -169,6 +169,8 @@ impl MountState {
         let stat = rustix::fs::fstat(&fd)?;
         let inode = self.inodes.insert(fd, &stat);
         inode.set_dentry(entry.parent, entry.name);
+        // Nobody has given it capabilities yet, and the kernel says what takes them from it later.
+        *inode.nosec.lock() = !Mode::from_raw_mode(stat.st_mode).intersects(Mode::SUID | Mode::SGID);
         Ok(Created {
             file: file.into(),
             inode,
