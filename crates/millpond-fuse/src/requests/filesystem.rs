@@ -55,11 +55,13 @@ impl Filesystem for FuseServer {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        reply::entry(
-            self.state.lookup(parent.0, name),
-            &self.state.attribute_timeout,
-            reply,
-        );
+        let keep = &self.state.attribute_timeout;
+        match self.state.lookup(parent.0, name) {
+            Err(rustix::io::Errno::NOENT) if !keep.is_zero() => {
+                reply::no_entry(&self.state.root, keep, reply);
+            }
+            found => reply::entry(found, keep, reply),
+        }
     }
 
     fn forget(&self, _: &Request, inode: INodeNo, count: u64) {

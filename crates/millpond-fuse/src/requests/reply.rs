@@ -5,8 +5,8 @@ use crate::flags::OpenFlags;
 use crate::operations::xattr::XattrReply;
 use crate::state::MountState;
 use fuser::{
-    Errno, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
-    ReplyXattr,
+    Errno, FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyWrite, ReplyXattr,
 };
 use rustix::io::Result;
 use std::time::Duration;
@@ -26,6 +26,15 @@ pub(super) fn entry(found: Result<Attributes>, keep: &Duration, reply: ReplyEntr
         Ok(found) => reply.entry_with_ttls(&found.keep, keep, &found.of_file, Generation(0)),
         Err(error) => reply.error(errno(error)),
     }
+}
+
+/// There is nothing of that name, which the kernel may keep in mind for so long. `any` is of any file.
+pub(super) fn no_entry(any: &FileAttr, keep: &Duration, reply: ReplyEntry) {
+    let nothing = FileAttr {
+        ino: INodeNo(0),
+        ..*any
+    };
+    reply.entry(keep, &nothing, Generation(0));
 }
 
 pub(super) fn attr(attributes: Result<Attributes>, reply: ReplyAttr) {

@@ -50,6 +50,38 @@ fn a_mount_that_nobody_uses_sleeps() {
     assert_eq!(code, Some(0), "{said}");
 }
 
+#[test]
+fn a_name_that_nothing_has_is_asked_for_once_and_may_be_taken() {
+    let Some(mut mounted) = start(&["--memory", "16M", "--attribute-timeout", "3600"]) else {
+        return;
+    };
+    let tries = std::cell::Cell::new(0);
+    let [at, below] = [mounted.at(), mounted.source()];
+    let name = || format!("file-{}", tries.get());
+    // The kernel may have forgotten one.
+    super::wait_until("names are asked for again", || {
+        tries.set(tries.get() + 1);
+        assert!(fs::metadata(at.join(name())).is_err());
+        fs::write(below.join(name()), "text").unwrap();
+        fs::metadata(at.join(name())).is_err()
+    });
+    let path = at.join(name());
+    let mut options = File::options();
+    options.read(true).write(true);
+    assert!(options.clone().create_new(true).open(&path).is_err());
+    let mut text = String::new();
+    let mut file = options.create(true).truncate(false).open(&path).unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "text");
+    fs::create_dir(at.join("directory")).unwrap();
+    assert!(fs::metadata(at.join("directory/file")).is_err());
+    fs::write(at.join("directory/file"), "more").unwrap();
+    assert_eq!(fs::read(at.join("directory/file")).unwrap(), b"more");
+    drop(file);
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+}
+
 /// `top` and `stat` showed the path that it was opened by.
 #[test]
 fn a_file_that_is_renamed_or_whose_directory_is_has_its_new_path() {
