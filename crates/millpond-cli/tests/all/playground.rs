@@ -7,7 +7,7 @@
 
 use crate::support::{scratch, text};
 use driver::Browser;
-use millpond_playground::scene::Scene;
+use millpond_worlds::scene::Scene;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -2,8 +2,8 @@
 
 use crate::report::Report;
 use millpond_core::units::Nanos;
-use millpond_playground::link::Link;
-use millpond_playground::scene::Scene;
+use millpond_worlds::link::Link;
+use millpond_worlds::scene::Scene;
 
 /// The differences of a run from the page's first state.
 pub(super) struct Run<'a> {

@@ -11,8 +11,8 @@ use millpond_lab::experiment::{axboe2016, dillon2000, gorman2011, hills2015};
 use millpond_lab::program::Program;
 use millpond_lab::report::{Metric, Report};
 use millpond_lab::setup::Device;
-use millpond_playground::column::Column;
-use millpond_playground::link::Link;
+use millpond_worlds::column::Column;
+use millpond_worlds::link::Link;
 
 /// The link that a report prints.
 fn link(report: &Report) -> Link {

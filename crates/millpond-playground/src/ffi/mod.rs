@@ -7,11 +7,11 @@
 //! A page makes one instance of the module for each system, so that each has a memory of its own: a copy of it is the system's
 //! whole state, and turning back is putting a copy in its place. Times are nanoseconds as floats, exact below 2^53.
 
-use crate::column::Column;
-use crate::link::Link;
-use crate::recorded::{self, Recorded};
-use crate::scene::SCENES;
 use millpond_core::units::Instant;
+use millpond_worlds::column::Column;
+use millpond_worlds::link::Link;
+use millpond_worlds::recorded::{self, Recorded};
+use millpond_worlds::scene::SCENES;
 use std::cell::RefCell;
 
 #[derive(Default)]

@@ -14,11 +14,11 @@ mod driver;
 
 use driver::Browser;
 use millpond_core::units::Instant;
-use millpond_playground::column::Column;
-use millpond_playground::link::Link;
 use millpond_playground::page::page;
-use millpond_playground::recorded::{self, Recorded};
-use millpond_playground::scene::SCENES;
+use millpond_worlds::column::Column;
+use millpond_worlds::link::Link;
+use millpond_worlds::recorded::{self, Recorded};
+use millpond_worlds::scene::SCENES;
 use std::path::{Path, PathBuf};
 
 /// The compared state: lists in this many parts, this many notes.

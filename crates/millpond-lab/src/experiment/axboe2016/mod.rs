@@ -46,7 +46,7 @@ use crate::workload::axboe2016::Phase;
 use millpond::internal::ScratchDir;
 use millpond::internal::quantity;
 use millpond_core::units::{Bytes, PageSize};
-use millpond_playground::worlds::axboe2016;
+use millpond_worlds::worlds::axboe2016;
 use options::Sizes;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -11,7 +11,7 @@ use millpond_core::dirty::limits::DirtyLimit;
 use millpond_core::options::Options;
 use millpond_core::units::{Instant, Nanos, Ratio};
 use millpond_kernels::freebsd::machine::MachineOptions;
-use millpond_playground::worlds::dillon2000;
+use millpond_worlds::worlds::dillon2000;
 
 /// Options under which a file may stay dirty: nine tenths of memory, and for a day.
 pub(super) fn no_sync() -> Options {

@@ -12,7 +12,7 @@ use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::{Instant, Nanos};
 use millpond_kernels::linux::reclaim::System;
 use millpond_kernels::linux::reclaim::machine::{self as linux, Load};
-use millpond_playground::worlds::gorman2011;
+use millpond_worlds::worlds::gorman2011;
 
 /// A run's result.
 #[derive(Debug)]

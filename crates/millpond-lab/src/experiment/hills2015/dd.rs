@@ -3,7 +3,7 @@
 use crate::report::{Cell, Metric, Table, TableRow};
 use millpond::internal::quantity::number;
 use millpond_kernels::linux::dirty::touch::TouchRules;
-use millpond_playground::worlds::hills2015;
+use millpond_worlds::worlds::hills2015;
 
 /// The value that the ratio is set to and back from.
 const TRIED: u32 = 21;

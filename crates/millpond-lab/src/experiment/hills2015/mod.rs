@@ -281,7 +281,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
             steps: &[],
             seed: options.seed,
             scale: 1.0,
-            at: Some(millpond_playground::worlds::hills2015::LENGTH),
+            at: Some(millpond_worlds::worlds::hills2015::LENGTH),
         };
         moving::add(&mut report, EXPERIMENT.name, &run);
     }
