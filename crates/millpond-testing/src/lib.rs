@@ -8,7 +8,7 @@
 //! |---|---|
 //! | how the engine handles a disk error, or a full disk | [`Faulty`]: chosen reads, writes, syncs and changes of length fail, stop short, come late or hang |
 //! | what it finds after a loss of power | [`Crashing`]: from one run, every file that a crash at any moment could have left |
-//! | how it behaves on a disk you don't have | [`Modelled`]: the service times of a rotating disk, an SSD or an NVMe drive |
+//! | how it behaves on a disk you don't have | `Modelled` (feature `modelled`, on by default): the service times of a rotating disk, an SSD or an NVMe drive |
 //! | how a parser handles almost valid input | [`mutants::check`]: edited samples, in a process with bounded memory and time |
 //!
 //! The devices can wrap each other and any other [`Device`](millpond::device::Device). [`conformance::check`] tests a
@@ -46,10 +46,13 @@
 pub mod conformance;
 mod crash;
 mod fault;
+#[cfg(feature = "modelled")]
 mod modelled;
 pub mod mutants;
 
 pub use crash::{AfterCrash, Crashing, Fate, Happened, Journal, Survived};
 pub use fault::{Fault, FaultRule, FaultTarget, Faulty};
+#[cfg(feature = "modelled")]
 pub use millpond_sim::disk;
+#[cfg(feature = "modelled")]
 pub use modelled::{Lateness, ModelService, Modelled};

@@ -11,7 +11,7 @@
 //! first seeds are the samples themselves. [`check`] tries them for a second of processor time. `MILLPOND_MUTANTS=n`
 //! tries that many, starting at `MILLPOND_FIRST_SEED`; `MILLPOND_SEED=n` tries one.
 
-use millpond_sim::draw::Draw;
+use fastrand::Rng;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::OsStr;
@@ -83,39 +83,39 @@ pub fn mutant(samples: &[Vec<u8>], words: &[&str], seed: u64) -> Vec<u8> {
     if let Some(sample) = samples.get(seed as usize) {
         return sample.clone();
     }
-    let mut draw = Draw(seed);
+    let mut draw = Rng::with_seed(seed);
     let mut bytes = pick(&mut draw, samples).clone();
-    let edits = 1 << draw.below(4);
-    for _ in 0..1 + draw.below(edits) {
+    let edits = 1 << draw.u64(..4);
+    for _ in 0..1 + draw.u64(..edits) {
         edit(&mut bytes, samples, words, &mut draw);
         bytes.truncate(MUTANT_BYTES_MAX);
     }
     bytes
 }
 
-fn pick<'a, T>(draw: &mut Draw, from: &'a [T]) -> &'a T {
-    &from[draw.below(from.len() as u64) as usize]
+fn pick<'a, T>(draw: &mut Rng, from: &'a [T]) -> &'a T {
+    &from[draw.u64(..from.len() as u64) as usize]
 }
 
 /// A part of `len` bytes: usually short, even if it may be long.
-fn part(draw: &mut Draw, len: usize) -> std::ops::Range<usize> {
-    let start = draw.below(len as u64 + 1) as usize;
-    let most = (len - start).min(1 << draw.below(11));
-    start..start + draw.below(most as u64 + 1) as usize
+fn part(draw: &mut Rng, len: usize) -> std::ops::Range<usize> {
+    let start = draw.u64(..len as u64 + 1) as usize;
+    let most = (len - start).min(1 << draw.u64(..11));
+    start..start + draw.u64(..most as u64 + 1) as usize
 }
 
-fn edit(bytes: &mut Vec<u8>, samples: &[Vec<u8>], words: &[&str], draw: &mut Draw) {
-    let at = draw.below(bytes.len() as u64 + 1) as usize;
-    match draw.below(10) {
-        0 if at < bytes.len() => bytes[at] ^= 1 << draw.below(8),
-        1 if at < bytes.len() => bytes[at] = draw.bits() as u8,
+fn edit(bytes: &mut Vec<u8>, samples: &[Vec<u8>], words: &[&str], draw: &mut Rng) {
+    let at = draw.u64(..bytes.len() as u64 + 1) as usize;
+    match draw.u64(..10) {
+        0 if at < bytes.len() => bytes[at] ^= 1 << draw.u64(..8),
+        1 if at < bytes.len() => bytes[at] = draw.u64(..) as u8,
         2 => {
             // A number as programs write it.
-            let number = pick(draw, &NUMBERS).wrapping_add(draw.below(3)).wrapping_sub(1);
-            let width = 1 << draw.below(4);
+            let number = pick(draw, &NUMBERS).wrapping_add(draw.u64(..3)).wrapping_sub(1);
+            let width = 1 << draw.u64(..4);
             let little = number.to_le_bytes();
             let big = number.to_be_bytes();
-            let number = if draw.one_in(2) {
+            let number = if draw.bool() {
                 &little[..width]
             } else {
                 &big[8 - width..]
@@ -136,31 +136,31 @@ fn edit(bytes: &mut Vec<u8>, samples: &[Vec<u8>], words: &[&str], draw: &mut Dra
                 .iter()
                 .take_while(|byte| byte.is_ascii_digit())
                 .count();
-            let text = match draw.one_in(2) {
+            let text = match draw.bool() {
                 true => pick(draw, &NUMBERS).to_string(),
                 false => (*pick(draw, &WORDS)).to_owned(),
             };
             bytes.splice(first..first + digits, text.into_bytes());
         }
         4 => {
-            let own = !words.is_empty() && !draw.one_in(3);
+            let own = !words.is_empty() && draw.u64(..3) != 0;
             let word = pick(draw, if own { words } else { &WORDS });
             bytes.splice(at..at, word.bytes());
         }
         5 => drop(bytes.drain(part(draw, bytes.len()))),
         6 => {
             let part = bytes[part(draw, bytes.len())].to_vec();
-            let times = 1 << draw.below(6);
+            let times = 1 << draw.u64(..6);
             bytes.splice(at..at, part.repeat(times));
         }
         7 => bytes.truncate(at),
         8 => {
             let other = pick(draw, samples);
-            let from = draw.below(other.len() as u64 + 1) as usize;
+            let from = draw.u64(..other.len() as u64 + 1) as usize;
             bytes.splice(at.., other[from..].iter().copied());
         }
         _ => {
-            let random: Vec<u8> = (0..draw.below(9)).map(|_| draw.bits() as u8).collect();
+            let random: Vec<u8> = (0..draw.u64(..9)).map(|_| draw.u64(..) as u8).collect();
             bytes.splice(at..at, random);
         }
     }

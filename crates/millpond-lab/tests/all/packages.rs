@@ -122,3 +122,32 @@ fn packages_have_code_and_nothing_else() {
         assert!(listed.lines().any(|path| path == "README.md"), "{listed}");
     }
 }
+
+/// The libraries for other languages are loaded into programs in production: of what tests need they have the faults alone.
+#[test]
+fn the_libraries_for_c_and_sqlite_link_no_simulator() {
+    for package in ["millpond-capi", "millpond-sqlite"] {
+        let tree = cargo(&[
+            "tree",
+            "--offline",
+            "-p",
+            package,
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
+        ]);
+        let own: Vec<_> = tree
+            .lines()
+            .filter(|line| line.starts_with("millpond-"))
+            .collect();
+        assert!(
+            own.iter().any(|line| line.starts_with("millpond-core ")),
+            "{tree}"
+        );
+        assert!(
+            !own.iter().any(|line| line.starts_with("millpond-sim ")),
+            "{own:?}"
+        );
+    }
+}
