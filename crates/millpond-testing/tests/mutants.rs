@@ -12,7 +12,7 @@ use millpond::settings::SETTINGS;
 use millpond::trace::{Trace, What};
 use millpond::units::PageSize;
 use millpond::{OpenOptions, PageCache};
-use millpond_sim::traces::{Columns, Format, Ids, Options, parse};
+use millpond_sim::traces::{Format, Ids, Options, parse};
 use millpond_testing::mutants::check;
 use millpond_worlds::link::Link;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -39,24 +39,6 @@ fn traces() -> Vec<Vec<u8>> {
             .flat_map(|word| word.to_le_bytes())
             .collect::<Vec<u8>>()
     };
-    let vscsi = [
-        1,
-        4096,
-        1,
-        0x0100_0028,
-        16,
-        0,
-        9,
-        0,
-        1,
-        512,
-        1,
-        0x0100_002a,
-        24,
-        0,
-        9,
-        0,
-    ];
     let mut samples = vec![
         words(&[7, 3, 7]),
         words(&[
@@ -73,25 +55,18 @@ fn traces() -> Vec<Vec<u8>> {
             u32::MAX,
             u32::MAX,
         ]),
-        words(&vscsi),
     ];
     samples.extend(texts(&[
         "# pages\n7\n\n0x10\r\n7\n",
-        "time, op, size, lbn\n1, 40, 8192, 8\n2, 42, 512, 16\n",
-        "ts,obj_id,obj_size\n1,apple,5\n2,77,5\n3,apple,5\n",
         "128166372003061629,usr,0,Read,8192,4096,41286\n128166372016853766,usr,1,Write,0,6144,1963\n",
         "  8,0 3 1 0.000000000 697 Q R 16 + 8 [k]\n  8,16 3 5 0.1 697 Q WS 1 + 2 [k]\nCPU0 (8,0):\n Reads Queued: 1\n",
-        "fio version 2 iolog\na add\nb add\na open\na read 4096 8192\nb write 0 4096\na wait 100 0\na trim 0 4096\na close\n",
-        "fio version 3 iolog\n0 a add\n1 a open\n17 a write 100 10\n18 a close\n",
     ]));
     samples
 }
 
 #[test]
 fn traces_of_others_are_read_or_refused_by_line_or_record() {
-    let words = [
-        "Read", "Write", "Q", " + ", "id", "op", "size", "lbn", "add", "wait", "datasync", "\t", ";", ",",
-    ];
+    let words = ["Read", "Write", "Q", " + ", "\t", ";", ","];
     check(
         "traces_of_others_are_read_or_refused_by_line_or_record",
         &traces(),
@@ -123,10 +98,6 @@ fn traces_of_others_are_read_or_refused_by_line_or_record() {
                         }
                     }
                 }
-            }
-            let text = String::from_utf8_lossy(bytes);
-            if let Err(why) = text.parse::<Columns>() {
-                says_something(&why);
             }
         },
     );

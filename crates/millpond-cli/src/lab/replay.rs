@@ -10,7 +10,7 @@ use millpond_lab::LabError;
 use millpond_lab::disk_model::DiskModel;
 use millpond_lab::replay::{self, Load, Memory, POLICIES, Pace, Point, Policy, ReplayOptions};
 use millpond_lab::report::{html, json, table};
-use millpond_sim::traces::{self, Columns};
+use millpond_sim::traces;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,8 +24,8 @@ Examples:
   millpond replay w01.oracleGeneral.zst --policy opt,lru,arc,lirs,s3-fifo,clock2q+,millpond-rule
   millpond replay usr_0.csv --page-size 16K                      MSR Cambridge; block requests are split into pages
 
-A trace is what `millpond record` has written, or one of the field's formats: libCacheSim's oracleGeneral, csv and vscsi,
-MSR Cambridge's, blkparse's output, fio's iolog, page numbers as text or in 32 bits (.u32); with or without zstd compression.
+A trace is what `millpond record` has written, or one of the field's formats: libCacheSim's oracleGeneral, MSR
+Cambridge's, blkparse's output, page numbers as text or in 32 bits (.u32); with or without zstd compression.
 Time is virtual: the same trace gives the same numbers on every machine. docs/TRACES.md explains the formats.
 Exit codes: 0 done, 1 the trace can't be read, 2 bad command line, 130 interrupted.";
 
@@ -50,20 +50,15 @@ pub(crate) struct ReplayArgs {
         add = super::complete::policies()
     )]
     policy: Vec<String>,
-    /// The trace's format, if its name and content don't show it: u32, pages, oracle-general, csv, vscsi, msr,
-    /// blkparse, iolog.
+    /// The trace's format, if its name and content don't show it: u32, pages, oracle-general, msr, blkparse.
     #[arg(long, value_name = "FORMAT", add = super::complete::formats())]
     format: Option<String>,
     /// The size of the pages that block requests are split into: 4K to 64K, a power of two.
     #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_size)]
     page_size: Bytes,
-    /// The meaning of ids in oracle-general and csv: object (a page each), sector (of 512 bytes) or byte. Default:
-    /// object, or as the header of a csv says.
+    /// The meaning of ids in oracle-general: object (a page each), sector (of 512 bytes) or byte. Default: object.
     #[arg(long, value_name = "KIND", value_parser = ["object", "sector", "byte"])]
     ids: Option<String>,
-    /// The columns of a csv without a header, counted from 1: id=5,size=4,op=3.
-    #[arg(long, value_name = "COLUMNS")]
-    columns: Option<Columns>,
     /// The modelled disk: hdd, sata-ssd, nvme or ram, with its settings, such as hdd,wcache=64M.
     #[arg(long, default_value = "sata-ssd", value_name = "DEVICE", add = super::complete::disks())]
     device: String,
@@ -161,7 +156,6 @@ impl ReplayArgs {
                 .map(str::parse)
                 .transpose()
                 .map_err(LabError::from)?,
-            columns: self.columns,
         })
     }
 

@@ -252,10 +252,6 @@ fn a_replay_of_nonsense_says_what_is_wrong() {
             vec!["replay", path, "--format", "msr"],
             "line 1: 1 fields, a record has 7",
         ),
-        (
-            vec!["replay", path, "--format", "csv", "--columns", "id=0"],
-            "give a column counted from 1",
-        ),
         (vec!["replay", path, "--page-size", "5K"], "allowed are 4K, 8K"),
     ] {
         let output = millpond(&arguments);

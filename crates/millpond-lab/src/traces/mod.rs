@@ -27,7 +27,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Requests> {
         option: "the trace",
         value: path.display().to_string(),
         allowed: why,
-        instead: "docs/TRACES.md describes the formats, --format and --columns".into(),
+        instead: "docs/TRACES.md describes the formats and --format".into(),
     };
     let mut file = File::open(path).map_err(failed)?;
     // First what it is: there are files without an end.

@@ -1,4 +1,4 @@
-//! Binary formats: page numbers, libCacheSim's oracleGeneral, VMware's vscsi.
+//! Binary formats: page numbers and libCacheSim's oracleGeneral.
 
 use super::Ids;
 use super::requests::Builder;
@@ -37,80 +37,6 @@ pub(super) fn oracle_general(bytes: &[u8], ids: Option<Ids>, to: &mut Builder) -
             Ids::Byte => to.bytes(0, id, size, false),
         }
         .map_err(|why| format!("record {n}: {why}"))?;
-    }
-    Ok(())
-}
-
-/// A record of a SCSI trace: where its fields are.
-pub(super) struct Vscsi {
-    len: usize,
-    version: u64,
-    command_at: usize,
-    version_at: usize,
-    bytes_at: usize,
-    block_at: usize,
-}
-
-const VSCSI: [Vscsi; 2] = [
-    Vscsi {
-        len: 40,
-        version: 2,
-        command_at: 0,
-        version_at: 2,
-        bytes_at: 8,
-        block_at: 16,
-    },
-    Vscsi {
-        len: 32,
-        version: 1,
-        command_at: 12,
-        version_at: 14,
-        bytes_at: 4,
-        block_at: 16,
-    },
-];
-
-/// The version of a SCSI trace, by its first two records or its only one.
-pub(super) fn vscsi_version(bytes: &[u8]) -> Option<&'static Vscsi> {
-    VSCSI.iter().find(|version| {
-        let mut records = bytes.chunks_exact(version.len).take(2).peekable();
-        let is_it = |record: &[u8]| {
-            let at = version.version_at;
-            le(&record[at..at + 2]) >> 8 == version.version
-        };
-        records.peek().is_some() && records.all(is_it)
-    })
-}
-
-/// SCSI commands: READ and WRITE of 6, 10, 12 and 16 bytes.
-fn is_write(command: u64) -> Option<bool> {
-    match command {
-        0x08 | 0x28 | 0x88 | 0xa8 => Some(false),
-        0x0a | 0x2a | 0x8a | 0xaa => Some(true),
-        _ => None,
-    }
-}
-
-/// A SCSI command by its number, as a column of libCacheSim's csv has it.
-pub(super) fn scsi_is_write(text: &str) -> Option<bool> {
-    is_write(text.parse().ok()?)
-}
-
-pub(super) fn vscsi(bytes: &[u8], to: &mut Builder) -> Result<(), String> {
-    let version = vscsi_version(bytes).ok_or("its records have neither version 1 nor 2")?;
-    for (n, record) in records(bytes, version.len, "records")? {
-        let field = |at: usize, len: usize| le(&record[at..at + len]);
-        match is_write(field(version.command_at, 2)) {
-            Some(is_write) => to
-                .sectors(
-                    0,
-                    field(version.block_at, 8),
-                    field(version.bytes_at, 4),
-                    is_write,
-                )
-                .map_err(|why| format!("record {n}: {why}"))?,
-            None => to.skip("that neither read nor write"),
-        }
     }
     Ok(())
 }

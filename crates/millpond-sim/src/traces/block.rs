@@ -1,4 +1,4 @@
-//! Block traces as text: MSR Cambridge, blkparse, fio's iolog.
+//! Block traces as text: MSR Cambridge, blkparse.
 
 use super::requests::Builder;
 use super::text::{each_line, number, short};
@@ -114,56 +114,5 @@ pub(super) fn blkparse(bytes: &[u8], to: &mut Builder) -> Result<(), String> {
             .ok_or_else(|| format!("{count} sectors are beyond 2^64 bytes"))?;
         let file = to.file(event.device)?;
         to.sectors(file, number(sector, "the sector")?, len, is_write)
-    })
-}
-
-/// The beginning of fio's log, followed by its version.
-pub(super) const IOLOG: &str = "fio version ";
-
-/// `file action [offset length]`, in version 3 behind a time; offset and length in bytes.
-pub(super) fn iolog(bytes: &[u8], to: &mut Builder) -> Result<(), String> {
-    let mut has_times = None;
-    each_line(bytes, |line| {
-        let Some(has_times) = has_times else {
-            has_times = match line {
-                "fio version 2 iolog" => Some(false),
-                "fio version 3 iolog" => Some(true),
-                _ => {
-                    return Err(format!(
-                        "`{}`, known are versions 2 and 3 of fio's iolog",
-                        short(line)
-                    ));
-                }
-            };
-            return Ok(());
-        };
-        let fields: Vec<&str> = line
-            .split_ascii_whitespace()
-            .skip(usize::from(has_times))
-            .collect();
-        let (name, action, rest) = match fields[..] {
-            [name, action, ref rest @ ..] => (name, action, rest),
-            _ => return Err("a line has a file and an action".into()),
-        };
-        let is_write = match action {
-            "read" => false,
-            "write" => true,
-            "trim" => {
-                to.skip("that trim");
-                return Ok(());
-            }
-            "add" | "open" | "close" | "wait" | "sync" | "datasync" | "sync_file_range" => return Ok(()),
-            _ => return Err(format!("the action `{}` is not known", short(action))),
-        };
-        let [offset, len] = rest[..] else {
-            return Err(format!("{action} has an offset and a length"));
-        };
-        let file = to.file(name)?;
-        to.bytes(
-            file,
-            number(offset, "the offset")?,
-            number(len, "the length")?,
-            is_write,
-        )
     })
 }

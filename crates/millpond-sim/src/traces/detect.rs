@@ -1,7 +1,6 @@
 //! Detects the format of a file by its name, else by its first bytes.
 
-use super::block::IOLOG;
-use super::{Format, binary, csv};
+use super::Format;
 use std::path::Path;
 
 /// The number of bytes at the beginning of a file that are examined.
@@ -15,20 +14,18 @@ pub(super) fn by_name(path: &Path) -> Option<Format> {
     match () {
         () if ends(".u32") => Some(Format::U32),
         () if name.contains("oraclegeneral") => Some(Format::OracleGeneral),
-        () if ends(".vscsi") => Some(Format::Vscsi),
-        () if ends(".iolog") => Some(Format::Iolog),
         () if ends(".blkparse") => Some(Format::Blkparse),
         () if ends(".pages") => Some(Format::Pages),
         () => None,
     }
 }
 
-/// By its first line that is not a comment, or its first records.
+/// By its first line that is not a comment.
 pub(super) fn by_content(bytes: &[u8]) -> Option<Format> {
     let begin = &bytes[..bytes.len().min(BEGIN)];
     let is_text = |byte: &u8| *byte >= b' ' || byte.is_ascii_whitespace();
     if !begin.iter().all(is_text) {
-        return binary::vscsi_version(bytes).map(|_| Format::Vscsi);
+        return None;
     }
     let text = String::from_utf8_lossy(begin);
     let mut lines = text.lines().map(str::trim);
@@ -36,11 +33,9 @@ pub(super) fn by_content(bytes: &[u8]) -> Option<Format> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let is_kind = |kind: &str| ["read", "write", "type"].contains(&kind.to_ascii_lowercase().as_str());
     match () {
-        () if line.starts_with(IOLOG) => Some(Format::Iolog),
         () if line.parse::<u64>().is_ok() || line.starts_with("0x") => Some(Format::Pages),
         () if fields.len() == 7 && is_kind(fields[3]) => Some(Format::Msr),
         () if is_event(line) => Some(Format::Blkparse),
-        () if csv::is_head(line) => Some(Format::Csv),
         () => None,
     }
 }

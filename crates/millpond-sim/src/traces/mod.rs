@@ -3,8 +3,8 @@
 //! ```text
 //!   bytes ──► format, by name and content ──► requests ──► uses of pages        for models
 //!               │                                └───────► calls of a thread     for the simulator
-//!               ├─ binary  u32, oracle-general, vscsi                   record by record
-//!               └─ text    pages, csv, msr, blkparse, iolog             line by line
+//!               ├─ binary  u32, oracle-general                          record by record
+//!               └─ text    pages, msr, blkparse                         line by line
 //! ```
 //!
 //! A block request is split into the pages that it touches. A write keeps the uncovered part of its first and last
@@ -13,14 +13,12 @@
 
 mod binary;
 mod block;
-mod csv;
 mod detect;
 mod requests;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub use csv::Columns;
 pub use detect::BEGIN;
 pub use requests::{Kind, Request, Requests};
 
@@ -39,29 +37,20 @@ pub enum Format {
     Pages,
     /// libCacheSim's records of 24 bytes: time, object, size, next access.
     OracleGeneral,
-    /// libCacheSim's text with columns.
-    Csv,
-    /// VMware's SCSI traces, versions 1 and 2, as libCacheSim reads them.
-    Vscsi,
     /// Microsoft Research Cambridge's block traces.
     Msr,
     /// The output of blktrace's `blkparse`.
     Blkparse,
-    /// The output of fio's `write_iolog`, versions 2 and 3.
-    Iolog,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 8] = [
+    pub const ALL: [Format; 5] = [
         Format::U32,
         Format::Pages,
         Format::OracleGeneral,
-        Format::Csv,
-        Format::Vscsi,
         Format::Msr,
         Format::Blkparse,
-        Format::Iolog,
     ];
 
     /// The name that users write.
@@ -70,11 +59,8 @@ impl Format {
             Format::U32 => "u32",
             Format::Pages => "pages",
             Format::OracleGeneral => "oracle-general",
-            Format::Csv => "csv",
-            Format::Vscsi => "vscsi",
             Format::Msr => "msr",
             Format::Blkparse => "blkparse",
-            Format::Iolog => "iolog",
         }
     }
 
@@ -102,7 +88,7 @@ impl FromStr for Format {
     }
 }
 
-/// The meaning of the numbers in `oracle-general` and `csv`.
+/// The meaning of the numbers in `oracle-general`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ids {
     /// Objects: a page each, whatever their size.
@@ -137,10 +123,8 @@ pub struct Options {
     pub format: Option<Format>,
     /// The size of the pages that requests are split into.
     pub page_size: PageSize,
-    /// The meaning of ids; `None`: objects, or as the header of a csv says.
+    /// The meaning of ids; `None`: objects.
     pub ids: Option<Ids>,
-    /// The columns of a csv; `None`: as its header says.
-    pub columns: Option<Columns>,
 }
 
 impl Default for Options {
@@ -149,7 +133,6 @@ impl Default for Options {
             format: None,
             page_size: PageSize::KIB_4,
             ids: None,
-            columns: None,
         }
     }
 }
@@ -178,12 +161,9 @@ pub fn parse(name: &Path, bytes: &[u8], options: &Options) -> Result<Requests, S
     match format {
         Format::U32 => binary::u32(bytes, &mut to)?,
         Format::OracleGeneral => binary::oracle_general(bytes, options.ids, &mut to)?,
-        Format::Vscsi => binary::vscsi(bytes, &mut to)?,
-        Format::Pages => text::each_line(bytes, |line| csv::page(line, &mut to))?,
-        Format::Csv => csv::csv(bytes, options, &mut to)?,
+        Format::Pages => text::each_line(bytes, |line| to.page(text::number(line, "the page")?))?,
         Format::Msr => block::msr(bytes, &mut to)?,
         Format::Blkparse => block::blkparse(bytes, &mut to)?,
-        Format::Iolog => block::iolog(bytes, &mut to)?,
     }
     Ok(to.finish(format))
 }

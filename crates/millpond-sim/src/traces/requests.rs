@@ -91,7 +91,6 @@ pub(super) struct Builder {
     uses: u64,
     files: HashMap<String, u32>,
     objects: HashMap<u64, u64>,
-    names: HashMap<String, u64>,
     /// Records that ask for no page, by why.
     skipped: Vec<(&'static str, u64)>,
 }
@@ -104,7 +103,6 @@ impl Builder {
             uses: 0,
             files: HashMap::new(),
             objects: HashMap::new(),
-            names: HashMap::new(),
             skipped: Vec::new(),
         }
     }
@@ -188,16 +186,6 @@ impl Builder {
             file: 0,
             kind,
         })
-    }
-
-    /// The number of an object that has a name.
-    pub(super) fn named(&mut self, name: &str) -> u64 {
-        if let Some(&id) = self.names.get(name) {
-            return id;
-        }
-        let id = self.names.len() as u64;
-        self.names.insert(name.into(), id);
-        id
     }
 
     /// A record that asks for no page: `requests of no length`.

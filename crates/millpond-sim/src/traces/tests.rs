@@ -41,28 +41,6 @@ fn oracle(records: &[(u64, u32)]) -> Vec<u8> {
     records.iter().flat_map(record).collect()
 }
 
-/// Command, sectors' first, bytes, in both versions.
-fn vscsi(version: u16, records: &[(u16, u64, u32)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for &(command, block, len) in records {
-        let words = |words: &[u32], to: &mut Vec<u8>| words.iter().for_each(|w| to.extend(w.to_le_bytes()));
-        let kinds = |to: &mut Vec<u8>| {
-            to.extend(command.to_le_bytes());
-            to.extend((version << 8).to_le_bytes());
-        };
-        if version == 2 {
-            kinds(&mut bytes);
-            words(&[1, len, 1], &mut bytes);
-        } else {
-            words(&[1, len, 1], &mut bytes);
-            kinds(&mut bytes);
-        }
-        bytes.extend(block.to_le_bytes());
-        bytes.extend(vec![0; if version == 2 { 16 } else { 8 }]);
-    }
-    bytes
-}
-
 #[test]
 fn page_numbers_are_pages() {
     let pages: Vec<u8> = [7_u32, 3, 7].iter().flat_map(|page| page.to_le_bytes()).collect();
@@ -106,64 +84,6 @@ fn objects_of_oracle_general_are_pages_unless_they_are_addresses() {
     );
     let sectors = read_as("a.oracleGeneral", oracle(&[(8, 8192)]), &options).unwrap();
     assert_eq!(shown(&sectors), ["0:1+2r"]);
-}
-
-#[test]
-fn columns_are_those_that_the_head_names_or_the_user() {
-    let named = read("a.csv", "time, op, size, lbn\n1, 40, 8192, 8\n2, 42, 512, 16\n");
-    assert_eq!(
-        (named.format, shown(&named)),
-        (Format::Csv, ["0:1+2r", "0:2+1W"].map(String::from).to_vec())
-    );
-    let objects = read("b.csv", "ts,obj_id,obj_size\n1,apple,5\n2,77,5\n3,apple,5\n");
-    assert_eq!(shown(&objects), ["0:0+1r", "0:1+1r", "0:0+1r"]);
-    let options = Options {
-        format: Some(Format::Csv),
-        columns: Some("id=2,op=1".parse().unwrap()),
-        ids: Some(Ids::Byte),
-        ..Options::default()
-    };
-    assert_eq!(
-        shown(&read_as("c", "w\t4096\nr\t0\n", &options).unwrap()),
-        ["0:1+1W", "0:0+1r"]
-    );
-    assert_eq!(
-        error("b.csv", "id,size\n1,5\n2\n"),
-        "line 3: 1 columns, and the size is in the 2th"
-    );
-    assert_eq!(
-        error("b.csv", "id,op\n1,erase\n"),
-        "line 2: the operation is `erase`, allowed are r, read, get, w, write, set, put and SCSI's numbers"
-    );
-    let unnamed = read_as(
-        "d.csv",
-        "1,2\n",
-        &Options {
-            columns: None,
-            ..options
-        },
-    )
-    .unwrap_err();
-    assert_eq!(unnamed, "line 1: `1,2` names no column of ids");
-    for wrong in ["", "id", "id=0", "size=1", "id=1,what=2"] {
-        assert!(wrong.parse::<Columns>().is_err(), "{wrong}");
-    }
-}
-
-#[test]
-fn scsi_traces_have_two_versions() {
-    for version in [1, 2] {
-        let bytes = vscsi(version, &[(0x28, 16, 4096), (0x2a, 16, 4096), (0x35, 0, 0)]);
-        let trace = read("a.vscsi", &bytes);
-        assert_eq!(shown(&trace), ["0:2+1r", "0:2+1w"], "{version}");
-        assert_eq!(trace.notes, ["left out: 1 requests that neither read nor write"]);
-        assert_eq!(read("by content", &bytes).format, Format::Vscsi);
-        assert!(error("a.vscsi", &bytes[..bytes.len() - 1]).contains("no whole number of records"));
-    }
-    assert_eq!(
-        error("a.vscsi", [9; 80]),
-        "its records have neither version 1 nor 2"
-    );
 }
 
 #[test]
@@ -230,31 +150,6 @@ fn of_blkparse_each_request_counts_once() {
 }
 
 #[test]
-fn logs_of_fio_name_their_files() {
-    let second = "fio version 2 iolog\na add\nb add\na open\na read 4096 8192\nb write 0 4096\na wait 100 0\na trim 0 4096\na sync 0 0\na close\n";
-    let trace = read("log", second);
-    assert_eq!(
-        (trace.format, shown(&trace)),
-        (Format::Iolog, ["0:1+2r", "1:0+1w"].map(String::from).to_vec())
-    );
-    assert_eq!(trace.notes, ["left out: 1 requests that trim"]);
-    let third = "fio version 3 iolog\n0 a add\n1 a open\n17 a write 100 10\n18 a close\n";
-    assert_eq!(shown(&read("log", third)), ["0:0+1W"]);
-    assert_eq!(
-        error("log", "fio version 4 iolog\n"),
-        "line 1: `fio version 4 iolog`, known are versions 2 and 3 of fio's iolog"
-    );
-    assert_eq!(
-        error("log", "fio version 2 iolog\na read 0\n"),
-        "line 2: read has an offset and a length"
-    );
-    assert_eq!(
-        error("log", "fio version 2 iolog\na jump 0 1\n"),
-        "line 2: the action `jump` is not known"
-    );
-}
-
-#[test]
 fn a_file_that_says_nothing_of_itself_is_refused_unless_told() {
     let error = error("a.bin", oracle(&[(1, 1)]));
     assert!(
@@ -299,14 +194,12 @@ fn line() -> impl Strategy<Value = String> {
         Just("é"),
         Just("")
     ];
-    (0..8_u8, number.clone(), number, word).prop_map(|(kind, a, b, word)| match kind {
+    (0..6_u8, number.clone(), number, word).prop_map(|(kind, a, b, word)| match kind {
         0 => format!("1,usr,0,{word},{a},{b},1"),
         1 => format!("8,{} 0 1 0.0 1 {word} {word} {a} + {b} [x]", a % 20),
         2 => format!("{word} read {a} {b}"),
         3 => format!("{a}"),
-        4 => format!("fio version {} iolog", a % 5),
-        5 => format!("{word},{a},{b}"),
-        6 => "time,id,size,op".into(),
+        4 => format!("{word},{a},{b}"),
         _ => word.to_owned(),
     })
 }
