@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   about, stat, files, devices ──► Sample ──┐
-//!   the same, an interval later ──► Sample ──┴──► Figures ──► the screen, the web page, JSON
+//!   the same, an interval later ──► Sample ──┴──► Figures ──► the screen, JSON
 //! ```
 //!
 //! Sizes are bytes, times nanoseconds, rates are per second. What a cache of an older version does not answer is 0 or
@@ -43,13 +43,8 @@ impl Sample {
             about: with_source(cache.ask("about")?.1),
             stat: cache.ask("stat")?.1,
             devices: cache.ask("devices")?.1,
-            files: Sample::files(cache, order)?,
+            files: cache.ask(&format!("files {FILES} by {order}"))?.1,
         })
-    }
-
-    /// Asks for the files only.
-    pub(super) fn files(cache: &mut Cache, order: &str) -> Result<Value, Failure> {
-        Ok(cache.ask(&format!("files {FILES} by {order}"))?.1)
     }
 
     /// The beginning of the cache, when nothing had been done.

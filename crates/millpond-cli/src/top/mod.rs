@@ -1,4 +1,4 @@
-//! `millpond top`: what a running cache does, on a screen redrawn each interval, or on a web page.
+//! `millpond top`: what a running cache does, on a screen redrawn each interval.
 //!
 //! | file | what |
 //! |---|---|
@@ -10,7 +10,6 @@
 //! | `list` | which caches there are |
 //! | `terminal` | the screen of a terminal, and its keys |
 //! | `watcher` | the thread that asks, so a hanging cache does not delay keys |
-//! | `web` | the same figures for a browser |
 
 mod figures;
 mod fit;
@@ -20,15 +19,12 @@ mod list;
 pub(crate) mod screen;
 pub(crate) mod terminal;
 mod watcher;
-mod web;
 
-use crate::address::local_address;
 use crate::control::{StatArgs, Which, interval, running, stat};
 use crate::failure::Failure;
 use figures::{Figures, ORDERS, Sample};
 use screen::Standing;
 use std::io::{self, IsTerminal, Write};
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -37,7 +33,6 @@ Examples:
   millpond top                        the screen, until q
   millpond top 500ms --sort dirty     twice a second, files with most dirty pages first
   millpond top --once                 one screen as text, for the next second
-  millpond top --web                  a page for a browser on this machine, with plots; until Ctrl-C
   millpond top --count 60 --json      60 lines of JSON
 
 The screen: memory by state; devices, with the latency of reads that a caller waits for and its goal; what waits,
@@ -65,19 +60,11 @@ pub(crate) struct TopArgs {
     /// Print JSON objects instead of screens, one for each: with --once or --count, else until the cache ends.
     #[arg(long)]
     json: bool,
-    /// Serve a page for a browser instead, with plots, at this address; its URL contains a key. A port alone is on
-    /// 127.0.0.1.
-    #[arg(long, value_name = "[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = "9465")]
-    #[arg(value_parser = local_address, conflicts_with_all = ["once", "count", "json"])]
-    web: Option<SocketAddr>,
     #[command(flatten)]
     which: Which,
 }
 
 pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
-    if let Some(address) = args.web {
-        return web::serve(args, address);
-    }
     let count = if args.once { Some(1) } else { args.count };
     if count.is_some() || args.json {
         return print(args, count.unwrap_or(u64::MAX));

@@ -6,7 +6,6 @@
     reason = "these are tests, helpers included; what is skipped is said on standard output"
 )]
 
-use crate::support::browser;
 use crate::support::caches::{self, CacheProcess};
 use crate::support::terminal::{Terminal, of_folder};
 use crate::support::{scratch, text, words};
@@ -171,23 +170,6 @@ fn on_a_terminal_a_store_is_drawn_between_devices_and_waits() {
         terminal.press("q");
         let (code, seen) = terminal.end();
         assert_eq!(code, Some(0), "{seen}");
-    }
-    caches.end();
-}
-
-#[test]
-fn the_page_in_a_browser_shows_a_store() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let caches = CacheProcess::start("stores::a_process_with_a_store", folder, 1);
-    if let Some(dom) = browser::page(folder) {
-        for part in [
-            "s3://bucket/orders</td>",
-            "/s of 31.0 ms</td>",
-            "uncommitted</td><td>3.00 MiB</td>",
-        ] {
-            assert!(dom.contains(part), "{part} is not in\n{dom}");
-        }
     }
     caches.end();
 }

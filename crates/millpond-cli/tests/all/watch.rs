@@ -1,11 +1,10 @@
-//! `top` on a live cache, as a user at a terminal, a script, or a browser meets it.
+//! `top` on a live cache, as a user at a terminal or a script meets it.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "these are tests, helpers included; what is skipped is said on standard output"
 )]
 
-use crate::support::browser;
 use crate::support::caches::{self, CacheProcess};
 use crate::support::terminal::{Terminal, of_folder};
 use crate::support::{scratch, text, words};
@@ -323,24 +322,4 @@ fn a_dumb_terminal_gets_lines() {
     caches.end();
     assert!(seen.all(|line| !line.contains("\u{1b}[?1049h")));
     started.wait().unwrap();
-}
-
-/// In a browser that runs the page's script.
-#[test]
-fn the_page_shows_a_cache_in_a_browser() {
-    let folder = tempfile::tempdir().unwrap();
-    let (folder, caches) = (folder.path(), start(folder.path(), 1));
-    if let Some(dom) = browser::page(folder) {
-        for part in [
-            "clean-0</bdi>",
-            "dirty-0</bdi>",
-            "256 KiB",
-            "<polygon points=",
-            "data-points=",
-            "2 known",
-        ] {
-            assert!(dom.contains(part), "{part} is not in\n{dom}");
-        }
-    }
-    caches.end();
 }

@@ -6,7 +6,6 @@
     reason = "each test uses its part of it; a test fails by panicking"
 )]
 
-pub(crate) mod browser;
 pub(crate) mod caches;
 pub(crate) mod experiment;
 pub(crate) mod terminal;
