@@ -31,6 +31,14 @@ pub struct Series {
     pub values: Vec<Option<f64>>,
 }
 
+impl Series {
+    /// Its values over time, each in the middle of its step.
+    pub fn points(&self) -> Vec<(f64, Option<f64>)> {
+        let at = |n: usize| (n as f64 + 0.5) * self.step_s;
+        self.values.iter().enumerate().map(|(n, &v)| (at(n), v)).collect()
+    }
+}
+
 /// A setting of the target under which the run was made, such as `dirty_ratio` of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {

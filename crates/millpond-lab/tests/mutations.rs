@@ -8,8 +8,8 @@
 //!        └─ MILLPOND_MUTATION=…: each test that is named for the mistake must fail, or hang
 //! ```
 //!
-//! Every run is a process of its own, which is stopped if it hangs. It prints a table, from which
-//! `docs/experiments/mutations.md` is made. `MILLPOND_MUTATION=name` tries only that mistake; `MILLPOND_MUTATIONS=all`
+//! Every run is a process of its own, which is stopped if it hangs. It prints a table.
+//! `MILLPOND_MUTATION=name` tries only that mistake; `MILLPOND_MUTATIONS=all`
 //! runs all tests of the suites with each, not only those that are named, and prints every one that notices.
 
 #![allow(

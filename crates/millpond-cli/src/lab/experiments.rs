@@ -11,9 +11,7 @@ use millpond::internal::quantity::{parse_size, parse_time};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_lab::LabError;
 use millpond_lab::backend::BACKENDS;
-use millpond_lab::experiment::{
-    self, EXPERIMENTS, Experiment, axboe2016, dillon2000, gorman2011, hills2015, kim2020, mapped, policies,
-};
+use millpond_lab::experiment::{self, EXPERIMENTS, Experiment, Options, axboe2016};
 use millpond_lab::program::Program;
 use millpond_lab::report::{Report, html, json, table};
 use millpond_lab::testbed;
@@ -236,15 +234,7 @@ fn run_experiment(args: &RunArgs) -> Result<(), Failure> {
     let signals = Signals::catch()?;
     let report = {
         let mut bar = Bar::new(&signals);
-        match experiment.name {
-            "hills2015" => hills2015::run(&args.hills2015()?, &mut bar),
-            "gorman2011" => gorman2011::run(&args.gorman2011()?, &mut bar),
-            "dillon2000" => dillon2000::run(&args.dillon2000()?, &mut bar),
-            "kim2020" => kim2020::run(&args.kim2020(), &mut bar),
-            "policies" => policies::run(&args.policies(), &mut bar),
-            "mapped" => mapped::run(&args.mapped()?, &mut bar),
-            _ => axboe2016::run(&args.axboe2016()?, &mut bar),
-        }
+        (experiment.run)(&args.options()?, &mut bar)
     };
     let report = report.map_err(|error| match (error, signals.caught()) {
         // whatever failed during the stop failed because of it
@@ -309,21 +299,6 @@ fn report_path(args: &RunArgs, name: &str) -> Result<PathBuf, Failure> {
 }
 
 impl RunArgs {
-    fn hills2015(&self) -> Result<hills2015::Options, Failure> {
-        Ok(hills2015::Options {
-            on: self.on.clone(),
-            device: self.device.parse()?,
-            dir: self.dir.clone().unwrap_or_else(default_directory),
-            memory: self.memory,
-            runs: self.runs,
-            scale: self.scale,
-            seed: self.seed,
-            workloads: self.workload.clone(),
-            program: Program::this(&["lab", "worker"]),
-            command: command_line(std::env::args().skip(1)),
-        })
-    }
-
     /// Whether the experiment has the requested tables.
     fn check_tables(&self, experiment: &Experiment) -> Result<(), Failure> {
         let has = || std::iter::once("post").chain(experiment.tables.iter().copied());
@@ -338,90 +313,15 @@ impl RunArgs {
         }
     }
 
-    fn dillon2000(&self) -> Result<dillon2000::Options, Failure> {
-        Ok(dillon2000::Options {
-            on: self.on.clone(),
-            device: self.device.parse()?,
-            kernel_variants: self.kernel_variant.clone(),
-            dir: self.dir.clone().unwrap_or_else(default_directory),
-            memory: self.memory,
-            runs: self.runs,
-            program: Program::this(&["lab", "worker"]),
-            variants: self.variant.clone(),
-            workloads: self.workload.clone(),
-            scale: self.scale,
-            seed: self.seed,
-            command: command_line(std::env::args().skip(1)),
-        })
-    }
-
-    fn gorman2011(&self) -> Result<gorman2011::Options, Failure> {
-        Ok(gorman2011::Options {
-            on: self.on.clone(),
-            device: self.device.parse()?,
-            kernel_variants: self.kernel_variant.clone(),
-            dir: self.dir.clone().unwrap_or_else(default_directory),
-            memory: self.memory,
-            threads: self.writers,
-            runs: self.runs,
-            program: Program::this(&["lab", "worker"]),
-            variants: self.variant.clone(),
-            workloads: self.workload.clone(),
-            filesystem: self.filesystem.clone(),
-            scale: self.scale,
-            seed: self.seed,
-            command: command_line(std::env::args().skip(1)),
-        })
-    }
-
-    fn kim2020(&self) -> kim2020::Options {
-        kim2020::Options {
-            on: self.on.clone(),
-            variants: self.variant.clone(),
-            workloads: self.workload.clone(),
-            device: self.device.clone(),
-            dir: self.dir.clone().unwrap_or_else(default_directory),
-            runs: self.runs,
-            scale: self.scale,
-            seed: self.seed,
-            command: command_line(std::env::args().skip(1)),
-            ..kim2020::Options::default()
-        }
-    }
-
-    fn policies(&self) -> policies::Options {
-        policies::Options {
-            traces: self.traces.clone(),
-            sizes: self.sizes.clone(),
-            models: self.variant.clone(),
-            workloads: self.workload.clone(),
-            scale: self.scale.unwrap_or(1.0),
-            seed: self.seed,
-            command: command_line(std::env::args().skip(1)),
-        }
-    }
-
-    fn mapped(&self) -> Result<mapped::Options, Failure> {
-        Ok(mapped::Options {
-            on: self.on.clone(),
-            variants: self.variant.clone(),
-            workloads: self.workload.clone(),
-            device: self.device.parse()?,
-            dir: self.dir.clone().unwrap_or_else(default_directory),
-            memory: self.memory,
-            runs: self.runs,
-            scale: self.scale,
-            seed: self.seed,
-            program: Program::this(&["lab", "worker"]),
-            command: command_line(std::env::args().skip(1)),
-        })
-    }
-
-    fn axboe2016(&self) -> Result<axboe2016::Options, Failure> {
-        Ok(axboe2016::Options {
+    fn options(&self) -> Result<Options, Failure> {
+        Ok(Options {
             on: self.on.clone(),
             variants: self.variant.clone(),
             kernel_variants: self.kernel_variant.clone(),
+            workloads: match self.no_reader {
+                true => vec![axboe2016::WRITERS_ALONE.into()],
+                false => self.workload.clone(),
+            },
             device: self.device.parse()?,
             dir: self.dir.clone().unwrap_or_else(default_directory),
             memory: self.memory,
@@ -433,12 +333,12 @@ impl RunArgs {
             scale: self.scale,
             seed: self.seed,
             read_latency_goal: self.read_latency_goal,
-            workloads: match self.no_reader {
-                true => vec![axboe2016::WRITERS_ALONE.into()],
-                false => self.workload.clone(),
-            },
+            filesystem: self.filesystem.clone(),
+            traces: self.traces.clone(),
+            sizes: self.sizes.clone(),
             program: Program::this(&["lab", "worker"]),
             command: command_line(std::env::args().skip(1)),
+            ..Options::default()
         })
     }
 }

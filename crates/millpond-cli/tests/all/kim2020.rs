@@ -6,7 +6,7 @@
 )]
 
 use millpond_lab::LabError;
-use millpond_lab::experiment::kim2020::{self, Options};
+use millpond_lab::experiment::{Options, kim2020};
 use millpond_lab::program::Program;
 use millpond_lab::report::Report;
 use millpond_lab::watch::Proceed;
@@ -86,9 +86,9 @@ fn a_region_of_the_engine_does_what_the_load_says_and_no_better_than_can_be() {
         }
     }
     assert!(
-        report.verdict.is_empty(),
+        report.answers.is_empty(),
         "nothing to compare with: {:?}",
-        report.verdict
+        report.answers
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
@@ -145,7 +145,7 @@ fn a_run_that_is_stopped_leaves_no_swap_behind() {
     match kim2020::run(&options, &mut Impatient) {
         Err(LabError::Interrupted) => {}
         Err(error @ LabError::Unavailable { .. }) => println!("skipped: {error}"),
-        other => panic!("{:?}", other.map(|report| report.verdict)),
+        other => panic!("{:?}", other.map(|report| report.answers)),
     }
     assert_eq!(machine(), before);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -5,7 +5,7 @@
     reason = "a test fails by panicking, and says why it was skipped"
 )]
 
-use crate::support::experiment::{Ran, assert_refused, assert_says, run};
+use crate::support::experiment::{Ran, assert_says, run};
 use crate::support::scratch;
 use serde_json::Value;
 
@@ -102,23 +102,4 @@ fn the_kernels_mapping_is_measured_in_a_memory_group_with_and_without_read_ahead
         None,
         "it takes minutes"
     );
-}
-
-#[test]
-fn targets_without_addresses_are_refused() {
-    assert_refused(&[
-        (
-            "lab run mapped --on sim",
-            "it has no addresses; kernel and engine have",
-        ),
-        ("lab run mapped --device hdd", "needs a real disk"),
-        (
-            "lab run mapped --table lists",
-            "unknown table `lists`; allowed: post",
-        ),
-        (
-            "lab run mapped --on kernel --variant page",
-            "no row is in both --on and --variant",
-        ),
-    ]);
 }

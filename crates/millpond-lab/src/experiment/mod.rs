@@ -13,15 +13,18 @@ pub mod hills2015;
 pub mod kim2020;
 pub mod mapped;
 mod moving;
+mod options;
 mod parallel;
 pub mod policies;
+
+pub use options::Options;
 
 use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
 use crate::memory_group::MemoryGroup;
 use crate::outcome::Outcome;
 use crate::program::Program;
-use crate::report::{RowName, Runs};
+use crate::report::{Report, RowName, Runs};
 use crate::setup::{Device, Setup};
 use crate::testbed::{self, Testbed, Tuned};
 use crate::watch::{Proceed, Watch};
@@ -58,6 +61,8 @@ pub struct Experiment {
     pub variants: &'static [&'static str],
     /// The workloads as metrics name them.
     pub workloads: &'static [&'static str],
+    /// Runs it and returns its report.
+    pub run: fn(&Options, &mut dyn Watch) -> Result<Report>,
 }
 
 /// The experiment of that name.

@@ -2,7 +2,7 @@
 
 use super::{Load, Point, Policy, Ran, ReplayOptions};
 use crate::machine;
-use crate::report::{Axis, Cell, Chart, Line, Metric, Report, Scale, Table, TableRow};
+use crate::report::{Axis, Cell, Chart, Line, Metric, Report, RowName, Scale, Table, TableRow};
 use millpond::internal::quantity::{micros, micros_tick, number, number_tick, size};
 use millpond_core::units::Bytes;
 use millpond_sim::policy::Model;
@@ -32,7 +32,7 @@ pub(super) fn report(load: &Load, options: &ReplayOptions, points: &[Point]) -> 
         report.answers.push(nothing.into());
     }
     if let Some((memory, missed)) = load.recorded {
-        report.verdict.push(format!(
+        report.answers.push(format!(
             "The recorded cache, of {}, missed {} meanwhile.",
             size(Bytes(memory)),
             load.bytes(missed)
@@ -173,11 +173,7 @@ fn mebibytes(mib: f64) -> String {
 }
 
 fn charts(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Chart> {
-    let memory = || Axis {
-        label: "memory".into(),
-        scale: Scale::Log,
-        show: mebibytes,
-    };
+    let memory = || Axis::new("memory", Scale::Log, mebibytes);
     let lines = |value: &dyn Fn(&Ran) -> f64, counts_too: bool| -> Vec<Line> {
         let policies = options.policies.iter().enumerate();
         policies
@@ -206,11 +202,7 @@ fn charts(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Chart> 
                 number(100.0 * load.first as f64 / load.uses as f64)
             ),
             x: memory(),
-            y: Axis {
-                label: "pages read, % of uses".into(),
-                scale: Scale::Linear,
-                show: number_tick,
-            },
+            y: Axis::new("pages read, % of uses", Scale::Linear, number_tick),
             lines: lines(&|ran| 100.0 * ran.read() as f64 / load.uses as f64, true),
         },
         Chart {
@@ -219,11 +211,7 @@ fn charts(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Chart> 
                 "All threads together: for pages to be read, for memory, for the dirty limit, for syncs."
                     .into(),
             x: memory(),
-            y: Axis {
-                label: "time stalled".into(),
-                scale: Scale::Linear,
-                show: micros_tick,
-            },
+            y: Axis::new("time stalled", Scale::Linear, micros_tick),
             lines: lines(&|ran| ran.stalled.0 as f64 / 1e3, false),
         },
     ]
@@ -233,18 +221,10 @@ fn metrics(load: &Load, options: &ReplayOptions, points: &[Point]) -> Vec<Metric
     let mut metrics = Vec::new();
     for point in points {
         for (policy, ran) in options.policies.iter().zip(&point.runs) {
+            let variant = format!("{} memory={}", policy.name(), point.bytes.0);
+            let row = RowName::new("sim", options.device.to_string(), variant);
             let mut push = |metric: &str, unit: &str, value: f64| {
-                metrics.push(Metric {
-                    experiment: "replay".into(),
-                    workload: load.name.clone(),
-                    target: "sim".into(),
-                    device: options.device.to_string(),
-                    variant: format!("{} memory={}", policy.name(), point.bytes.0),
-                    metric: metric.into(),
-                    unit: unit.into(),
-                    value,
-                    runs: vec![value],
-                });
+                metrics.push(Metric::exact("replay", &load.name, &row, metric, unit, value));
             };
             push("memory_bytes", "bytes", point.bytes.0 as f64);
             push("frames_pages", "pages", point.frames.0 as f64);

@@ -31,7 +31,6 @@ pub fn page(report: &Report) -> String {
                     }
                     @if let Some(picture) = &report.picture { figure { (PreEscaped(picture)) } }
                     @for paragraph in &report.intro { p class="intro" { (prose(paragraph)) } }
-                    @for sentence in &report.verdict { p { (prose(sentence)) } }
                     @for table in report.tables.iter().filter(|t| !t.rows.is_empty()) { (self::table(table)) }
                     @for chart in &report.charts { (self::chart(chart)) }
                     @if !report.notes.is_empty() {
@@ -268,7 +267,6 @@ mod tests {
             intro: vec![text.into()],
             command: text.into(),
             answers: vec![text.into()],
-            verdict: vec![text.into()],
             picture: None,
             notes: vec![text.into()],
             tables: vec![pick(

@@ -10,7 +10,6 @@ mod names;
 pub mod svg;
 pub mod table;
 pub mod verdict;
-pub mod words;
 
 use crate::outcome::{Outcome, Setting};
 use serde::{Deserialize, Serialize};
@@ -49,6 +48,41 @@ pub struct RowName {
     pub variant: String,
 }
 
+impl RowName {
+    /// A row.
+    pub fn new(target: &str, device: impl Into<String>, variant: impl Into<String>) -> RowName {
+        RowName {
+            target: target.into(),
+            device: device.into(),
+            variant: variant.into(),
+        }
+    }
+}
+
+impl Metric {
+    /// What one run says that would say the same again.
+    pub fn exact(
+        experiment: &str,
+        workload: &str,
+        row: &RowName,
+        metric: &str,
+        unit: &str,
+        value: f64,
+    ) -> Metric {
+        Metric {
+            experiment: experiment.into(),
+            workload: workload.into(),
+            target: row.target.clone(),
+            device: row.device.clone(),
+            variant: row.variant.clone(),
+            metric: metric.into(),
+            unit: unit.into(),
+            value,
+            runs: vec![value],
+        }
+    }
+}
+
 /// A report.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -58,10 +92,9 @@ pub struct Report {
     pub intro: Vec<String>,
     /// The command that gives this report again.
     pub command: String,
-    /// The answer: a line for each comparison, as [`verdict`] makes them. First of all in text and page.
+    /// The answer: a line for each comparison, as [`verdict`] makes them, and for each bound or cause beside it. First of all in
+    /// text and page.
     pub answers: Vec<String>,
-    /// The answer at length, in sentences.
-    pub verdict: Vec<String>,
     /// A drawing beneath the answer, as SVG that brings its own style.
     pub picture: Option<String>,
     /// Warnings, in sentences.
@@ -192,6 +225,59 @@ pub struct Line {
 /// Points (x, y) of a line; `None` is a gap.
 pub type Points = Vec<(f64, Option<f64>)>;
 
+impl Axis {
+    /// An axis.
+    pub fn new(label: &str, scale: Scale, show: fn(f64) -> String) -> Axis {
+        Axis {
+            label: label.into(),
+            scale,
+            show,
+        }
+    }
+}
+
+impl Line {
+    /// A plain line.
+    pub fn new(name: impl Into<String>, look: usize, points: Points) -> Line {
+        Line {
+            name: name.into(),
+            look,
+            is_reference: false,
+            labels: Vec::new(),
+            points,
+        }
+    }
+
+    /// A bar over each of these names, as high as `value` says.
+    pub fn bars<S: AsRef<str>>(
+        name: impl Into<String>,
+        look: usize,
+        names: &[S],
+        value: impl Fn(&str) -> Option<f64>,
+    ) -> Line {
+        let names = || names.iter().map(AsRef::as_ref);
+        let points = names().enumerate().map(|(n, name)| (n as f64, value(name)));
+        Line {
+            labels: names().map(str::to_owned).collect(),
+            ..Line::new(name, look, points.collect())
+        }
+    }
+
+    /// The same as something to compare the others with.
+    #[must_use]
+    pub fn reference(self) -> Line {
+        Line {
+            is_reference: true,
+            ..self
+        }
+    }
+
+    /// Whether it has a point.
+    pub fn has_points(&self) -> bool {
+        self.points.iter().any(|point| point.1.is_some())
+    }
+}
+
 /// The outcomes of one row and workload, one for each run.
 pub struct Runs {
     /// The row.
@@ -203,6 +289,26 @@ pub struct Runs {
 }
 
 impl Report {
+    /// Adds what the first run of each row says of itself: its settings, and its warnings, each once.
+    pub(crate) fn add_rows(&mut self, names: &[RowName], results: &[Runs]) {
+        for name in names {
+            let own = || results.iter().filter(|runs| runs.row == *name);
+            let label = table::label(name, names);
+            let first = own().flat_map(|runs| &runs.outcomes).next();
+            if let Some(outcome) = first.filter(|outcome| !outcome.settings.is_empty()) {
+                self.settings.push((label.clone(), outcome.settings.clone()));
+            }
+            let outcomes = own().flat_map(|runs| &runs.outcomes);
+            for warning in outcomes.flat_map(|outcome| &outcome.warnings) {
+                let note = format!("{label}: {warning}");
+                let note = format!("{}.", note.trim_end_matches('.'));
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+        }
+    }
+
     /// Calls rows of tables, lines of charts and settings by other names.
     pub(crate) fn rename(&mut self, names: &[(&str, &str)]) {
         let rename = |name: &mut String| {
@@ -303,13 +409,20 @@ pub fn median(values: &[f64]) -> Option<f64> {
 pub(crate) mod tests {
     use super::*;
 
+    pub(crate) fn row(target: &str, variant: &str) -> RowName {
+        RowName::new(target, "real", variant)
+    }
+
+    pub(crate) fn metric(row: &RowName, workload: &str, metric: &str, runs: &[f64]) -> Metric {
+        Metric {
+            runs: runs.into(),
+            ..Metric::exact("axboe2016", workload, row, metric, "us", median(runs).unwrap())
+        }
+    }
+
     pub(crate) fn runs(target: &str, variant: &str, metric: &str, values: &[f64]) -> Runs {
         Runs {
-            row: RowName {
-                target: target.into(),
-                device: "real".into(),
-                variant: variant.into(),
-            },
+            row: row(target, variant),
             workload: "writers-and-reader".into(),
             outcomes: values
                 .iter()

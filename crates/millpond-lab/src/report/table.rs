@@ -27,16 +27,21 @@ pub struct Column {
     pub metric: &'static str,
 }
 
+impl Column {
+    /// A column.
+    pub const fn new(head: &'static str, workload: &'static str, metric: &'static str) -> Column {
+        Column {
+            head,
+            workload,
+            metric,
+        }
+    }
+}
+
 /// Columns of one workload: what each is headed, and its metric.
-pub fn columns<const N: usize>(
-    workload: &'static str,
-    columns: [(&'static str, &'static str); N],
-) -> [Column; N] {
-    columns.map(|(head, metric)| Column {
-        head,
-        workload,
-        metric,
-    })
+pub fn columns(workload: &'static str, columns: &[(&'static str, &'static str)]) -> Vec<Column> {
+    let column = |&(head, metric): &(_, _)| Column::new(head, workload, metric);
+    columns.iter().map(column).collect()
 }
 
 /// A table of these columns over these rows. Rows without any of the metrics are left out.
@@ -119,7 +124,7 @@ fn unit_for(metric: &Metric) -> (f64, &str) {
     }
 }
 
-/// The report as text, in lines of at most [`WIDTH`]: answers, what they mean at length, tables, notes.
+/// The report as text, in lines of at most [`WIDTH`]: answers, tables, notes.
 pub fn text(report: &Report) -> String {
     text_within(report, WIDTH)
 }
@@ -141,9 +146,6 @@ pub fn answers(report: &Report, width: u16) -> String {
 /// All but the answers.
 pub fn body(report: &Report, width: u16) -> String {
     let mut text = String::new();
-    for sentence in &report.verdict {
-        text += &wrap(sentence, "", width);
-    }
     for table in report.tables.iter().filter(|t| !t.is_wide && !t.rows.is_empty()) {
         let gap = if text.is_empty() { "" } else { "\n" };
         text += &format!("{gap}{}{}\n", wrap(&table.title, "", width), layout(table, width));
@@ -291,7 +293,7 @@ mod tests {
     fn text_fits_120_columns_with_eight_columns_of_long_numbers() {
         let report = Report {
             tables: vec![table()],
-            verdict: vec!["word ".repeat(100)],
+            answers: vec!["word ".repeat(100)],
             notes: vec!["a note that is rather long ".repeat(20)],
             ..Report::default()
         };

@@ -13,8 +13,8 @@
 //! a factor of two; in virtual time every run is exact. A price is in the grade even where its runs overlap: what is not
 //! settled is no reason to leave it out.
 
-use super::words::{apart, times};
 use super::{Metric, RowName, lookup, median};
+use millpond::internal::quantity::number;
 use std::fmt;
 
 /// From this factor on, two single runs on a real machine count as different.
@@ -329,6 +329,36 @@ pub(crate) fn kernel_beside_engine(
     };
     let kernels = names.iter().filter(|name| name.target == "kernel");
     kernels.filter_map(line).collect()
+}
+
+/// "3.2 times": how large `value` is, measured by `base`.
+fn times(value: f64, base: f64) -> String {
+    let ratio = value / base;
+    match ratio {
+        _ if !ratio.is_finite() => "incomparably more".into(),
+        _ if ratio >= 10.0 => format!("{ratio:.0} times"),
+        _ if ratio >= 1.95 => format!("{ratio:.1} times"),
+        _ => format!("{} times", two_decimals(ratio)),
+    }
+}
+
+fn two_decimals(ratio: f64) -> String {
+    if ratio >= 0.1 {
+        format!("{ratio:.2}")
+    } else {
+        number(ratio)
+    }
+}
+
+/// Whether all values of one are below all of the other.
+fn apart(a: &[f64], b: &[f64]) -> bool {
+    let range = |values: &[f64]| {
+        values.iter().fold((f64::MAX, f64::MIN), |(least, greatest), &v| {
+            (least.min(v), greatest.max(v))
+        })
+    };
+    let ((a_least, a_greatest), (b_least, b_greatest)) = (range(a), range(b));
+    a_least > b_greatest || b_least > a_greatest
 }
 
 /// A time in microseconds with two digits: `47 ms`, `5.1 ms`, `480 us`, `1.2 s`.

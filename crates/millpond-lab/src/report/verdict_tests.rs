@@ -250,3 +250,18 @@ fn the_sides_stand_before_the_line() {
         "The kernel -> Millpond: no verdict at --scale 0.1: reclaim had nothing to write: --scale 1 shows it."
     );
 }
+
+#[test]
+fn ratios_have_as_many_digits_as_they_deserve() {
+    let table = [
+        (1.03, "1.03 times"),
+        (0.5, "0.50 times"),
+        (0.0123, "0.0123 times"),
+        (2.04, "2.0 times"),
+        (34.6, "35 times"),
+    ];
+    for (value, text) in table {
+        assert_eq!(times(value, 1.0), text);
+    }
+    assert_eq!(times(1.0, 0.0), "incomparably more");
+}

@@ -7,8 +7,7 @@
 )]
 
 use millpond_core::units::Bytes;
-use millpond_lab::experiment::axboe2016::{self, Options};
-use millpond_lab::program::Program;
+use millpond_lab::experiment::{Options, axboe2016};
 
 /// For each point whether the report says that it is within 1.2, and its row.
 fn distances(device: &str, variants: &[&str], files: u32, file_size: Bytes) -> Vec<(String, Vec<String>)> {
@@ -17,20 +16,13 @@ fn distances(device: &str, variants: &[&str], files: u32, file_size: Bytes) -> V
         on: Some(names(&["sim", "paced"])),
         variants: names(variants),
         device: device.parse().unwrap(),
-        memory: Bytes::from_mib(512),
         files,
         file_size,
         read_file_size: Bytes::from_mib(1024),
         runs: 1,
         scale: Some(1.0),
         workloads: names(&["writers-and-reader"]),
-        kernel_variants: Vec::new(),
-        dir: std::env::temp_dir(),
-        writers: 1,
-        seed: 1,
-        read_latency_goal: None,
-        program: Program::this(&[]),
-        command: String::new(),
+        ..Options::default()
     };
     let report = axboe2016::run(&options, &mut ()).unwrap();
     let table = report

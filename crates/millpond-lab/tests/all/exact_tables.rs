@@ -16,12 +16,8 @@
 )]
 
 use millpond::internal::quantity::number;
-use millpond_core::units::Bytes;
-use millpond_lab::experiment::{axboe2016, dillon2000, gorman2011, hills2015, kim2020};
-use millpond_lab::program::Program;
+use millpond_lab::experiment::{Options, axboe2016, dillon2000, gorman2011, hills2015, kim2020};
 use millpond_lab::report::{Metric, Report, table};
-use millpond_lab::setup::Device;
-use std::path::PathBuf;
 
 const HILLS: &str = include_str!("../../../../docs/experiments/hills2015.md");
 const AXBOE: &str = include_str!("../../../../docs/experiments/axboe2016.md");
@@ -92,17 +88,10 @@ fn names(names: &[&str]) -> Vec<String> {
 
 #[test]
 fn hills2015() {
-    let options = hills2015::Options {
+    let options = Options {
         on: Some(names(&["sim"])),
-        device: Device::Real,
-        dir: PathBuf::from("."),
-        memory: Bytes::from_mib(512),
         runs: 1,
-        scale: None,
-        seed: 1,
-        workloads: Vec::new(),
-        program: Program::this(&[]),
-        command: String::new(),
+        ..Options::default()
     };
     let report = hills2015::run(&options, &mut ()).unwrap();
     compare(
@@ -121,24 +110,12 @@ fn hills2015() {
 
 #[test]
 fn axboe2016_on_the_posts_own_machine() {
-    let options = axboe2016::Options {
+    let options = Options {
         on: Some(names(&["sim"])),
-        variants: Vec::new(),
-        kernel_variants: Vec::new(),
-        device: Device::Real,
-        dir: PathBuf::from("."),
-        memory: Bytes::from_mib(512),
-        files: 50,
-        file_size: Bytes::from_mib(100),
-        read_file_size: Bytes::from_mib(4096),
-        writers: 1,
         runs: 1,
         scale: Some(1.0),
-        seed: 1,
-        read_latency_goal: None,
         workloads: names(&["writers-and-reader"]),
-        program: Program::this(&[]),
-        command: String::new(),
+        ..Options::default()
     };
     let report = axboe2016::run(&options, &mut ()).unwrap();
     let title = "Reader and writers together (in virtual time, the post's own machine)";
@@ -149,9 +126,9 @@ const FS_MARK: &str = "fs_mark (in virtual time, on xfs)";
 const MICRO: &str = "micro (in virtual time, on xfs)";
 
 fn gorman(variants: &[&str]) -> Report {
-    let options = gorman2011::Options {
+    let options = Options {
         variants: names(variants),
-        ..gorman2011::Options::default()
+        ..Options::default()
     };
     gorman2011::run(&options, &mut ()).unwrap()
 }
@@ -188,11 +165,11 @@ fn gorman2011_all_kernels() {
 const NEWS: &str = "news (in virtual time)";
 
 fn dillon(variants: &[&str], workloads: &[&str], scale: f64) -> Report {
-    let options = dillon2000::Options {
+    let options = Options {
         variants: names(variants),
         workloads: names(workloads),
         scale: Some(scale),
-        ..dillon2000::Options::default()
+        ..Options::default()
     };
     dillon2000::run(&options, &mut ()).unwrap()
 }
@@ -248,10 +225,10 @@ const ROUNDS: [&str; 6] = [
 ];
 
 fn kim(variants: &[&str], workloads: &[&str]) -> Report {
-    let options = kim2020::Options {
+    let options = Options {
         variants: names(variants),
         workloads: names(workloads),
-        ..kim2020::Options::default()
+        ..Options::default()
     };
     kim2020::run(&options, &mut ()).unwrap()
 }

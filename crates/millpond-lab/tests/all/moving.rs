@@ -6,11 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
-use millpond_core::units::{Bytes, Instant};
-use millpond_lab::experiment::{axboe2016, dillon2000, gorman2011, hills2015};
-use millpond_lab::program::Program;
+use millpond_core::units::Instant;
+use millpond_lab::experiment::{Options, axboe2016, dillon2000, gorman2011, hills2015};
 use millpond_lab::report::{Metric, Report};
-use millpond_lab::setup::Device;
 use millpond_worlds::column::Column;
 use millpond_worlds::link::Link;
 
@@ -63,13 +61,13 @@ fn names(names: &[&str]) -> Vec<String> {
 
 #[test]
 fn gorman_2011() {
-    let options = gorman2011::Options {
+    let options = Options {
         on: Some(names(&["sim"])),
         variants: names(&["throttle", "linux-7.0", "millpond"]),
         workloads: names(&["fs_mark"]),
         scale: Some(0.08),
         seed: 5,
-        ..gorman2011::Options::default()
+        ..Options::default()
     };
     let report = gorman2011::run(&options, &mut ()).unwrap();
     let link = link(&report);
@@ -87,13 +85,13 @@ fn gorman_2011() {
 
 #[test]
 fn dillon_2000() {
-    let options = dillon2000::Options {
+    let options = Options {
         on: Some(names(&["sim"])),
         variants: names(&["queue-order", "two-laps"]),
         workloads: names(&["news"]),
         scale: Some(0.1),
         seed: 2,
-        ..dillon2000::Options::default()
+        ..Options::default()
     };
     let report = dillon2000::run(&options, &mut ()).unwrap();
     let link = link(&report);
@@ -113,17 +111,12 @@ fn dillon_2000() {
 
 #[test]
 fn hills_2015() {
-    let options = hills2015::Options {
+    let options = Options {
         on: Some(names(&["sim"])),
-        device: Device::Real,
-        dir: "/var/tmp".into(),
-        memory: Bytes::from_mib(64),
         runs: 1,
         scale: Some(0.01),
-        seed: 1,
         workloads: names(&["post-dd"]),
-        program: Program::this(&[]),
-        command: String::new(),
+        ..Options::default()
     };
     let report = hills2015::run(&options, &mut ()).unwrap();
     let end = Link {
@@ -144,24 +137,14 @@ fn hills_2015() {
 
 #[test]
 fn axboe_2016() {
-    let options = axboe2016::Options {
+    let options = Options {
         on: Some(names(&["sim"])),
         variants: names(&["off", "v3-10", "goal"]),
-        kernel_variants: Vec::new(),
-        device: Device::Real,
-        dir: "/var/tmp".into(),
-        memory: Bytes::from_mib(512),
-        files: 50,
-        file_size: Bytes::from_mib(100),
-        read_file_size: Bytes::from_mib(4096),
-        writers: 1,
         runs: 1,
         scale: Some(0.05),
         seed: 3,
-        read_latency_goal: None,
         workloads: names(&["writers-and-reader"]),
-        program: Program::this(&[]),
-        command: String::new(),
+        ..Options::default()
     };
     let report = axboe2016::run(&options, &mut ()).unwrap();
     let end = Link {

@@ -69,16 +69,6 @@ pub(crate) fn value(metrics: &[Value], target: &str, workload: &str, metric: &st
     found.first()?["value"].as_f64()
 }
 
-/// Each of these command lines is refused, with this in the message.
-pub(crate) fn assert_refused(cases: &[(&str, &str)]) {
-    for (args, expected) in cases {
-        let refused = millpond(&words(args));
-        assert!(!refused.status.success());
-        let said = text(&refused.stderr);
-        assert!(said.contains(expected), "{said}");
-    }
-}
-
 /// All these words are in the text, however its lines are broken.
 pub(crate) fn assert_says(said: &str, words: &[&str]) {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");

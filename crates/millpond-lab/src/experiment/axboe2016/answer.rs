@@ -1,10 +1,9 @@
 //! The report's first lines: each of the kernel's rows beside Millpond's, the simulator's variants beside none, one line
-//! for each mixed load. The sentences of `verdict.rs` say the same at length.
+//! for each mixed load.
 
 use super::WRITERS_ALONE;
 use super::published::published;
 use super::report::{BOTH, MAX, P99, P999, READER, SECONDS};
-use super::verdict::{ours, who};
 use crate::report::verdict::{Circumstances, Compared, judge, time, too_small, two_digits};
 use crate::report::{Metric, RowName, lookup};
 use crate::workload::axboe2016::Phase;
@@ -235,10 +234,61 @@ fn of_the_post() -> Option<String> {
     ))
 }
 
+/// The variant of Millpond that lines speak of, if it is among the rows: the default first.
+const OURS: [&str; 3] = ["goal", "latency", "bytes"];
+
+/// The owner of the numbers, in a sentence: "the kernel", "Millpond".
+fn who(row: &RowName) -> String {
+    if row.target == "kernel" && row.device != "real" {
+        let variant = row.variant.split(" memory=").next().unwrap_or_default();
+        return format!("the kernel with {}", variant.trim_start_matches("kernel "));
+    }
+    let variant = row.variant.split(" memory=").next().unwrap_or_default();
+    let kernel = match variant.strip_prefix("kernel tuned ") {
+        Some(settings) => format!("the kernel tuned ({settings})"),
+        None => "the kernel".into(),
+    };
+    match (row.target.as_str(), memory_of(row)) {
+        ("kernel", Some(memory)) => format!("{kernel} within {memory}"),
+        ("kernel", None) => kernel,
+        ("engine", _) => "Millpond".into(),
+        _ => format!("{} {}", row.target, row.variant),
+    }
+}
+
+/// The limit in a kernel row's variant, if it has one, with the version of its memory group.
+fn memory_of(row: &RowName) -> Option<String> {
+    let (_, limit) = row.variant.split_once("memory=")?;
+    Some(match limit.split_once(" group=v") {
+        Some((memory, version)) => format!("{memory} (a memory group of version {version})"),
+        None => limit.into(),
+    })
+}
+
+/// The row that speaks for Millpond.
+fn ours(rows: &[RowName]) -> Option<&RowName> {
+    let engine = || rows.iter().filter(|row| row.target == "engine");
+    OURS.iter()
+        .find_map(|&variant| engine().find(|row| row.variant == variant))
+        .or_else(|| engine().next())
+}
+
 #[cfg(test)]
-mod tests {
-    use super::super::verdict::tests::{both, metric, row};
+pub(super) mod tests {
+    use super::super::report::READS;
     use super::*;
+    use crate::report::tests::{metric, row};
+
+    pub(crate) fn both(
+        row: &RowName,
+        max: &[f64],
+        p99: &[f64],
+        reads: &[f64],
+        seconds: &[f64],
+    ) -> Vec<Metric> {
+        let table = [(MAX, max), (P99, p99), (READS, reads), (SECONDS, seconds)];
+        table.map(|(name, runs)| metric(row, BOTH, name, runs)).into()
+    }
 
     fn answers(metrics: &[Metric], scale: f64) -> Answers<'_> {
         Answers {
@@ -333,5 +383,22 @@ mod tests {
             "The post of 2016, off -> v3 at 10 %: better, at a cost. Slowest read 654 ms -> 408 ms, one in 1000 444 ms -> 37 ms; \
              writers took 1.35 times as long. (Its reader got 35 times as many reads.)"
         );
+    }
+
+    #[test]
+    fn a_kernels_row_names_its_settings_and_its_memory_groups_version() {
+        for (variant, name) in [
+            ("kernel none wbt=off", "the kernel"),
+            (
+                "kernel none memory=512M group=v1",
+                "the kernel within 512M (a memory group of version 1)",
+            ),
+            (
+                "kernel tuned none wbt=2000us dirty=32M memory=512M group=v2",
+                "the kernel tuned (none wbt=2000us dirty=32M) within 512M (a memory group of version 2)",
+            ),
+        ] {
+            assert_eq!(who(&row("kernel", variant)), name);
+        }
     }
 }

@@ -103,8 +103,8 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
 mod tests {
     use super::super::frontier::WRITERS_RATE;
     use super::super::report::{BOTH, P99, READS, SECONDS};
-    use super::super::verdict::tests::{metric, row};
     use super::*;
+    use crate::report::tests::{metric, row};
 
     #[test]
     fn the_best_dose_that_is_no_worse_in_the_other_two_is_the_distance() {

@@ -8,33 +8,12 @@ use millpond::internal::quantity::{micros_tick, number_tick};
 
 /// The charts of rows that ran in one place; a row's look is its place in `all`, so that it has one colour in the report.
 pub(super) fn charts(place: &str, rows: &[RowName], all: &[RowName], results: &[Runs]) -> Vec<Chart> {
-    let seconds = |label: &str| Axis {
-        label: label.into(),
-        scale: Scale::Linear,
-        show: number_tick,
-    };
-    let latency = || Axis {
-        label: "latency".into(),
-        scale: Scale::Log,
-        show: micros_tick,
-    };
-    let rate = || Axis {
-        label: "MB/s".into(),
-        scale: Scale::Linear,
-        show: number_tick,
-    };
+    let seconds = |label: &str| Axis::new(label, Scale::Linear, number_tick);
+    let latency = || Axis::new("latency", Scale::Log, micros_tick);
+    let rate = || Axis::new("MB/s", Scale::Linear, number_tick);
     let over_time = |workload: &'static str, series: &'static str, typical: &'static str| -> Vec<Line> {
         lines((rows, all), results, workload, typical, &|outcome| {
-            let series = outcome.series(series)?;
-            let at = |n: usize| (n as f64 + 0.5) * series.step_s;
-            Some(
-                series
-                    .values
-                    .iter()
-                    .enumerate()
-                    .map(|(n, &v)| (at(n), v))
-                    .collect(),
-            )
+            Some(outcome.series(series)?.points())
         })
     };
     let curve = |workload: &'static str| -> Vec<Line> {
@@ -48,10 +27,9 @@ pub(super) fn charts(place: &str, rows: &[RowName], all: &[RowName], results: &[
             )
         })
     };
-    let alone = curve(READER).into_iter().map(|line| Line {
-        name: format!("{}, reader alone", line.name),
-        is_reference: true,
-        ..line
+    let alone = curve(READER).into_iter().map(|line| {
+        let name = format!("{}, reader alone", line.name);
+        Line { name, ..line }.reference()
     });
     let beside = if results.iter().any(|runs| runs.workload == BOTH) {
         BOTH
@@ -74,11 +52,7 @@ pub(super) fn charts(place: &str, rows: &[RowName], all: &[RowName], results: &[
                       slower reads; the last point is the slowest. Dashed: the same reader without writers, which is what \
                       the device does when nothing else is asked of it."
                 .into(),
-            x: Axis {
-                label: "share of reads that were no slower".into(),
-                scale: Scale::Tail,
-                show: share,
-            },
+            x: Axis::new("share of reads that were no slower", Scale::Tail, share),
             y: latency(),
             lines: curve(BOTH).into_iter().chain(alone).collect(),
         },
@@ -123,13 +97,7 @@ fn lines(
         if let Some(points) = runs.and_then(|r| r.typical(typical)).and_then(points)
             && points.iter().any(|p| p.1.is_some())
         {
-            lines.push(Line {
-                name: label(row, rows),
-                look,
-                is_reference: false,
-                labels: Vec::new(),
-                points,
-            });
+            lines.push(Line::new(label(row, rows), look, points));
         }
     }
     lines

@@ -171,16 +171,12 @@ pub(super) fn charts(rows: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
             charts.push(Chart {
                 title: format!("{title} ({device})"),
                 caption: caption.into(),
-                x: Axis {
-                    label: "written, MB/s, sync included".into(),
-                    scale: Scale::Linear,
-                    show: number_tick,
-                },
-                y: Axis {
-                    label: label.into(),
-                    scale: Scale::Log,
-                    show: if metric == P99 { micros_tick } else { number_tick },
-                },
+                x: Axis::new("written, MB/s, sync included", Scale::Linear, number_tick),
+                y: Axis::new(
+                    label,
+                    Scale::Log,
+                    if metric == P99 { micros_tick } else { number_tick },
+                ),
                 lines,
             });
         }
@@ -202,11 +198,8 @@ fn lines(rows: &[&RowName], all: &[RowName], metrics: &[Metric], metric: &str) -
                 let look = all.iter().position(|other| other == *row)?;
                 let [x, y] = [WRITERS_RATE, metric].map(|metric| lookup(metrics, row, BOTH, metric));
                 Some(Line {
-                    name: label(row, all),
-                    look,
-                    is_reference: false,
                     labels: vec![short(row)],
-                    points: vec![(x?.value, Some(y?.value))],
+                    ..Line::new(label(row, all), look, vec![(x?.value, Some(y?.value))])
                 })
             }));
             continue;
@@ -242,8 +235,8 @@ pub(super) fn short(row: &RowName) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::tests::{metric, row};
     use super::*;
+    use crate::report::tests::{metric, row};
 
     #[test]
     fn each_configuration_is_a_point_with_its_name() {

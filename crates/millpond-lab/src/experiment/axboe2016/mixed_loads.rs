@@ -1,6 +1,6 @@
 //! Tables of the mixed loads, in which the writers have other company than the post's reader: one for each.
 
-use super::report::{MAX, P99, READS, SECONDS, column};
+use super::report::{MAX, P99, READS, SECONDS};
 use crate::report::table::{Column, pick};
 use crate::report::{Metric, RowName, Table, lookup};
 use crate::workload::axboe2016::Phase;
@@ -44,49 +44,49 @@ fn columns(phase: Phase) -> Vec<Column> {
     let name = phase.name();
     let mut columns = match phase.actor() {
         Some(Actor::Readers(..)) => vec![
-            column("reads/s", name, READS),
-            column("p50", name, "reader_latency_p50_us"),
-            column("p99", name, P99),
-            column("p99.9", name, "reader_latency_p999_us"),
-            column("slowest", name, MAX),
+            Column::new("reads/s", name, READS),
+            Column::new("p50", name, "reader_latency_p50_us"),
+            Column::new("p99", name, P99),
+            Column::new("p99.9", name, "reader_latency_p999_us"),
+            Column::new("slowest", name, MAX),
         ],
         Some(Actor::CachedReader) => vec![
-            column("reads/s", name, READS),
-            column("hits", name, "reader_hits_percent"),
-            column("miss p50", name, "reader_latency_p50_us"),
-            column("miss p99", name, P99),
-            column("slowest", name, MAX),
+            Column::new("reads/s", name, READS),
+            Column::new("hits", name, "reader_hits_percent"),
+            Column::new("miss p50", name, "reader_latency_p50_us"),
+            Column::new("miss p99", name, P99),
+            Column::new("slowest", name, MAX),
         ],
         Some(Actor::Log) => vec![
-            column("syncs/s", name, "syncs_per_s"),
-            column("sync p50", name, "sync_p50_us"),
-            column("sync p99", name, "sync_p99_us"),
-            column("sync p99.9", name, "sync_p999_us"),
-            column("slowest", name, "sync_max_us"),
-            column("slowest write", name, "append_max_us"),
+            Column::new("syncs/s", name, "syncs_per_s"),
+            Column::new("sync p50", name, "sync_p50_us"),
+            Column::new("sync p99", name, "sync_p99_us"),
+            Column::new("sync p99.9", name, "sync_p999_us"),
+            Column::new("slowest", name, "sync_max_us"),
+            Column::new("slowest write", name, "append_max_us"),
         ],
         Some(Actor::Checkpoints) => vec![
-            column("syncs/s", name, "syncs_per_s"),
-            column("sync p50", name, "sync_p50_us"),
-            column("sync p99", name, "sync_p99_us"),
-            column("slowest", name, "sync_max_us"),
+            Column::new("syncs/s", name, "syncs_per_s"),
+            Column::new("sync p50", name, "sync_p50_us"),
+            Column::new("sync p99", name, "sync_p99_us"),
+            Column::new("slowest", name, "sync_max_us"),
         ],
         Some(Actor::Scan) => vec![
-            column("scan", name, "scan_mb_per_s"),
-            column("call p50", name, "scan_call_p50_us"),
-            column("call p99", name, "scan_call_p99_us"),
-            column("slowest", name, "scan_call_max_us"),
+            Column::new("scan", name, "scan_mb_per_s"),
+            Column::new("call p50", name, "scan_call_p50_us"),
+            Column::new("call p99", name, "scan_call_p99_us"),
+            Column::new("slowest", name, "scan_call_max_us"),
         ],
         None => Vec::new(),
     };
-    columns.push(column("writers", name, SECONDS));
+    columns.push(Column::new("writers", name, SECONDS));
     columns
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::tests::{metric, row};
     use super::*;
+    use crate::report::tests::{metric, row};
 
     #[test]
     fn each_workload_that_was_run_has_a_table_of_its_own() {

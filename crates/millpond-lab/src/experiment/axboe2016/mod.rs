@@ -24,14 +24,12 @@ mod post;
 mod published;
 mod reasons;
 mod report;
-mod verdict;
-
-pub use options::Options;
 
 /// The workload that has no reader.
 pub const WRITERS_ALONE: &str = Phase::WritersAlone.name();
 pub use published::{PUBLISHED, Published, published};
 
+pub use super::Options;
 use super::{Experiment, moving, perform, rows};
 use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
@@ -47,7 +45,7 @@ use millpond::internal::ScratchDir;
 use millpond::internal::quantity;
 use millpond_core::units::{Bytes, PageSize};
 use millpond_worlds::worlds::axboe2016;
-use options::Sizes;
+use options::{Sizes, backends, check, choose_sizes, job, phases};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -62,6 +60,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "off", "v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency", "bytes", "goal",
     ],
     workloads: &NAMES,
+    run,
 };
 
 const NAMES: [&str; Phase::ALL.len()] = {
@@ -85,8 +84,8 @@ const SECONDS_MAX: u64 = 160;
 /// [`LabError::Interrupted`]. Whatever it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let began = Instant::now();
-    options.check()?;
-    let backends = options.backends()?;
+    check(options)?;
+    let backends = backends(options)?;
     let mut scratch = None;
     if backends
         .iter()
@@ -103,15 +102,15 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
         rate,
         mut notes,
     } = prepare(options, &backends, dir, watch)?;
-    let simulated_sizes = options.sizes(options.scale.unwrap_or(1.0));
+    let simulated_sizes = options::sizes(options, options.scale.unwrap_or(1.0));
     let mut jobs = Vec::new();
-    for phase in options.phases() {
-        jobs.extend(real.iter().map(|row| options.job(row, phase, &sizes, rate)));
+    for phase in phases(options) {
+        jobs.extend(real.iter().map(|row| job(options, row, phase, &sizes, rate)));
         // a simulator's speed is not known before; it is quick
         jobs.extend(
             simulated
                 .iter()
-                .map(|row| options.job(row, phase, &simulated_sizes, 1e9)),
+                .map(|row| job(options, row, phase, &simulated_sizes, 1e9)),
         );
     }
     let until = options
@@ -133,7 +132,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let mut report = report::report(&real, &simulated, &results, [&sizes, &simulated_sizes], doubt);
     report.command = options.command.clone();
     if !simulated.is_empty()
-        && options.phases().contains(&Phase::WritersAndReader)
+        && phases(options).contains(&Phase::WritersAndReader)
         && is_of_page(options, &simulated_sizes)
     {
         let run = moving::Run {
@@ -188,7 +187,7 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
         };
         rows(targets, options.on.is_some(), &request)
     };
-    let mut sizes = options.sizes(options.scale.unwrap_or(1.0));
+    let mut sizes = options::sizes(options, options.scale.unwrap_or(1.0));
     let backend::Rows { rows, mut notes } = plan(sizes.memory)?;
     let (mut real, simulated): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_real);
     if real.is_empty() && simulated.is_empty() {
@@ -213,7 +212,7 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
             }
             let full = sizes.memory;
             let note;
-            (sizes, note) = options.choose_sizes(&real, rate, free);
+            (sizes, note) = choose_sizes(options, &real, rate, free);
             if sizes.memory != full {
                 // rows say how much memory they have
                 let backend::Rows { rows, notes: new } = plan(sizes.memory)?;

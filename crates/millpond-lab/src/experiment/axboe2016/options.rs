@@ -3,56 +3,12 @@
 use super::EXPERIMENT;
 use crate::backend::{self, Backend, Row};
 use crate::error::Result;
-use crate::experiment::Job;
-use crate::experiment::check;
+use crate::experiment::{Job, Options, check};
 use crate::machine;
-use crate::program::Program;
-use crate::setup::Device;
-use crate::testbed;
 use crate::workload::Workload;
 use crate::workload::axboe2016::{Axboe2016, Phase, WRITE_UNIT};
 use millpond::internal::quantity::{self, size_typed};
-use millpond_core::units::{Bytes, Nanos, PageCount, PageSize};
-use std::path::PathBuf;
-
-/// The user's options. Units are in the types; ranges are checked by [`run`](super::run).
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Targets by name; `None` is every one that this build has.
-    pub on: Option<Vec<String>>,
-    /// Variants of simulator and engine; none is each target's own choice.
-    pub variants: Vec<String>,
-    /// How the kernel is set up on a modelled disk, as [`testbed::Configuration`] reads it; none is as most machines are.
-    pub kernel_variants: Vec<String>,
-    /// The device.
-    pub device: Device,
-    /// Where files go on a real device.
-    pub dir: PathBuf,
-    /// The memory that a target may use. 16 MiB or more.
-    pub memory: Bytes,
-    /// How many files are written: 1 to 10000. The post: 50.
-    pub files: u32,
-    /// The size of each: 64 KiB or more. The post: 100 MB.
-    pub file_size: Bytes,
-    /// The size of the file that is read: 1 MiB or more.
-    pub read_file_size: Bytes,
-    /// Threads that write: 1 to `files`. The post's program is one.
-    pub writers: u32,
-    /// Runs of each row: 1 to 100.
-    pub runs: u32,
-    /// The factor on all sizes: 0.001 to 100. `None`: 1, or less where 1 would take too long.
-    pub scale: Option<f64>,
-    /// The seed of everything random.
-    pub seed: u64,
-    /// The read latency that variants with a goal aim at.
-    pub read_latency_goal: Option<Nanos>,
-    /// Workloads by name; none is the post's three.
-    pub workloads: Vec<String>,
-    /// Starts a run's process.
-    pub program: Program,
-    /// The command line, for the report.
-    pub command: String,
-}
+use millpond_core::units::{Bytes, PageCount, PageSize};
 
 /// How long all runs on real files are planned to take at most when the sizes are ours to choose.
 const SECONDS_PLANNED_MAX: f64 = 130.0;
@@ -100,144 +56,138 @@ pub(super) fn post_sizes() -> Sizes {
     }
 }
 
-impl Options {
-    /// The ranges that no machine changes.
-    pub(super) fn check(&self) -> Result<()> {
-        let too_small = |option, value: Bytes, least: Bytes, instead| {
-            check::bad(
-                option,
-                size_typed(value),
-                format!("the least is {}", size_typed(least)),
-                instead,
-            )
-        };
-        for variant in &self.variants {
-            if variant.contains('/') {
-                variant.parse::<backend::GoalVariant>()?;
-            } else {
-                check::names("variant", std::slice::from_ref(variant), EXPERIMENT.variants)?;
-            }
-        }
-        check::names("workload", &self.workloads, EXPERIMENT.workloads)?;
-        if !(1..=10_000).contains(&self.files) {
-            return check::bad(
-                "--files",
-                self.files,
-                "allowed are 1 to 10000 files",
-                "the post has 50; --file-size makes them larger",
-            );
-        }
-        if !(1..=self.files).contains(&self.writers) {
-            return check::bad(
-                "--writers",
-                self.writers,
-                format!("allowed are 1 to {} writers, the number of files", self.files),
-                "each writer takes one file after the other; more files: --files",
-            );
-        }
-        check::runs(self.runs)?;
-        check::scale(
-            self.scale.unwrap_or(1.0),
-            0.001..=100.0,
-            "",
-            "1 has the post's sizes; without it the sizes fit this disk",
-        )?;
-        if self.file_size < FILE_SIZE_MIN {
-            return too_small(
-                "--file-size",
-                self.file_size,
-                FILE_SIZE_MIN,
-                "one write is at least as large",
-            );
-        }
-        if self.read_file_size < READ_FILE_SIZE_MIN {
-            return too_small(
-                "--read-file-size",
-                self.read_file_size,
-                READ_FILE_SIZE_MIN,
-                "take more than the memory, or every read becomes a hit",
-            );
-        }
-        if self.memory < MEMORY_MIN {
-            return too_small(
-                "--memory",
-                self.memory,
-                MEMORY_MIN,
-                "the program itself needs some of it",
-            );
-        }
-        // Of every size that makes a simulated machine, before any run; no real one takes as much.
-        let pages = |bytes: Bytes| bytes.to_pages(PageSize::KIB_4);
-        let none = PageCount(0);
-        let typed = size_typed;
-        machine::check_simulated("--memory", typed(self.memory), pages(self.memory), none)?;
-        let files = Bytes(self.file_size.0.saturating_mul(self.files.into()));
-        machine::check_simulated("--file-size", typed(self.file_size), none, pages(files))?;
-        let read = self.read_file_size;
-        machine::check_simulated("--read-file-size", typed(read), none, pages(read))?;
-        Ok(())
-    }
-
-    /// The kernel's configurations.
-    pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
-        check::kernel_configurations(self.device, &self.kernel_variants)
-    }
-
-    /// The back ends that were named, or all, in the order of tables.
-    pub(super) fn backends(&self) -> Result<Vec<&'static Backend>> {
-        match &self.on {
-            None => Ok(backend::BACKENDS.iter().collect()),
-            Some(named) => check::backends(named),
+/// The ranges that no machine changes.
+pub(super) fn check(options: &Options) -> Result<()> {
+    let too_small = |option, value: Bytes, least: Bytes, instead| {
+        check::bad(
+            option,
+            size_typed(value),
+            format!("the least is {}", size_typed(least)),
+            instead,
+        )
+    };
+    for variant in &options.variants {
+        if variant.contains('/') {
+            variant.parse::<backend::GoalVariant>()?;
+        } else {
+            check::names("variant", std::slice::from_ref(variant), EXPERIMENT.variants)?;
         }
     }
-
-    pub(super) fn phases(&self) -> Vec<Phase> {
-        if self.workloads.is_empty() {
-            return Phase::POST.to_vec();
-        }
-        let named = |phase: &Phase| self.workloads.iter().any(|name| name == phase.name());
-        Phase::ALL.into_iter().filter(named).collect()
+    check::names("workload", &options.workloads, EXPERIMENT.workloads)?;
+    if !(1..=10_000).contains(&options.files) {
+        return check::bad(
+            "--files",
+            options.files,
+            "allowed are 1 to 10000 files",
+            "the post has 50; --file-size makes them larger",
+        );
     }
-
-    pub(super) fn sizes(&self, scale: f64) -> Sizes {
-        let scaled = |size: Bytes, least: Bytes| {
-            let bytes = (size.0 as f64 * scale) as u64;
-            // whole writes, so that no file ends in a small one, and whole mebibytes of memory
-            Bytes((bytes / least.0.min(1 << 20) * least.0.min(1 << 20)).max(least.0))
-        };
-        Sizes {
-            scale,
-            files: self.files,
-            file: scaled(self.file_size, FILE_SIZE_MIN),
-            read_file: scaled(self.read_file_size, READ_FILE_SIZE_MIN),
-            memory: scaled(self.memory, MEMORY_MIN),
-        }
+    if !(1..=options.files).contains(&options.writers) {
+        return check::bad(
+            "--writers",
+            options.writers,
+            format!("allowed are 1 to {} writers, the number of files", options.files),
+            "each writer takes one file after the other; more files: --files",
+        );
     }
+    check::runs(options.runs)?;
+    check::scale(
+        options.scale.unwrap_or(1.0),
+        0.001..=100.0,
+        "",
+        "1 has the post's sizes; without it the sizes fit this disk",
+    )?;
+    if options.file_size < FILE_SIZE_MIN {
+        return too_small(
+            "--file-size",
+            options.file_size,
+            FILE_SIZE_MIN,
+            "one write is at least as large",
+        );
+    }
+    if options.read_file_size < READ_FILE_SIZE_MIN {
+        return too_small(
+            "--read-file-size",
+            options.read_file_size,
+            READ_FILE_SIZE_MIN,
+            "take more than the memory, or every read becomes a hit",
+        );
+    }
+    if options.memory < MEMORY_MIN {
+        return too_small(
+            "--memory",
+            options.memory,
+            MEMORY_MIN,
+            "the program itself needs some of it",
+        );
+    }
+    // Of every size that makes a simulated machine, before any run; no real one takes as much.
+    let pages = |bytes: Bytes| bytes.to_pages(PageSize::KIB_4);
+    let none = PageCount(0);
+    let typed = size_typed;
+    machine::check_simulated("--memory", typed(options.memory), pages(options.memory), none)?;
+    let files = Bytes(options.file_size.0.saturating_mul(options.files.into()));
+    machine::check_simulated("--file-size", typed(options.file_size), none, pages(files))?;
+    let read = options.read_file_size;
+    machine::check_simulated("--read-file-size", typed(read), none, pages(read))?;
+    Ok(())
+}
 
-    /// The largest sizes with which all runs fit the time and the disk, and a sentence if they are not full.
-    pub(super) fn choose_sizes(
-        &self,
-        rows: &[Row],
-        rate: f64,
-        free: Option<Bytes>,
-    ) -> (Sizes, Option<String>) {
-        let phases = self.phases();
-        let seconds = |sizes: &Sizes| {
-            let runs = rows.iter().flat_map(|row| {
-                let rate = row.device_bytes_per_s.unwrap_or(rate).min(RATE_MAX);
-                let phases = phases.iter().map(move |&phase| phase_seconds(phase, sizes, rate));
-                phases.map(move |seconds| seconds + testbed_seconds(row, sizes))
-            });
-            sizes.read_file.0 as f64 / rate + f64::from(self.runs) * runs.sum::<f64>()
-        };
-        let fits = |sizes: &Sizes| {
-            seconds(sizes) <= SECONDS_PLANNED_MAX && free.is_none_or(|free| sizes.needed() <= free)
-        };
-        let all = || SCALES.into_iter().map(|scale| self.sizes(scale));
-        let smallest = || self.sizes(SCALES[SCALES.len() - 1]);
-        let sizes = all().find(fits).unwrap_or_else(smallest);
-        let full = self.sizes(1.0);
-        let note = (sizes.scale < 1.0).then(|| {
+/// The back ends that were named, or all, in the order of tables.
+pub(super) fn backends(options: &Options) -> Result<Vec<&'static Backend>> {
+    match &options.on {
+        None => Ok(backend::BACKENDS.iter().collect()),
+        Some(named) => check::backends(named),
+    }
+}
+
+pub(super) fn phases(options: &Options) -> Vec<Phase> {
+    if options.workloads.is_empty() {
+        return Phase::POST.to_vec();
+    }
+    let named = |phase: &Phase| options.workloads.iter().any(|name| name == phase.name());
+    Phase::ALL.into_iter().filter(named).collect()
+}
+
+pub(super) fn sizes(options: &Options, scale: f64) -> Sizes {
+    let scaled = |size: Bytes, least: Bytes| {
+        let bytes = (size.0 as f64 * scale) as u64;
+        // whole writes, so that no file ends in a small one, and whole mebibytes of memory
+        Bytes((bytes / least.0.min(1 << 20) * least.0.min(1 << 20)).max(least.0))
+    };
+    Sizes {
+        scale,
+        files: options.files,
+        file: scaled(options.file_size, FILE_SIZE_MIN),
+        read_file: scaled(options.read_file_size, READ_FILE_SIZE_MIN),
+        memory: scaled(options.memory, MEMORY_MIN),
+    }
+}
+
+/// The largest sizes with which all runs fit the time and the disk, and a sentence if they are not full.
+pub(super) fn choose_sizes(
+    options: &Options,
+    rows: &[Row],
+    rate: f64,
+    free: Option<Bytes>,
+) -> (Sizes, Option<String>) {
+    let phases = phases(options);
+    let seconds = |sizes: &Sizes| {
+        let runs = rows.iter().flat_map(|row| {
+            let rate = row.device_bytes_per_s.unwrap_or(rate).min(RATE_MAX);
+            let phases = phases.iter().map(move |&phase| phase_seconds(phase, sizes, rate));
+            phases.map(move |seconds| seconds + testbed_seconds(row, sizes))
+        });
+        sizes.read_file.0 as f64 / rate + f64::from(options.runs) * runs.sum::<f64>()
+    };
+    let fits = |sizes: &Sizes| {
+        seconds(sizes) <= SECONDS_PLANNED_MAX && free.is_none_or(|free| sizes.needed() <= free)
+    };
+    let all = || SCALES.into_iter().map(|scale| sizes(options, scale));
+    let smallest = || sizes(options, SCALES[SCALES.len() - 1]);
+    let full = sizes(options, 1.0);
+    let sizes = all().find(fits).unwrap_or_else(smallest);
+    let note = (sizes.scale < 1.0).then(|| {
             let why = if free.is_some_and(|free| full.needed() > free) && seconds(&full) <= SECONDS_PLANNED_MAX {
                 "this disk has no room for more".to_owned()
             } else {
@@ -250,26 +200,25 @@ impl Options {
                 "All sizes on real files are {scale} of the full ones ({files} files of {file}, a read file of {read}, {memory} of memory): {why}. --scale 1 takes full size."
             )
         });
-        (sizes, note)
-    }
+    (sizes, note)
+}
 
-    pub(super) fn job(&self, row: &Row, phase: Phase, sizes: &Sizes, rate: f64) -> Job {
-        Job {
-            row: row.clone(),
-            workload: Workload::Axboe2016(Axboe2016 {
-                phase,
-                files: sizes.files,
-                file_bytes: sizes.file.0,
-                writers: self.writers,
-                read_file_bytes: sizes.read_file.0,
-                reader_alone_ms: READER_ALONE_MS,
-                seed: self.seed,
-            }),
-            workload_name: phase.name(),
-            runs: if row.is_deterministic { 1 } else { self.runs },
-            seconds: phase_seconds(phase, sizes, row.device_bytes_per_s.unwrap_or(rate))
-                + testbed_seconds(row, sizes),
-        }
+pub(super) fn job(options: &Options, row: &Row, phase: Phase, sizes: &Sizes, rate: f64) -> Job {
+    Job {
+        row: row.clone(),
+        workload: Workload::Axboe2016(Axboe2016 {
+            phase,
+            files: sizes.files,
+            file_bytes: sizes.file.0,
+            writers: options.writers,
+            read_file_bytes: sizes.read_file.0,
+            reader_alone_ms: READER_ALONE_MS,
+            seed: options.seed,
+        }),
+        workload_name: phase.name(),
+        runs: if row.is_deterministic { 1 } else { options.runs },
+        seconds: phase_seconds(phase, sizes, row.device_bytes_per_s.unwrap_or(rate))
+            + testbed_seconds(row, sizes),
     }
 }
 
@@ -298,27 +247,10 @@ mod tests {
     use super::super::run;
     use super::*;
     use crate::experiment::find;
+    use crate::setup::Device;
 
     fn options() -> Options {
-        Options {
-            on: None,
-            variants: Vec::new(),
-            kernel_variants: Vec::new(),
-            device: Device::Real,
-            dir: "/tmp".into(),
-            memory: Bytes::from_mib(512),
-            files: 50,
-            file_size: Bytes::from_mib(100),
-            read_file_size: Bytes::from_mib(4096),
-            writers: 1,
-            runs: 3,
-            scale: None,
-            seed: 1,
-            read_latency_goal: None,
-            workloads: Vec::new(),
-            program: Program::this(&[]),
-            command: String::new(),
-        }
+        Options::default()
     }
 
     fn real_rows(count: usize) -> Vec<Row> {
@@ -343,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_page_has_runs_of_the_posts_sizes_and_no_others() {
-        let is_of_page = |options: &Options| super::super::is_of_page(options, &options.sizes(0.05));
+        let is_of_page = |options: &Options| super::super::is_of_page(options, &sizes(options, 0.05));
         let mut own = options();
         assert!(is_of_page(&own));
         own.writers = 2;
@@ -389,10 +321,10 @@ mod tests {
     #[test]
     fn a_fast_disk_gets_full_size_and_a_slow_one_what_fits_the_time() {
         let options = options();
-        let (sizes, note) = options.choose_sizes(&real_rows(1), 2e9, None);
+        let (sizes, note) = choose_sizes(&options, &real_rows(1), 2e9, None);
         assert_eq!((sizes.scale, note), (1.0, None));
         assert_eq!(sizes.written(), Bytes::from_mib(5000));
-        let (sizes, note) = options.choose_sizes(&real_rows(3), 100e6, None);
+        let (sizes, note) = choose_sizes(&options, &real_rows(3), 100e6, None);
         let note = note.unwrap();
         assert!(sizes.scale < 0.2, "{sizes:?}");
         assert!(
@@ -400,24 +332,24 @@ mod tests {
             "{note}"
         );
         // even a disk that takes nothing gets something that ends
-        let (sizes, _) = options.choose_sizes(&real_rows(3), 1e5, None);
+        let (sizes, _) = choose_sizes(&options, &real_rows(3), 1e5, None);
         assert_eq!(sizes.scale, 0.005);
         assert_eq!(sizes.memory, MEMORY_MIN);
     }
 
     #[test]
     fn a_full_disk_gets_what_it_has_room_for() {
-        let (sizes, note) = options().choose_sizes(&real_rows(1), 2e9, Some(Bytes::from_mib(3000)));
+        let (sizes, note) = choose_sizes(&options(), &real_rows(1), 2e9, Some(Bytes::from_mib(3000)));
         assert!(sizes.needed() <= Bytes::from_mib(3000), "{sizes:?}");
         assert!(note.unwrap().contains("no room"));
     }
 
     #[test]
     fn scaling_keeps_whole_writes() {
-        let sizes = options().sizes(0.03);
-        assert_eq!(sizes.file.0 % FILE_SIZE_MIN.0, 0);
-        assert_eq!(sizes.files, 50);
-        assert_eq!(options().sizes(1.0).file, Bytes::from_mib(100));
+        let small = sizes(&options(), 0.03);
+        assert_eq!(small.file.0 % FILE_SIZE_MIN.0, 0);
+        assert_eq!(small.files, 50);
+        assert_eq!(sizes(&options(), 1.0).file, Bytes::from_mib(100));
     }
 
     #[test]

@@ -189,9 +189,9 @@ fn minutes(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::published::published as number;
-    use super::super::verdict::tests::{metric, row};
     use super::*;
     use crate::outcome::Series;
+    use crate::report::tests::{metric, row};
 
     /// The figures stand here and in the report's table: they must be the same.
     #[test]

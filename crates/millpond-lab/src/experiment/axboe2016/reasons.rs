@@ -84,8 +84,8 @@ pub(super) fn slowest(rows: &[RowName], results: &[Runs]) -> Option<Appendix> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::tests::{metric, row};
     use super::*;
+    use crate::report::tests::{metric, row};
 
     #[test]
     fn the_slowest_calls_stand_under_their_row_and_workload() {

@@ -1,4 +1,4 @@
-//! The experiment's report: its tables, notes and definitions; charts and sentences come from the files next to it.
+//! The experiment's report: its tables, notes and definitions; charts and answers come from the files next to it.
 //!
 //! Rows on real files and rows of a simulator are two groups: one is this machine, the other the post's. The
 //! post's own numbers stand in the second group's table.
@@ -6,12 +6,12 @@
 use super::answer::Answers;
 use super::options::Sizes;
 use super::published::PUBLISHED;
-use super::{EXPERIMENT, bound, charts, frontier, mixed_loads, post, reasons, verdict};
+use super::{EXPERIMENT, bound, charts, frontier, mixed_loads, post, reasons};
 use crate::backend::Row;
 use crate::disk_model::DiskModel;
 use crate::memory_group::WITHOUT_THROTTLING;
-use crate::report::table::{Column, label, pick};
-use crate::report::verdict::{Circumstances, NO_VERDICT};
+use crate::report::table::{Column, pick};
+use crate::report::verdict::Circumstances;
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
 use crate::workload::axboe2016::Phase;
 use millpond::internal::quantity;
@@ -74,12 +74,9 @@ pub(super) fn report(
             .filter(|row| row.target != frontier::BARE)
             .cloned()
             .collect();
-        let lines = answers(false, sizes).of_this_machine(&caches);
-        // what shows nothing is not argued with
-        if lines.is_empty() || lines.iter().any(|line| !line.contains(NO_VERDICT)) {
-            report.verdict.extend(verdict::of_this_machine(&caches, &metrics));
-        }
-        report.answers.extend(lines);
+        report
+            .answers
+            .extend(answers(false, sizes).of_this_machine(&caches));
         report
             .charts
             .extend(charts::charts("this machine", &real, &all, results));
@@ -112,9 +109,6 @@ pub(super) fn report(
             .answers
             .extend(answers(true, simulated_sizes).of_virtual_time(&simulated));
         report
-            .verdict
-            .extend(verdict::of_virtual_time(&simulated, &metrics));
-        report
             .charts
             .extend(charts::charts("in virtual time", &simulated, &all, results));
     }
@@ -123,17 +117,7 @@ pub(super) fn report(
     report.charts.splice(0..0, frontier);
     report.tables.extend(frontier::tables(&all, &metrics));
     report.tables.extend(bound::tables(&all, &metrics));
-    for row in &all {
-        let Some(outcome) = results
-            .iter()
-            .find(|r| r.row == *row)
-            .and_then(|r| r.outcomes.first())
-        else {
-            continue;
-        };
-        report.settings.push((label(row, &all), outcome.settings.clone()));
-    }
-    report.notes.extend(warnings(results, &all));
+    report.add_rows(&all, results);
     report
         .appendices
         .extend(post::appendices(&all, &metrics, results));
@@ -143,42 +127,34 @@ pub(super) fn report(
     report
 }
 
-pub(super) const fn column(head: &'static str, workload: &'static str, metric: &'static str) -> Column {
-    Column {
-        head,
-        workload,
-        metric,
-    }
-}
-
 fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]) -> Vec<Table> {
     // The reader's figures, and those of the writers and the process.
     let summary = |reader, writers| {
         [
-            column("reads/s", reader, READS),
-            column("p50", reader, "reader_latency_p50_us"),
-            column("p99", reader, P99),
-            column("p99.9", reader, P999),
-            column("slowest", reader, MAX),
-            column("writers", writers, SECONDS),
-            column("resident", writers, "resident_peak_mib"),
-            column("machine's cache", writers, "page_cache_growth_mib"),
+            Column::new("reads/s", reader, READS),
+            Column::new("p50", reader, "reader_latency_p50_us"),
+            Column::new("p99", reader, P99),
+            Column::new("p99.9", reader, P999),
+            Column::new("slowest", reader, MAX),
+            Column::new("writers", writers, SECONDS),
+            Column::new("resident", writers, "resident_peak_mib"),
+            Column::new("machine's cache", writers, "page_cache_growth_mib"),
         ]
     };
     let (main, alone) = (summary(BOTH, BOTH), summary(READER, WRITERS));
     let more = [
-        column("hits", BOTH, "reader_hits_percent"),
-        column("mean", BOTH, "reader_latency_mean_us"),
-        column("p50 over time", BOTH, "reader_latency_over_time_p50_us"),
-        column("p90", BOTH, "reader_latency_p90_us"),
-        column("p95", BOTH, "reader_latency_p95_us"),
-        column("writing only", BOTH, "writers_write_seconds"),
-        column("writers", BOTH, "writers_mb_per_s"),
-        column("write call p99", BOTH, "writers_call_p99_us"),
-        column("slowest call", BOTH, "writers_call_max_us"),
-        column("user", BOTH, "cpu_user_seconds"),
-        column("system", BOTH, "cpu_system_seconds"),
-        column("group's peak", BOTH, "memory_group_peak_mib"),
+        Column::new("hits", BOTH, "reader_hits_percent"),
+        Column::new("mean", BOTH, "reader_latency_mean_us"),
+        Column::new("p50 over time", BOTH, "reader_latency_over_time_p50_us"),
+        Column::new("p90", BOTH, "reader_latency_p90_us"),
+        Column::new("p95", BOTH, "reader_latency_p95_us"),
+        Column::new("writing only", BOTH, "writers_write_seconds"),
+        Column::new("writers", BOTH, "writers_mb_per_s"),
+        Column::new("write call p99", BOTH, "writers_call_p99_us"),
+        Column::new("slowest call", BOTH, "writers_call_max_us"),
+        Column::new("user", BOTH, "cpu_user_seconds"),
+        Column::new("system", BOTH, "cpu_system_seconds"),
+        Column::new("group's peak", BOTH, "memory_group_peak_mib"),
     ];
     // columns that some of these rows have
     let used = |columns: &[Column]| -> Vec<Column> {
@@ -224,22 +200,11 @@ fn is_the_posts(metric: &Metric) -> bool {
 
 /// The simulator's rows with the post's before them, and the metrics of both.
 fn beside_the_post(rows: &[RowName], metrics: &[Metric]) -> (Vec<RowName>, Vec<Metric>) {
-    let name = |variant: &str| RowName {
-        target: "post".into(),
-        device: rows[0].device.clone(),
-        variant: format!("post, 2016: {variant}"),
-    };
+    let name = |variant: &str| RowName::new("post", &rows[0].device, format!("post, 2016: {variant}"));
     let mut with_post = metrics.to_vec();
-    with_post.extend(PUBLISHED.iter().map(|p| Metric {
-        experiment: EXPERIMENT.name.into(),
-        workload: p.workload.into(),
-        target: "post".into(),
-        device: name("").device,
-        variant: name(p.variant).variant,
-        metric: p.metric.into(),
-        unit: p.unit.into(),
-        value: p.value,
-        runs: vec![p.value],
+    with_post.extend(PUBLISHED.iter().map(|p| {
+        let name = name(p.variant);
+        Metric::exact(EXPERIMENT.name, p.workload, &name, p.metric, p.unit, p.value)
     }));
     let post = ["off", "v3-10"].map(name);
     (post.into_iter().chain(rows.iter().cloned()).collect(), with_post)
@@ -274,20 +239,6 @@ fn notes(rows: &[RowName], metrics: &[Metric], sizes: &Sizes) -> Vec<String> {
         ));
     }
     notes
-}
-
-/// The targets' own warnings, each once.
-fn warnings(results: &[Runs], all: &[RowName]) -> Vec<String> {
-    let mut warnings: Vec<String> = Vec::new();
-    for runs in results {
-        for warning in runs.outcomes.iter().flat_map(|outcome| &outcome.warnings) {
-            let text = format!("{}: {warning}.", label(&runs.row, all));
-            if !warnings.contains(&text) {
-                warnings.push(text);
-            }
-        }
-    }
-    warnings
 }
 
 const DEFINITIONS: [(&str, &str); 10] = [
@@ -344,8 +295,9 @@ const DEFINITIONS: [(&str, &str); 10] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::verdict::tests::{both, row};
+    use super::super::answer::tests::both;
     use super::*;
+    use crate::report::tests::row;
     use millpond_core::units::Bytes;
 
     #[test]

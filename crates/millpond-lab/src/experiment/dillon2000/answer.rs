@@ -101,6 +101,7 @@ pub(super) fn of_real_files(load: &str, names: &[RowName], metrics: &[Metric]) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::tests::{metric, row};
 
     #[test]
     fn each_pair_that_ran_has_a_line_and_the_post_its_own() {
@@ -127,27 +128,12 @@ mod tests {
 
     #[test]
     fn each_of_the_kernels_rows_is_beside_the_engine() {
-        let row = |target: &str, variant: &str| RowName {
-            target: target.into(),
-            device: "real".into(),
-            variant: variant.into(),
-        };
         let names = [
             row("kernel", "direct"),
             row("kernel", "memory-group"),
             row("engine", "goal"),
         ];
-        let metric = |row: &RowName, metric: &str, runs: [f64; 2]| Metric {
-            experiment: "dillon2000".into(),
-            workload: NEWS.into(),
-            target: row.target.clone(),
-            device: row.device.clone(),
-            variant: row.variant.clone(),
-            metric: metric.into(),
-            unit: String::new(),
-            value: runs[0],
-            runs: runs.into(),
-        };
+        let metric = |row: &RowName, name: &str, runs: [f64; 2]| metric(row, NEWS, name, &runs);
         let metrics: Vec<Metric> = names
             .iter()
             .zip([[40e3; 2], [80e3; 2], [4e3; 2]])

@@ -21,12 +21,9 @@ mod real;
 mod real_report;
 mod report;
 mod runs;
-mod verdict;
 
-pub use options::Options;
-
+pub use super::Options;
 use super::{Experiment, moving};
-use crate::backend::Backend;
 use crate::error::Result;
 use crate::report::Report;
 use crate::watch::Watch;
@@ -51,6 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "a news server close to thrashing: when dirty pages are written, how much may be on its way, whose the last frames are",
     variants: &options::VARIANTS,
     workloads: &[NEWS, SATURATED, BUDGETS, IN_TRANSIT, DEADLOCK],
+    run,
 };
 
 /// Runs the experiment and returns its report.
@@ -59,15 +57,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Options out of range, before anything is done; a target that can't run it; a run that failed;
 /// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let (simulated, real): (Vec<&Backend>, Vec<&Backend>) = options
-        .backends()?
-        .into_iter()
-        .partition(|kind| kind.name == "sim");
-    let plan = options.plan()?;
-    options.check_real(!real.is_empty())?;
-    let mut report = match simulated[..] {
-        [] => report::empty(),
-        _ => {
+    let (is_simulated, real) = options.simulated_and_real()?;
+    let plan = options::plan(options)?;
+    options::check(options, is_simulated, !real.is_empty())?;
+    let mut report = match is_simulated {
+        false => report::empty(),
+        true => {
             let mut report = report::report(&plan, &runs::perform(&plan, watch)?);
             if let Some(system) = plan.systems().next().filter(|_| plan.has(NEWS)) {
                 let run = moving::Run {

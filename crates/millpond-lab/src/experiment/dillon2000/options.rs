@@ -1,15 +1,10 @@
 //! The experiment's options, checked into a plan.
 
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, SATURATED};
-use crate::backend::{self, Backend};
 use crate::error::{LabError, Result};
-use crate::experiment::check;
-use crate::program::Program;
-use crate::setup::Device;
-use crate::testbed;
+use crate::experiment::{Options, check};
 use millpond_core::units::{Bytes, Nanos};
 use millpond_kernels::freebsd::System;
-use std::path::PathBuf;
 
 /// A row of the news.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,55 +59,6 @@ impl Variant {
     }
 }
 
-/// The user's options. Ranges are checked by [`run`](super::run).
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Targets by name; `None` and `sim` are the same.
-    pub on: Option<Vec<String>>,
-    /// The device of engine and kernel.
-    pub device: Device,
-    /// How the kernel is set up on a modelled disk; none is as most machines are.
-    pub kernel_variants: Vec<String>,
-    /// Where their files go on a real device.
-    pub dir: PathBuf,
-    /// All memory of `saturated`, readers' own included.
-    pub memory: Bytes,
-    /// Runs of each of their rows: 1 to 100.
-    pub runs: u32,
-    /// Rules, or systems; none is all of them.
-    pub variants: Vec<String>,
-    /// Workloads; none is all of them.
-    pub workloads: Vec<String>,
-    /// What the length of the news in virtual time, ten minutes, is multiplied by, 0.1 to 100; on real files length, sizes
-    /// and the number of the news' readers, 0.005 to 1. `None`: 1.
-    pub scale: Option<f64>,
-    /// The seed of everything random.
-    pub seed: u64,
-    /// Starts a run's process.
-    pub program: Program,
-    /// The command line, for the report.
-    pub command: String,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            on: None,
-            device: Device::Real,
-            kernel_variants: Vec::new(),
-            dir: "/var/tmp".into(),
-            memory: Bytes::from_mib(512),
-            runs: 3,
-            variants: Vec::new(),
-            workloads: Vec::new(),
-            scale: None,
-            seed: 1,
-            program: Program::this(&["lab", "worker"]),
-            command: String::new(),
-        }
-    }
-}
-
 /// The news begin to be measured after this, when memory is full and queues have their lengths.
 pub(super) const WARM_UP: Nanos = Nanos::from_secs(300);
 const LENGTH_S: f64 = 600.0;
@@ -142,80 +88,59 @@ impl Plan {
     }
 }
 
-impl Options {
-    /// The back ends that were named.
-    pub(super) fn backends(&self) -> Result<Vec<&'static Backend>> {
-        match &self.on {
-            None => Ok(vec![backend::find("sim")?]),
-            Some(named) => check::backends_without_pacing(named),
-        }
+/// Checks the scale, and what is only for engine and kernel if there are any (`is_real`).
+///
+/// # Errors
+/// [`LabError::BadValue`]; [`LabError::Unavailable`] if no target has any of the workloads.
+pub(super) fn check(options: &Options, is_simulated: bool, is_real: bool) -> Result<()> {
+    let scale = options.scale.unwrap_or(1.0);
+    if is_simulated {
+        check::scale(scale, 0.1..=100.0, "", "1 is ten minutes of news")?;
     }
+    if is_real {
+        check::scale(scale, 0.005..=1.0, " on real files", "1 has the post's memory")?;
+    }
+    check::runs(options.runs)?;
+    check::memory(
+        options.memory,
+        Bytes::from_mib(256)..=Bytes::from_mib(1 << 14),
+        "the post has 512M, of which 128M are the readers' own",
+    )?;
+    let has_any = |workloads: &[&str]| workloads.iter().any(|workload| options.has(workload));
+    if is_simulated && !has_any(&[NEWS, BUDGETS, IN_TRANSIT, DEADLOCK]) {
+        return Err(LabError::Unavailable {
+            target: "sim".into(),
+            why: format!("{SATURATED} is for real files: --on engine,kernel"),
+        });
+    }
+    if is_real && !has_any(&[NEWS, SATURATED]) {
+        return Err(LabError::Unavailable {
+            target: options.on.iter().flatten().cloned().collect::<Vec<_>>().join(","),
+            why: format!("on real files there are {NEWS} and {SATURATED}"),
+        });
+    }
+    options.kernel_configurations().map(drop)
+}
 
-    /// Whether a workload takes part.
-    pub(super) fn has(&self, workload: &str) -> bool {
-        check::takes_part(&self.workloads, workload)
+/// # Errors
+/// [`LabError::UnknownName`].
+pub(super) fn plan(options: &Options) -> Result<Plan> {
+    let variant = |name: &String| {
+        Variant::from_name(name).ok_or_else(|| check::unknown("variant", name, VARIANTS.join(", ")))
+    };
+    let mut variants = options.variants.iter().map(variant).collect::<Result<Vec<_>>>()?;
+    if variants.is_empty() {
+        variants = Variant::all();
     }
-
-    /// The kernel's configurations.
-    pub(super) fn kernel_configurations(&self) -> Result<Vec<testbed::Configuration>> {
-        check::kernel_configurations(self.device, &self.kernel_variants)
-    }
-
-    /// Checks the scale, and what is only for engine and kernel if there are any (`is_real`).
-    ///
-    /// # Errors
-    /// [`LabError::BadValue`]; [`LabError::Unavailable`] if no target has any of the workloads.
-    pub(super) fn check_real(&self, is_real: bool) -> Result<()> {
-        let is_simulated = self.on.is_none() || self.on.iter().flatten().any(|name| name == "sim");
-        let scale = self.scale.unwrap_or(1.0);
-        if is_simulated {
-            check::scale(scale, 0.1..=100.0, "", "1 is ten minutes of news")?;
-        }
-        if is_real {
-            check::scale(scale, 0.005..=1.0, " on real files", "1 has the post's memory")?;
-        }
-        check::runs(self.runs)?;
-        check::memory(
-            self.memory,
-            Bytes::from_mib(256)..=Bytes::from_mib(1 << 14),
-            "the post has 512M, of which 128M are the readers' own",
-        )?;
-        let has_any = |workloads: &[&str]| workloads.iter().any(|workload| self.has(workload));
-        if is_simulated && !has_any(&[NEWS, BUDGETS, IN_TRANSIT, DEADLOCK]) {
-            return Err(LabError::Unavailable {
-                target: "sim".into(),
-                why: format!("{SATURATED} is for real files: --on engine,kernel"),
-            });
-        }
-        if is_real && !has_any(&[NEWS, SATURATED]) {
-            return Err(LabError::Unavailable {
-                target: self.on.iter().flatten().cloned().collect::<Vec<_>>().join(","),
-                why: format!("on real files there are {NEWS} and {SATURATED}"),
-            });
-        }
-        self.kernel_configurations().map(drop)
-    }
-
-    /// # Errors
-    /// [`LabError::UnknownName`].
-    pub(super) fn plan(&self) -> Result<Plan> {
-        let variant = |name: &String| {
-            Variant::from_name(name).ok_or_else(|| check::unknown("variant", name, VARIANTS.join(", ")))
-        };
-        let mut variants = self.variants.iter().map(variant).collect::<Result<Vec<_>>>()?;
-        if variants.is_empty() {
-            variants = Variant::all();
-        }
-        check::names("workload", &self.workloads, EXPERIMENT.workloads)?;
-        let scale = self.scale.unwrap_or(1.0);
-        Ok(Plan {
-            variants,
-            workloads: self.workloads.clone(),
-            length: Nanos::from_secs((LENGTH_S * scale).round() as u64),
-            scale,
-            seed: self.seed,
-        })
-    }
+    check::names("workload", &options.workloads, EXPERIMENT.workloads)?;
+    let scale = options.scale.unwrap_or(1.0);
+    Ok(Plan {
+        variants,
+        workloads: options.workloads.clone(),
+        length: Nanos::from_secs((LENGTH_S * scale).round() as u64),
+        scale,
+        seed: options.seed,
+    })
 }
 
 #[cfg(test)]
@@ -270,7 +195,7 @@ mod tests {
             variants: vec!["freebsd-stable".into(), "queue-order".into()],
             ..Options::default()
         };
-        let plan = options.plan().unwrap();
+        let plan = super::plan(&options).unwrap();
         assert_eq!(plan.variants[0], plan.variants[1]);
         assert_eq!(plan.length, Nanos::from_secs(600));
     }

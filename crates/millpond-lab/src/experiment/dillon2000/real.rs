@@ -10,8 +10,7 @@
 //! A smaller scale has fewer readers of the news, smaller files, less memory and less time; Millpond has 16 MiB at least.
 
 use super::files::{self, Around};
-use super::options::Options;
-use super::{EXPERIMENT, NEWS, SATURATED};
+use super::{EXPERIMENT, NEWS, Options, SATURATED};
 use crate::backend::{self, Backend, Row, RowRequest};
 use crate::error::Result;
 use crate::experiment::{Job, check, perform, row_name, rows_on_limited_memory};

@@ -1,10 +1,9 @@
 //! The report of the runs on real files: a table for each load, the load over time, and the comparison with the kernel.
 
 use super::real::Measured;
-use super::{EXPERIMENT, SATURATED, answer, report};
+use super::{EXPERIMENT, answer, report};
 use crate::report::table::{columns, label, pick};
-use crate::report::{Metric, Report, RowName, lookup};
-use millpond::internal::quantity::{micros, number};
+use crate::report::{Metric, Report};
 
 const COLUMNS: [(&str, &str); 8] = [
     ("load", "load_mean"),
@@ -22,13 +21,12 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     let metrics: Vec<Metric> = crate::report::metrics(&measured.results, EXPERIMENT.name);
     let names = &measured.names;
     for load in &measured.loads {
-        let columns = columns(load.name, COLUMNS);
+        let columns = columns(load.name, &COLUMNS);
         let title = format!("{} on real files: {}", load.name, load.description());
         report.tables.push(pick(&title, "", &columns, names, &metrics));
         report
             .answers
             .extend(answer::of_real_files(load.name, names, &metrics));
-        report.verdict.extend(verdict(load.name, names, &metrics));
         let of_load = measured.results.iter().filter(|runs| runs.workload == load.name);
         let firsts = of_load.filter_map(|runs| {
             let outcome = runs.outcomes.first()?;
@@ -65,35 +63,4 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     }
     report.machine.extend(measured.machine.iter().cloned());
     report.metrics.extend(metrics);
-}
-
-/// How the engine stands beside the kernel: at least as many articles, and with a p99 of at most half, where all the disk has
-/// is asked for.
-fn verdict(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
-    let Some(engine) = names.iter().find(|name| name.target == "engine") else {
-        return Vec::new();
-    };
-    let of = |row: &RowName, metric: &str| lookup(metrics, row, load, metric).map(|m| m.value);
-    let beside = |kernel: &RowName| {
-        let both = |metric| Some((of(engine, metric)?, of(kernel, metric)?));
-        let ((ours, theirs), (our_p99, their_p99), (our_load, their_load)) = (
-            both("articles_per_s")?,
-            both("article_latency_p99_us")?,
-            both("load_mean")?,
-        );
-        let is_missed = load == SATURATED && (ours < theirs || our_p99 * 2.0 > their_p99);
-        Some(format!(
-            "{load}{}: {} articles a second with a p99 of {} and a load of {}; {} with {} and {} on {}.",
-            if is_missed { " MISSED" } else { "" },
-            number(ours),
-            micros(our_p99),
-            number(our_load),
-            number(theirs),
-            micros(their_p99),
-            number(their_load),
-            kernel.variant
-        ))
-    };
-    let kernels = names.iter().filter(|name| name.target == "kernel");
-    kernels.filter_map(beside).collect()
 }

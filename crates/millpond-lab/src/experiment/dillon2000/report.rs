@@ -1,14 +1,12 @@
-//! The experiment's report: tables of what matters most, the load over time, sentences.
+//! The experiment's report: tables of what matters most, the load over time, and the answers beside them.
 
 use super::options::{Plan, VARIANTS};
 use super::published::{LOADS, published};
 use super::runs::Run;
-use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, answer, verdict};
+use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, answer};
 use crate::outcome::{Outcome, Setting};
-use crate::report::table::{Column, label, pick};
-use crate::report::{
-    Axis, Cell, Chart, Line, Points, Report, RowName, Runs, Scale, Table, TableRow, metrics,
-};
+use crate::report::table::{columns, pick};
+use crate::report::{Axis, Cell, Chart, Line, Report, RowName, Runs, Scale, Table, TableRow, metrics};
 use millpond::internal::quantity::number_tick;
 
 fn row(run: &Run) -> RowName {
@@ -103,7 +101,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
             &DEADLOCK_COLUMNS,
         ),
     ];
-    for (workload, title, columns) in tables {
+    for (workload, title, heads) in tables {
         let rows: Vec<RowName> = results
             .iter()
             .filter(|run| run.workload == workload)
@@ -112,15 +110,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         if rows.is_empty() {
             continue;
         }
-        let columns: Vec<Column> = columns
-            .iter()
-            .map(|&(head, metric)| Column {
-                head,
-                workload,
-                metric,
-            })
-            .collect();
-        let mut table = pick(title, "", &columns, &rows, &metrics);
+        let mut table = pick(title, "", &columns(workload, heads), &rows, &metrics);
         if title == NEWS_TITLE {
             add_the_post(&mut table, &rows);
         }
@@ -138,7 +128,6 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     report.charts = loads(&|row| of(NEWS, row, "load_mean")).into_iter().collect();
     report.charts.extend(charts("in virtual time", &news));
     report.answers = answer::of_virtual_time(&of);
-    report.verdict = verdict::of(&of);
     if plan.scale != 1.0 && plan.has(NEWS) {
         report
             .notes
@@ -156,13 +145,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         );
     }
     let names: Vec<RowName> = results.iter().map(row).collect();
-    for (run, name) in results.iter().zip(&names) {
-        if !run.outcome.settings.is_empty() {
-            report
-                .settings
-                .push((label(name, &names), run.outcome.settings.clone()));
-        }
-    }
+    report.add_rows(&names, &runs);
     report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
     report.metrics = metrics;
     report
@@ -196,17 +179,6 @@ pub(super) fn look(row: &str) -> usize {
 /// The load under each rule that ran, with the post's beside it.
 fn loads(of: &dyn Fn(&str) -> Option<f64>) -> Option<Chart> {
     let ran: Vec<&str> = VARIANTS.into_iter().filter(|name| of(name).is_some()).collect();
-    let line = |name: &str, look, is_reference, value: &dyn Fn(&str) -> Option<f64>| Line {
-        name: name.into(),
-        look,
-        is_reference,
-        labels: ran.iter().map(|&row| row.into()).collect(),
-        points: ran
-            .iter()
-            .enumerate()
-            .map(|(n, row)| (n as f64, value(row)))
-            .collect::<Points>(),
-    };
     let posted = |row: &str| {
         LOADS
             .iter()
@@ -217,50 +189,28 @@ fn loads(of: &dyn Fn(&str) -> Option<f64>) -> Option<Chart> {
         title: "How many readers waited, by rule (in virtual time)".into(),
         caption: "The mean load, on a logarithmic axis. Dashed: the most that the post has of its machine."
             .into(),
-        x: Axis {
-            label: String::new(),
-            scale: Scale::Each,
-            show: number_tick,
-        },
-        y: Axis {
-            label: "load".into(),
-            scale: Scale::Log,
-            show: number_tick,
-        },
+        x: Axis::new("", Scale::Each, number_tick),
+        y: Axis::new("load", Scale::Log, number_tick),
         // no rule has this colour: it is all of them
         lines: vec![
-            line("load", VARIANTS.len() + 1, false, of),
-            line("load, the post at most", VARIANTS.len() + 1, true, &posted),
+            Line::bars("load", VARIANTS.len() + 1, &ran, of),
+            Line::bars("load, the post at most", VARIANTS.len() + 1, &ran, posted).reference(),
         ],
     })
 }
 
 /// Load and pageouts over time of these rows, each with its look; `whose`: for the titles.
 pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Chart> {
-    let seconds = || Axis {
-        label: "seconds since the measurement began".into(),
-        scale: Scale::Linear,
-        show: number_tick,
-    };
+    let seconds = || Axis::new("seconds since the measurement began", Scale::Linear, number_tick);
     let lines = |name: &str, is_log: bool| -> Vec<Line> {
         let rows = rows.iter();
         rows.filter_map(|(row, look, outcome)| {
-            let series = outcome.series(name)?;
-            let at = |n: usize| (n as f64 + 0.5) * series.step_s;
+            let mut points = outcome.series(name)?.points();
             // a logarithmic axis has no zero
-            let shown = |value: Option<f64>| value.filter(|&v| !is_log || v > 0.0);
-            Some(Line {
-                name: row.clone(),
-                look: *look,
-                is_reference: false,
-                labels: Vec::new(),
-                points: series
-                    .values
-                    .iter()
-                    .enumerate()
-                    .map(|(n, &v)| (at(n), shown(v)))
-                    .collect(),
-            })
+            for (_, value) in points.iter_mut().filter(|_| is_log) {
+                *value = value.filter(|&v| v > 0.0);
+            }
+            Some(Line::new(row.clone(), *look, points))
         })
         .collect()
     };
@@ -271,11 +221,7 @@ pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Cha
                       keep up."
                 .into(),
             x: seconds(),
-            y: Axis {
-                label: "load".into(),
-                scale: Scale::Log,
-                show: number_tick,
-            },
+            y: Axis::new("load", Scale::Log, number_tick),
             lines: lines("load", true),
         },
         Chart {
@@ -284,11 +230,7 @@ pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Cha
                       inconsistent\"."
                 .into(),
             x: seconds(),
-            y: Axis {
-                label: "pages a second".into(),
-                scale: Scale::Linear,
-                show: number_tick,
-            },
+            y: Axis::new("pages a second", Scale::Linear, number_tick),
             lines: lines("pageouts_per_s", false),
         },
     ];

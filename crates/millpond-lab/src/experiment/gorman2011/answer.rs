@@ -2,7 +2,7 @@
 //! its own two; on real files the kernel beside Millpond's engine.
 
 use super::MICRO;
-use super::published::published;
+use super::post::published;
 use crate::report::verdict::{
     Circumstances, Compared, Verdict, judge, kernel_beside_engine, time, two_digits,
 };
@@ -93,6 +93,7 @@ fn percent(percent: f64) -> String {
 mod tests {
     use super::super::FS_MARK;
     use super::*;
+    use crate::report::tests::{metric, row};
 
     #[test]
     fn before_and_after_stand_beside_the_posts() {
@@ -121,23 +122,8 @@ mod tests {
     /// whatever it does. A slower write was "better" by it, with a bound of Millpond's own missed in the next line.
     #[test]
     fn figures_that_a_memory_group_can_not_change_are_no_gain_and_a_missed_bound_is_in_the_grade() {
-        let row = |target: &str, variant: &str| RowName {
-            target: target.into(),
-            device: "real".into(),
-            variant: variant.into(),
-        };
         let names = [row("kernel", "group=v1"), row("engine", "goal")];
-        let metric = |row: &RowName, metric: &str, runs: [f64; 2]| Metric {
-            experiment: "gorman2011".into(),
-            workload: FS_MARK.into(),
-            target: row.target.clone(),
-            device: row.device.clone(),
-            variant: row.variant.clone(),
-            metric: metric.into(),
-            unit: String::new(),
-            value: runs[0],
-            runs: runs.into(),
-        };
+        let metric = |row: &RowName, name: &str, runs: [f64; 2]| metric(row, FS_MARK, name, &runs);
         let of = |slowest: [f64; 2], missed: &[&str]| {
             let metrics = [
                 metric(&names[0], "write_max_us", [136e3; 2]),

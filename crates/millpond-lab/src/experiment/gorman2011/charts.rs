@@ -1,8 +1,8 @@
 //! The experiment's charts: what reclaim wrote, looked at and made wait for, a column for each system, and the post's
 //! own figures dashed beside ours.
 
-use super::published::published;
-use crate::report::{Axis, Chart, Line, Points, Scale};
+use super::post::published;
+use crate::report::{Axis, Chart, Line, Scale};
 use millpond::internal::quantity::number_tick;
 
 /// A run's value of a system's metric.
@@ -55,16 +55,8 @@ pub(super) fn charts(workload: &str, systems: &[&str], is_whole: bool, of: Of<'_
             "{} Dashed: the post's own figures, of all of its data.",
             plot.caption
         ),
-        x: Axis {
-            label: String::new(),
-            scale: Scale::Each,
-            show: number_tick,
-        },
-        y: Axis {
-            label: plot.y.into(),
-            scale: Scale::Linear,
-            show: number_tick,
-        },
+        x: Axis::new("", Scale::Each, number_tick),
+        y: Axis::new(plot.y, Scale::Linear, number_tick),
         lines: lines(workload, systems, is_whole, plot, of),
     });
     charts.filter(|chart| !chart.lines.is_empty()).collect()
@@ -73,32 +65,19 @@ pub(super) fn charts(workload: &str, systems: &[&str], is_whole: bool, of: Of<'_
 fn lines(workload: &str, systems: &[&str], is_whole: bool, plot: &Plot, of: Of<'_>) -> Vec<Line> {
     let mut lines = Vec::new();
     for &(name, look, metric, divisor) in plot.lines {
-        let ours = points(metric, divisor, systems, of);
-        if ours.iter().all(|point| point.1.is_none()) {
+        let of_system = |system: &str| Some(of(system, metric)? / divisor);
+        let ours = Line::bars(name, look, systems, of_system);
+        if !ours.has_points() {
             continue;
         }
-        let theirs = points(metric, divisor, systems, &|system, metric| {
-            posted(workload, system, metric)
-        });
-        let line = |name: String, is_reference: bool, points: Points| Line {
-            name,
-            look,
-            is_reference,
-            labels: systems.iter().map(|&system| system.into()).collect(),
-            points,
-        };
-        lines.push(line(name.into(), false, ours));
-        if is_whole && theirs.iter().any(|point| point.1.is_some()) {
-            lines.push(line(format!("{name}, the post"), true, theirs));
+        lines.push(ours);
+        let of_post = |system: &str| Some(posted(workload, system, metric)? / divisor);
+        let theirs = Line::bars(format!("{name}, the post"), look, systems, of_post);
+        if is_whole && theirs.has_points() {
+            lines.push(theirs.reference());
         }
     }
     lines
-}
-
-/// A metric of these systems, each at its place.
-fn points(metric: &str, divisor: f64, systems: &[&str], of: Of<'_>) -> Points {
-    let point = |(place, &system): (usize, &&str)| (place as f64, of(system, metric).map(|v| v / divisor));
-    systems.iter().enumerate().map(point).collect()
 }
 
 /// The post prints what each kind of reclaim freed, and not the sum.

@@ -16,18 +16,15 @@ mod files;
 mod measures;
 mod options;
 mod post;
-mod published;
 mod real;
 mod real_report;
 mod report;
 mod runs;
 mod trace;
-mod verdict;
-
-pub use options::Options;
 
 use super::Experiment;
-use crate::backend::Backend;
+pub use super::Options;
+use super::check;
 use crate::error::Result;
 use crate::report::Report;
 use crate::watch::Watch;
@@ -47,6 +44,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "files are written on a small machine: what reclaim scans, writes and waits for, patch by patch",
     variants: &options::VARIANTS,
     workloads: &[FS_MARK, MICRO],
+    run,
 };
 
 /// Runs the experiment and returns its report.
@@ -55,14 +53,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Options out of range, before anything is done; a target that can't run it; a run that failed;
 /// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let backends = options.backends()?;
-    options.check_workloads()?;
-    let (simulated, real): (Vec<&Backend>, Vec<&Backend>) =
-        backends.into_iter().partition(|kind| kind.name == "sim");
+    let (is_simulated, real) = options.simulated_and_real()?;
+    check::names("workload", &options.workloads, EXPERIMENT.workloads)?;
     if !real.is_empty() || options.on.is_none() {
-        options.check_real()?;
+        options::check_real(options)?;
     }
-    let plan = (!simulated.is_empty()).then(|| options.plan()).transpose()?;
+    let plan = is_simulated.then(|| options::plan(options)).transpose()?;
     let mut report = match &plan {
         Some(plan) => {
             let results = runs::perform(plan, watch)?;

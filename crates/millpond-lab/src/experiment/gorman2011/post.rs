@@ -1,174 +1,86 @@
-//! The post's four tables in its layout: FS-Mark or MICRO, vmstat, vmscan and congestion_wait.
+//! The post's four tables in its layout, FS-Mark or MICRO, vmstat, vmscan and congestion_wait, and its own figures: both
+//! in `post.txt`.
 //!
 //! Its words, orders and roundings, so that both can be laid side by side. What is not modelled has a dash.
 
-use super::published::{COLUMNS, published};
 use super::{FS_MARK, MICRO};
 use crate::report::Appendix;
 
 /// The name that `--table` takes.
 pub(super) const NAME: &str = "post";
 
-#[derive(Clone, Copy)]
-enum Show {
-    Count,
-    Fixed(usize),
-    Percent(usize),
-    Millis,
+/// The tables of `post.txt`: titles with rows.
+fn sections() -> impl Iterator<Item = (&'static str, Vec<Row>)> {
+    let sections = include_str!("post.txt").split("\n# ").skip(1);
+    sections.map(|section| {
+        let (title, rows) = section.trim_end().split_once('\n').unwrap_or_default();
+        (title, rows.lines().map(Row::parse).collect())
+    })
 }
 
-type Row = (&'static str, &'static str, Show);
+/// A row of a table: its name in the post and here, how a value is written, and the post's figures of both loads.
+struct Row {
+    label: &'static str,
+    metric: &'static str,
+    form: &'static str,
+    fs_mark: &'static str,
+    micro: &'static str,
+}
 
-use Show::{Count, Fixed, Millis, Percent};
+impl Row {
+    fn parse(line: &'static str) -> Row {
+        let mut fields = line.split('|').map(str::trim);
+        let mut next = || fields.next().unwrap_or_default();
+        Row {
+            label: next(),
+            metric: next(),
+            form: next(),
+            fs_mark: next(),
+            micro: next(),
+        }
+    }
 
-const DURATION: &[Row] = &[
-    (
-        "User/Sys Time Running Test (seconds)",
-        "user_sys_seconds",
-        Fixed(2),
-    ),
-    ("Total Elapsed Time (seconds)", "elapsed_seconds", Fixed(2)),
+    fn show(&self, value: Option<f64>) -> String {
+        let Some(value) = value else {
+            return "-".into();
+        };
+        let digits = |text: &str| text.parse().unwrap_or(0);
+        match self.form.split_at_checked(1) {
+            Some((".", text)) => format!("{value:.0$}", digits(text)),
+            Some(("%", text)) => format!("{value:.0$}%", digits(text)),
+            Some(("m", _)) => format!("{value:.0}ms"),
+            _ => format!("{value:.0}"),
+        }
+    }
+}
+
+/// The post's columns, as systems.
+pub(super) const COLUMNS: [&str; 6] = [
+    "vanilla",
+    "nodirectwb",
+    "lesskswapdwb",
+    "throttle",
+    "immediate",
+    "prioinode",
 ];
 
-const VMSTAT: &[Row] = &[
-    ("Page Ins", "pgpgin_kib", Count),
-    ("Page Outs", "pgpgout_kib", Count),
-    ("Swap Ins", "pswpin", Count),
-    ("Swap Outs", "pswpout", Count),
-    ("Direct pages scanned", "pgscan_direct", Count),
-    ("Kswapd pages scanned", "pgscan_kswapd", Count),
-    ("Kswapd pages reclaimed", "pgsteal_kswapd", Count),
-    ("Direct pages reclaimed", "pgsteal_direct", Count),
-    ("Kswapd efficiency", "kswapd_efficiency_percent", Percent(0)),
-    ("Kswapd velocity", "kswapd_velocity_per_s", Fixed(3)),
-    ("Direct efficiency", "direct_efficiency_percent", Percent(0)),
-    ("Direct velocity", "direct_velocity_per_s", Fixed(3)),
-    ("Percentage direct scans", "direct_scans_percent", Percent(0)),
-    ("Page writes by reclaim", "nr_vmscan_write", Count),
-    ("Page writes skipped", "nr_vmscan_write_skip", Count),
-    ("Page reclaim invalidate", "nr_vmscan_immediate_reclaim", Count),
-    ("Page reclaim throttled", "nr_vmscan_throttled", Count),
-    ("Slabs scanned", "slabs_scanned", Count),
-    ("Direct inode steals", "direct_inode_steals", Count),
-    ("Kswapd inode steals", "kswapd_inode_steals", Count),
-    ("Kswapd skipped wait", "kswapd_skip_congestion_wait", Count),
-    ("Compaction stalls", "compaction_stalls", Count),
-    ("Compaction success", "compaction_success", Count),
-    ("Compaction failures", "compaction_failures", Count),
-    ("Compaction pages moved", "compaction_pages_moved", Count),
-    ("Compaction move failure", "compaction_move_failure", Count),
-];
-
-const VMSCAN: &[Row] = &[
-    ("Direct reclaims", "direct_reclaims", Count),
-    ("Direct reclaim pages scanned", "pgscan_direct", Count),
-    ("Direct reclaim pages reclaimed", "pgsteal_direct", Count),
-    ("Direct reclaim write file async I/O", "direct_write_file", Count),
-    ("Direct reclaim write anon async I/O", "direct_write_anon", Count),
-    ("Direct reclaim write file sync I/O", "write_sync", Count),
-    ("Direct reclaim write anon sync I/O", "write_sync", Count),
-    ("Wake kswapd requests", "kswapd_wake_requests", Count),
-    ("Kswapd wakeups", "kswapd_wakeups", Count),
-    ("Kswapd pages scanned", "pgscan_kswapd", Count),
-    ("Kswapd pages reclaimed", "pgsteal_kswapd", Count),
-    ("Kswapd reclaim write file async I/O", "kswapd_write_file", Count),
-    ("Kswapd reclaim write anon async I/O", "kswapd_write_anon", Count),
-    ("Kswapd reclaim write file sync I/O", "write_sync", Count),
-    ("Kswapd reclaim write anon sync I/O", "write_sync", Count),
-    (
-        "Time stalled direct reclaim (seconds)",
-        "direct_stall_seconds",
-        Fixed(2),
-    ),
-    ("Time kswapd awake (seconds)", "kswapd_awake_seconds", Fixed(2)),
-    ("", "", Count),
-    ("Total pages scanned", "pgscan", Count),
-    ("Total pages reclaimed", "pgsteal", Count),
-    (
-        "%age total pages scanned/reclaimed",
-        "reclaimed_percent",
-        Percent(2),
-    ),
-    ("%age total pages scanned/written", "written_percent", Percent(2)),
-    (
-        "%age  file pages scanned/written",
-        "file_written_percent",
-        Percent(2),
-    ),
-    (
-        "Percentage Time Spent Direct Reclaim",
-        "direct_time_percent",
-        Percent(2),
-    ),
-    ("Percentage Time kswapd Awake", "kswapd_awake_percent", Percent(2)),
-];
-
-const CONGESTION: &[Row] = &[
-    ("Direct number congest     waited", "direct_congest_number", Count),
-    ("Direct time   congest     waited", "direct_congest_ms", Millis),
-    ("Direct full   congest     waited", "direct_congest_full", Count),
-    (
-        "Direct number conditional waited",
-        "direct_conditional_number",
-        Count,
-    ),
-    (
-        "Direct time   conditional waited",
-        "direct_conditional_ms",
-        Millis,
-    ),
-    (
-        "Direct full   conditional waited",
-        "direct_conditional_full",
-        Count,
-    ),
-    ("KSwapd number congest     waited", "kswapd_congest_number", Count),
-    ("KSwapd time   congest     waited", "kswapd_congest_ms", Millis),
-    ("KSwapd full   congest     waited", "kswapd_congest_full", Count),
-    (
-        "KSwapd number conditional waited",
-        "kswapd_conditional_number",
-        Count,
-    ),
-    (
-        "KSwapd time   conditional waited",
-        "kswapd_conditional_ms",
-        Millis,
-    ),
-    (
-        "KSwapd full   conditional waited",
-        "kswapd_conditional_full",
-        Count,
-    ),
-];
-
-/// FS-Mark's rows: label, metric, and whether more is better.
-const FS_MARK_ROWS: [(&str, &str, bool); 8] = [
-    ("Files/s  min", "files_per_s_min", true),
-    ("Files/s  mean", "files_per_s_mean", true),
-    ("Files/s  stddev", "files_per_s_stddev", true),
-    ("Files/s  max", "files_per_s_max", true),
-    ("Overhead min", "overhead_us_min", false),
-    ("Overhead mean", "overhead_us_mean", false),
-    ("Overhead stddev", "overhead_us_stddev", false),
-    ("Overhead max", "overhead_us_max", false),
-];
+/// The post's value of a metric in a load's column.
+pub(super) fn published(workload: &str, column: &str, metric: &str) -> Option<f64> {
+    let column = COLUMNS.iter().position(|&name| name == column)?;
+    let row = sections()
+        .flat_map(|(_, rows)| rows)
+        .find(|row| row.metric == metric)?;
+    let figures = match workload {
+        FS_MARK => row.fs_mark,
+        MICRO => row.micro,
+        _ => return None,
+    };
+    figures.split_whitespace().nth(column)?.parse().ok()
+}
 
 const LABEL: usize = 38;
 const COLUMN: usize = 13;
 const COLUMNS_MAX: usize = 6;
-
-fn show(value: Option<f64>, show: Show) -> String {
-    let Some(value) = value else {
-        return "-".into();
-    };
-    match show {
-        Count => format!("{value:.0}"),
-        Fixed(digits) => format!("{value:.digits$}"),
-        Percent(digits) => format!("{value:.digits$}%"),
-        Millis => format!("{value:.0}ms"),
-    }
-}
 
 /// The owner of a table's numbers.
 pub(super) trait Numbers {
@@ -200,13 +112,13 @@ fn heads(columns: &[&str], label: usize, width: usize) -> String {
 
 fn table(title: &str, rows: &[Row], columns: &[&str], numbers: &dyn Numbers) -> String {
     let mut text = format!("{title}\n");
-    for &(label, metric, how) in rows {
+    for row in rows {
         let cells: String = columns
             .iter()
-            .filter(|_| !metric.is_empty())
-            .map(|column| format!("{:>COLUMN$}", show(numbers.of(column, metric), how)))
+            .filter(|_| !row.metric.is_empty())
+            .map(|column| format!("{:>COLUMN$}", row.show(numbers.of(column, row.metric))))
             .collect();
-        text += format!("{label:LABEL$}{cells}").trim_end();
+        text += format!("{:LABEL$}{cells}", row.label).trim_end();
         text.push('\n');
     }
     text
@@ -225,17 +137,18 @@ fn gain(value: f64, base: f64, more_is_better: bool) -> f64 {
     0.0
 }
 
-fn fs_mark(columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
+fn fs_mark(rows: &[Row], columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
     const LABEL: usize = 15;
     const WIDTH: usize = 17;
     let mut text = format!("FS-Mark\n{}", heads(columns, LABEL, WIDTH));
-    for (label, metric, more_is_better) in FS_MARK_ROWS {
-        let base = numbers.of(base, metric);
+    for row in rows {
+        let more_is_better = row.form == "more";
+        let base = numbers.of(base, row.metric);
         let cells: String = columns
             .iter()
             .map(|column| {
                 let digits = if more_is_better { 2 } else { 0 };
-                let cell = match (numbers.of(column, metric), base) {
+                let cell = match (numbers.of(column, row.metric), base) {
                     (Some(value), Some(base)) => {
                         format!("{value:.digits$} ({:.2}%)", gain(value, base, more_is_better))
                     }
@@ -245,7 +158,7 @@ fn fs_mark(columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
                 format!("{cell:>WIDTH$}")
             })
             .collect();
-        text += format!("{label:LABEL$}{cells}").trim_end();
+        text += format!("{:LABEL$}{cells}", row.label).trim_end();
         text.push('\n');
     }
     text
@@ -253,20 +166,14 @@ fn fs_mark(columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
 
 /// The tables of a load; gains are those over the column `base`.
 pub(super) fn tables(workload: &str, columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
-    let first = match workload {
-        FS_MARK => fs_mark(columns, base, numbers) + "\n",
+    let mut sections = sections();
+    let first = match sections.next() {
+        Some((_, rows)) if workload == FS_MARK => fs_mark(&rows, columns, base, numbers) + "\n",
         _ => "MICRO\n\n".into(),
     };
     let heads = heads(columns, LABEL, COLUMN);
-    let sections = [
-        ("MMTests Statistics: duration", DURATION),
-        ("MMTests Statistics: vmstat", VMSTAT),
-        ("FTrace Reclaim Statistics: vmscan", VMSCAN),
-        ("FTrace Reclaim Statistics: congestion_wait", CONGESTION),
-    ];
     let sections: Vec<String> = sections
-        .iter()
-        .map(|(title, rows)| table(title, rows, columns, numbers))
+        .map(|(title, rows)| table(title, &rows, columns, numbers))
         .collect();
     first + &heads + &sections.join("\n")
 }
@@ -353,5 +260,50 @@ mod tests {
                 .any(|line| line.starts_with("Slabs scanned") && line.ends_with('-')),
             "{text}"
         );
+    }
+
+    /// The post's own percentages follow from its counts, on every column: nothing was mistyped.
+    #[test]
+    fn the_posts_percentages_follow_from_its_counts() {
+        for workload in [FS_MARK, MICRO] {
+            for column in COLUMNS {
+                let of = |metric| published(workload, column, metric).unwrap();
+                let percent = |part: f64, whole: f64| (100.0 * part / whole).floor();
+                let about = |metric, value: f64, digits: f64| {
+                    let posted = of(metric);
+                    assert!(
+                        (posted - value).abs() <= digits,
+                        "{workload} {column} {metric}: {posted} and {value}"
+                    );
+                };
+                let (scan, direct) = (of("pgscan_kswapd"), of("pgscan_direct"));
+                about(
+                    "kswapd_efficiency_percent",
+                    percent(of("pgsteal_kswapd"), scan),
+                    0.0,
+                );
+                about(
+                    "direct_efficiency_percent",
+                    percent(of("pgsteal_direct"), direct),
+                    0.0,
+                );
+                about("direct_scans_percent", percent(direct, scan + direct), 0.0);
+                about("kswapd_velocity_per_s", scan / of("elapsed_seconds"), 0.001);
+                about("direct_velocity_per_s", direct / of("elapsed_seconds"), 0.001);
+                about("pgscan", scan + direct, 0.0);
+                about("pgsteal", of("pgsteal_kswapd") + of("pgsteal_direct"), 0.0);
+                about("reclaimed_percent", 100.0 * of("pgsteal") / of("pgscan"), 0.006);
+                let writes = of("kswapd_write_file") + of("kswapd_write_anon") + of("direct_write_anon");
+                about("nr_vmscan_write", writes, 1.0);
+                let stall = of("direct_stall_seconds");
+                about(
+                    "direct_time_percent",
+                    100.0 * stall / (stall + of("user_sys_seconds")),
+                    0.006,
+                );
+                let awake = 100.0 * of("kswapd_awake_seconds") / of("elapsed_seconds");
+                about("kswapd_awake_percent", awake, 0.006);
+            }
+        }
     }
 }

@@ -5,8 +5,7 @@
 //! that, because a load that fits into memory has no reclaim.
 
 use super::files::Around;
-use super::options::Options;
-use super::{EXPERIMENT, FS_MARK, MICRO};
+use super::{EXPERIMENT, FS_MARK, MICRO, Options};
 use crate::backend::engine::{MAPPING, can_map};
 use crate::backend::{self, Backend, Row, RowRequest};
 use crate::error::Result;
@@ -106,7 +105,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
     let sizes = Sizes::of(
         options.memory,
         options.scale.unwrap_or(SCALE),
-        options.threads.max(1),
+        options.writers.max(1),
     );
     let scratch = scratch::create(&options.dir)?;
     let kernel_variants = options.kernel_configurations()?;

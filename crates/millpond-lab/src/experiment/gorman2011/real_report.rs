@@ -1,8 +1,8 @@
-//! What the runs on real files say: a table for each load, sentences against what is asked of the engine, the post's
+//! What the runs on real files say: a table for each load, answers with the bounds that the engine missed, the post's
 //! tables, and what the slowest calls have waited for.
 
 use super::real::Measured;
-use super::{EXPERIMENT, FS_MARK, MICRO, answer, post, trace};
+use super::{EXPERIMENT, FS_MARK, answer, post, trace};
 use crate::backend::engine::MAPPING;
 use crate::report::table::{columns, label, pick};
 use crate::report::{Appendix, Metric, Report, RowName, lookup};
@@ -46,7 +46,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
             FS_MARK => FS_MARK_COLUMNS,
             _ => MICRO_COLUMNS,
         };
-        let columns = columns(load, of_load);
+        let columns = columns(load, &of_load);
         let title = format!(
             "{load} on {} of memory: {}",
             size(measured.sizes.memory),
@@ -59,7 +59,6 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
             &metrics,
             missed(load, names, &metrics),
         ));
-        report.verdict.extend(verdict(load, names, &metrics));
         report.appendices.push(posts(load, names, &metrics));
         if !report
             .appendices
@@ -71,40 +70,23 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     }
     report.notes.extend(measured.notes.iter().cloned());
     report.notes.extend(notes(measured));
-    for name in names {
-        let own: Vec<_> = measured.results.iter().filter(|runs| runs.row == *name).collect();
-        if let Some(outcome) = own.first().and_then(|runs| runs.outcomes.first()) {
-            report
-                .settings
-                .push((label(name, names), outcome.settings.clone()));
-        }
-        for runs in own {
-            let explained: Vec<&str> = runs
-                .outcomes
-                .iter()
-                .flat_map(|outcome| &outcome.explanations)
-                .map(String::as_str)
-                .collect();
-            if !explained.is_empty() {
-                report.appendices.push(Appendix {
-                    name: trace::NAME,
-                    title: format!("The slowest calls of {}: {}", runs.workload, label(name, names)),
-                    text: explained.join("\n"),
-                });
-            }
-        }
-        for outcome in measured
-            .results
-            .iter()
-            .filter(|r| r.row == *name)
-            .flat_map(|r| &r.outcomes)
-        {
-            for warning in &outcome.warnings {
-                let note = format!("{}: {warning}", label(name, names));
-                if !report.notes.contains(&note) {
-                    report.notes.push(note);
-                }
-            }
+    report.add_rows(names, &measured.results);
+    for runs in &measured.results {
+        let outcomes = runs.outcomes.iter();
+        let explained = outcomes
+            .flat_map(|outcome| &outcome.explanations)
+            .map(String::as_str);
+        let text = explained.collect::<Vec<_>>().join("\n");
+        if !text.is_empty() {
+            report.appendices.push(Appendix {
+                name: trace::NAME,
+                title: format!(
+                    "The slowest calls of {}: {}",
+                    runs.workload,
+                    label(&runs.row, names)
+                ),
+                text,
+            });
         }
     }
     report.machine.extend(measured.machine.iter().cloned());
@@ -112,25 +94,11 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
     report.definitions.extend(DEFINITIONS);
 }
 
-/// A bound that the engine is asked to keep, in its worst run.
-struct Asked {
-    is_met: bool,
-    /// The engine's figure, and the bound.
-    did: String,
-    /// The same in short, for the verdict.
-    short: String,
-}
-
-impl Asked {
-    fn said(&self) -> String {
-        format!("{} {}", if self.is_met { "" } else { " MISSED:" }, self.did)
-    }
-}
-
-/// The bounds for the engine's reclaim; none if a figure is missing.
-fn asked(load: &str, engine: &RowName, metrics: &[Metric]) -> Vec<Asked> {
+/// The bounds that the engine has missed in its worst run; none if a figure is missing.
+fn missed(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
+    let engine = names.iter().find(|name| name.target == "engine");
     let of = |metric: &str, pick: fn(f64, f64) -> f64| {
-        let runs = &lookup(metrics, engine, load, metric)?.runs;
+        let runs = &lookup(metrics, engine?, load, metric)?.runs;
         runs.iter().copied().reduce(pick)
     };
     let (Some(written), Some(foreground), Some(freed), Some(wait)) = (
@@ -141,93 +109,31 @@ fn asked(load: &str, engine: &RowName, metrics: &[Metric]) -> Vec<Asked> {
     ) else {
         return Vec::new();
     };
-    vec![
-        Asked {
-            is_met: written == 0.0,
-            did: format!("reclaim wrote {} file pages (asked: 0)", number(written)),
-            short: format!("reclaim wrote {} file pages (asked: 0)", number(written)),
-        },
-        Asked {
-            is_met: foreground <= FOREGROUND_PERCENT_MAX,
-            did: format!(
-                "callers that needed a frame did {} % of the scanning (at most {FOREGROUND_PERCENT_MAX})",
-                number(foreground)
-            ),
-            short: format!(
-                "direct scans {} % (at most {FOREGROUND_PERCENT_MAX})",
-                number(foreground)
-            ),
-        },
-        Asked {
-            is_met: freed >= FREED_PERCENT_MIN,
-            did: format!(
-                "{} % of the scanned pages were freed (at least {FREED_PERCENT_MIN:.0})",
-                number(freed)
-            ),
-            short: format!(
-                "freed of scanned {} % (at least {FREED_PERCENT_MIN:.0})",
-                number(freed)
-            ),
-        },
-        Asked {
-            is_met: wait <= WAIT_US_MAX,
-            did: format!(
-                "the longest wait for a frame while clean pages were in memory was {} (at most {})",
+    let [shown_written, shown_foreground, shown_freed] = [written, foreground, freed].map(number);
+    let bounds = [
+        (
+            written > 0.0,
+            format!("reclaim wrote {shown_written} file pages (asked: 0)"),
+        ),
+        (
+            foreground > FOREGROUND_PERCENT_MAX,
+            format!("direct scans {shown_foreground} % (at most {FOREGROUND_PERCENT_MAX})"),
+        ),
+        (
+            freed < FREED_PERCENT_MIN,
+            format!("freed of scanned {shown_freed} % (at least {FREED_PERCENT_MIN:.0})"),
+        ),
+        (
+            wait > WAIT_US_MAX,
+            format!(
+                "wait for a frame with clean pages in memory {} (at most {})",
                 micros(wait),
                 micros(WAIT_US_MAX)
             ),
-            short: format!(
-                "wait for a frame {} (at most {})",
-                micros(wait),
-                micros(WAIT_US_MAX)
-            ),
-        },
-    ]
-}
-
-/// The bounds that the engine has missed.
-fn missed(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
-    let engine = names.iter().find(|name| name.target == "engine");
-    let asked = engine.map_or_else(Vec::new, |engine| asked(load, engine, metrics));
-    let missed = asked.into_iter().filter(|asked| !asked.is_met);
-    missed.map(|asked| asked.short).collect()
-}
-
-/// The engine's bounds, and the comparison with the kernel.
-fn verdict(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
-    let mut sentences = Vec::new();
-    let find = |target: &str| names.iter().find(|name| name.target == target);
-    let Some(engine) = find("engine") else {
-        return sentences;
-    };
-    let of = |row: &RowName, metric: &str| lookup(metrics, row, load, metric).map(|m| m.value);
-    let asked = asked(load, engine, metrics);
-    if !asked.is_empty() {
-        let parts: Vec<String> = asked.iter().map(Asked::said).collect();
-        sentences.push(format!("{load}, the engine's worst run:{}.", parts.join(";")));
-    }
-    for kernel in names.iter().filter(|name| name.target == "kernel") {
-        if let (Some(ours), Some(theirs)) = (of(engine, "mb_per_s"), of(kernel, "mb_per_s")) {
-            sentences.push(format!(
-                "{load}: {} MB/s with everything synced, {:.0} % of the {} MB/s of {}.",
-                number(ours),
-                100.0 * ours / theirs,
-                number(theirs),
-                kernel.variant
-            ));
-        }
-        if let (MICRO, Some(ours), Some(theirs)) =
-            (load, of(engine, "touch_max_us"), of(kernel, "touch_max_us"))
-        {
-            sentences.push(format!(
-                "{load}: the worst touch of a page took {}, {} with {}.",
-                micros(ours),
-                micros(theirs),
-                kernel.variant
-            ));
-        }
-    }
-    sentences
+        ),
+    ];
+    let missed = bounds.into_iter().filter(|(is_missed, _)| *is_missed);
+    missed.map(|(_, bound)| bound).collect()
 }
 
 /// The post's tables with a column for each row.

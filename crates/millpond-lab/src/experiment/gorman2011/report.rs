@@ -1,11 +1,11 @@
-//! The experiment's report: a table of what matters most, sentences, and the post's tables on request.
+//! The experiment's report: a table of what matters most, answers, and the post's tables on request.
 
 use super::options::Plan;
-use super::published::{COLUMNS, published};
+use super::post::{COLUMNS, published};
 use super::runs::Run;
-use super::{EXPERIMENT, FS_MARK, answer, charts, post, trace, verdict};
+use super::{EXPERIMENT, FS_MARK, answer, charts, post, trace};
 use crate::outcome::Setting;
-use crate::report::table::{Column, label, pick};
+use crate::report::table::{columns, pick};
 use crate::report::{Metric, Report, RowName, Runs, metrics};
 
 fn row(run: &Run) -> RowName {
@@ -62,15 +62,8 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         run.outcome.value(metric)
     };
     for &(workload, _) in &plan.loads {
-        let columns: Vec<Column> = COLUMNS_OF_TABLE
-            .iter()
-            .filter(|(_, metric)| workload == FS_MARK || !metric.starts_with("files_per_s"))
-            .map(|&(head, metric)| Column {
-                head,
-                workload,
-                metric,
-            })
-            .collect();
+        let mut columns = columns(workload, &COLUMNS_OF_TABLE);
+        columns.retain(|column| workload == FS_MARK || !column.metric.starts_with("files_per_s"));
         let title = format!("{workload} (in virtual time, on {})", plan.filesystem.name());
         let (named, with_post) = beside_the_post(workload, &rows, &metrics);
         report.tables.push(pick(&title, "", &columns, &named, &with_post));
@@ -91,9 +84,6 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
             plan.scale == 1.0,
             &|system, metric| of(workload, system, metric),
         ));
-        report.verdict.extend(verdict::of(workload, &|system, metric| {
-            of(workload, system, metric)
-        }));
     }
     report.appendices.extend(results.iter().map(trace::appendix));
     if plan.scale != 1.0 {
@@ -108,13 +98,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
                 .into(),
         );
     }
-    for (n, name) in rows.iter().enumerate() {
-        if let Some(run) = results.iter().find(|run| row(run) == *name) {
-            report
-                .settings
-                .push((label(&rows[n], &rows), run.outcome.settings.clone()));
-        }
-    }
+    report.add_rows(&rows, &runs);
     report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
     report.metrics = metrics;
     report
@@ -128,28 +112,22 @@ fn beside_the_post(workload: &str, rows: &[RowName], metrics: &[Metric]) -> (Vec
         if !rows.iter().any(|row| row.variant == column) {
             continue;
         }
-        let name = RowName {
-            target: "post".into(),
-            device: "hdd".into(),
-            variant: format!("post, 2011: {column}"),
-        };
+        let name = RowName::new("post", "hdd", format!("post, 2011: {column}"));
         let posted = COLUMNS_OF_TABLE.iter().filter_map(|&(_, metric)| {
             let value = published(workload, column, metric)?;
-            Some(Metric {
-                experiment: EXPERIMENT.name.into(),
-                workload: workload.into(),
-                target: name.target.clone(),
-                device: name.device.clone(),
-                variant: name.variant.clone(),
-                metric: metric.into(),
-                // as the simulator has it
-                unit: metrics
-                    .iter()
-                    .find(|m| m.metric == metric)
-                    .map_or_else(String::new, |m| m.unit.clone()),
+            // as the simulator has it
+            let unit = metrics
+                .iter()
+                .find(|m| m.metric == metric)
+                .map_or("", |m| m.unit.as_str());
+            Some(Metric::exact(
+                EXPERIMENT.name,
+                workload,
+                &name,
+                metric,
+                unit,
                 value,
-                runs: vec![value],
-            })
+            ))
         });
         with_post.extend(posted);
         names.push(name);

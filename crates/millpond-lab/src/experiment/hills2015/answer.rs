@@ -126,27 +126,14 @@ fn worst(row: &RowName, metrics: &[Metric]) -> Option<(&'static str, &'static st
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn metric(target: &str, workload: &str, metric: &str, runs: &[f64]) -> Metric {
-        Metric {
-            experiment: "hills2015".into(),
-            workload: workload.into(),
-            target: target.into(),
-            device: "real".into(),
-            variant: "millpond".into(),
-            metric: metric.into(),
-            unit: "us".into(),
-            value: crate::report::median(runs).unwrap(),
-            runs: runs.into(),
-        }
-    }
+    use crate::report::tests;
 
     fn row(target: &str) -> RowName {
-        RowName {
-            target: target.into(),
-            device: "real".into(),
-            variant: "millpond".into(),
-        }
+        tests::row(target, "millpond")
+    }
+
+    fn metric(target: &str, workload: &str, metric: &str, runs: &[f64]) -> Metric {
+        tests::metric(&row(target), workload, metric, runs)
     }
 
     #[test]

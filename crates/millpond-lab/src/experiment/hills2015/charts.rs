@@ -5,7 +5,7 @@ use super::dd::{PARTS, POST, metric_of};
 use super::report::{MAX, RATE};
 use super::{CALM_RUN, HARD, STORM_RUN};
 use crate::report::table::label;
-use crate::report::{Axis, Chart, Line, Metric, Points, RowName, Scale, lookup};
+use crate::report::{Axis, Chart, Line, Metric, RowName, Scale, lookup};
 use millpond::internal::quantity::{micros_tick, number_tick};
 
 /// Colours: one for a thing in the whole report. Millpond in virtual time has its own only beside the engine's row.
@@ -13,27 +13,6 @@ const KERNEL: usize = 0;
 const MILLPOND: usize = 1;
 const FIXED: usize = 2;
 const SIMULATED: usize = 3;
-
-fn axis(label: &str, scale: Scale, show: fn(f64) -> String) -> Axis {
-    Axis {
-        label: label.into(),
-        scale,
-        show,
-    }
-}
-
-fn line(name: String, look: usize, names: &[&str], values: impl Iterator<Item = Option<f64>>) -> Line {
-    Line {
-        name,
-        look,
-        is_reference: false,
-        labels: names.iter().map(|&name| name.into()).collect(),
-        points: values
-            .enumerate()
-            .map(|(n, value)| (n as f64, value))
-            .collect::<Points>(),
-    }
-}
 
 /// `dd`: the rate by what was set last, of each rule, and the post's.
 pub(super) fn of_dd(metrics: &[Metric]) -> Option<Chart> {
@@ -44,28 +23,21 @@ pub(super) fn of_dd(metrics: &[Metric]) -> Option<Chart> {
     ];
     let mut lines = Vec::new();
     for (variant, name, look) in rules {
-        let of = |part: &&str| {
+        let of = |part: &str| {
             let is_it = |m: &&Metric| m.variant == variant && m.metric == metric_of(part);
             metrics.iter().find(is_it).map(|m| m.value)
         };
-        lines.push(line(name.into(), look, &PARTS, PARTS.iter().map(of)));
+        lines.push(Line::bars(name, look, &PARTS, of));
     }
-    let post = Line {
-        is_reference: true,
-        ..line(
-            "Linux 4.0.5, the post (about)".into(),
-            KERNEL,
-            &PARTS,
-            POST.into_iter().map(Some),
-        )
-    };
+    let of_post = |part: &str| Some(POST[PARTS.iter().position(|name| *name == part)?]);
+    let post = Line::bars("Linux 4.0.5, the post (about)", KERNEL, &PARTS, of_post).reference();
     lines.insert(1, post);
     (!metrics.is_empty()).then(|| Chart {
         title: "dd on the post's machine, by what dirty_ratio was set to last".into(),
         caption: "At boot, set to the same 20 again, to 21, and back to 20. Dashed: what the post has."
             .into(),
-        x: axis("", Scale::Each, number_tick),
-        y: axis("MB/s", Scale::Linear, number_tick),
+        x: Axis::new("", Scale::Each, number_tick),
+        y: Axis::new("MB/s", Scale::Linear, number_tick),
         lines,
     })
 }
@@ -91,30 +63,28 @@ pub(super) fn charts(names: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
                 "sim" if names.iter().any(|row| row.target == "engine") => SIMULATED,
                 _ => MILLPOND,
             };
-            let values = shown
-                .iter()
-                .map(|(workload, _)| lookup(metrics, row, workload, metric).map(|m| m.value));
-            line(label(row, names), look, &limits, values)
+            Line::bars(label(row, names), look, &limits, |limit| {
+                let (workload, _) = shown.iter().find(|(_, shown)| *shown == limit)?;
+                Some(lookup(metrics, row, workload, metric)?.value)
+            })
         };
         let lines = names.iter().map(of);
-        lines
-            .filter(|line| line.points.iter().any(|point| point.1.is_some()))
-            .collect()
+        lines.filter(Line::has_points).collect()
     };
     let charts = [
         Chart {
             title: "The writer's rate under each limit".into(),
             caption: "To the end of the sync. \"left alone\" and \"touched\" are the storm's two runs."
                 .into(),
-            x: axis("hard limit on dirty pages", Scale::Each, number_tick),
-            y: axis("MB/s", Scale::Linear, number_tick),
+            x: Axis::new("hard limit on dirty pages", Scale::Each, number_tick),
+            y: Axis::new("MB/s", Scale::Linear, number_tick),
             lines: lines(RATE),
         },
         Chart {
             title: "The longest write under each limit".into(),
             caption: "Of 1 MiB, on a logarithmic axis; the lower the better.".into(),
-            x: axis("hard limit on dirty pages", Scale::Each, number_tick),
-            y: axis("longest write", Scale::Log, micros_tick),
+            x: Axis::new("hard limit on dirty pages", Scale::Each, number_tick),
+            y: Axis::new("longest write", Scale::Log, micros_tick),
             lines: lines(MAX),
         },
     ];
@@ -127,31 +97,17 @@ pub(super) fn charts(names: &[RowName], metrics: &[Metric]) -> Vec<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::tests::{metric, row};
     use crate::report::{html::STYLE, svg};
 
     #[test]
     fn each_limit_has_a_bar_for_each_row_that_ran_under_it() {
-        let rows = ["kernel", "engine"].map(|target| RowName {
-            target: target.into(),
-            device: "real".into(),
-            variant: target.into(),
-        });
-        let metric = |row: &RowName, workload: &str, metric: &str, value: f64| Metric {
-            experiment: "hills2015".into(),
-            workload: workload.into(),
-            target: row.target.clone(),
-            device: row.device.clone(),
-            variant: row.variant.clone(),
-            metric: metric.into(),
-            unit: "us".into(),
-            value,
-            runs: vec![value],
-        };
+        let rows = ["kernel", "engine"].map(|target| row(target, target));
         let mut metrics = Vec::new();
         for row in &rows {
             for workload in ["limits-1M", "limits-own", STORM_RUN] {
-                metrics.push(metric(row, workload, RATE, 120.0));
-                metrics.push(metric(row, workload, MAX, 20e3));
+                metrics.push(metric(row, workload, RATE, &[120.0]));
+                metrics.push(metric(row, workload, MAX, &[20e3]));
             }
         }
         let charts = charts(&rows, &metrics);

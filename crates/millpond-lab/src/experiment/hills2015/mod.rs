@@ -17,12 +17,12 @@ mod dd;
 mod numbers;
 mod report;
 
+pub use super::Options;
 use super::{Experiment, Job, OwnFiles, moving, perform};
 use crate::backend::{self, Row};
 use crate::error::{LabError, Result};
 use crate::experiment::check;
 use crate::machine;
-use crate::program::Program;
 use crate::report::Report;
 use crate::scratch;
 use crate::setup::{Device, Setup};
@@ -33,7 +33,7 @@ use crate::workload::hills2015::{Hills2015, WRITE};
 use millpond::internal::ScratchDir;
 use millpond::internal::quantity::size_typed;
 use millpond_core::units::{Bytes, PageCount, PageSize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// This experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -44,6 +44,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "limits on dirty pages that are low, or constantly touched: the writer's rate and its longest wait",
     variants: &["bug404", "fixed", "millpond"],
     workloads: &[NUMBERS, DD, LIMITS, STORM, FOUR],
+    run,
 };
 
 pub(super) const NUMBERS: &str = "post-numbers";
@@ -51,32 +52,6 @@ pub(super) const DD: &str = "post-dd";
 const LIMITS: &str = "limits";
 const STORM: &str = "storm";
 const FOUR: &str = "four-writers";
-
-/// The plan of the runs.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Targets by name; `None` is simulator and engine.
-    pub on: Option<Vec<String>>,
-    /// The device. A simulator takes a rotating disk for a real one.
-    pub device: Device,
-    /// Where files go on a real device.
-    pub dir: PathBuf,
-    /// The memory that simulator and engine may use. 16 MiB or more.
-    pub memory: Bytes,
-    /// Runs of each row: 1 to 100.
-    pub runs: u32,
-    /// What the file's size, 1 GiB, is multiplied by: 0.001 to 100. `None`: 1, and a quarter on a real device, which all
-    /// runs together would otherwise give 30 GiB to write.
-    pub scale: Option<f64>,
-    /// The seed of everything random.
-    pub seed: u64,
-    /// The parts, by their names; none is all.
-    pub workloads: Vec<String>,
-    /// Starts a run's process.
-    pub program: Program,
-    /// The command line, for the report.
-    pub command: String,
-}
 
 /// Hard limits that are tried, and how workloads with them are called.
 const HARD: [(Option<u64>, &str, &str); 8] = [
@@ -100,149 +75,143 @@ const SCALE_REAL: f64 = 0.25;
 /// The file that is written.
 const FILE: u64 = 1 << 30;
 
-impl Options {
-    fn check(&self) -> Result<()> {
-        check::names("workload", &self.workloads, EXPERIMENT.workloads)?;
-        check::runs(self.runs)?;
-        check::scale(self.scale.unwrap_or(1.0), 0.001..=100.0, "", "1 writes 1 GiB")?;
-        if self.memory < Bytes::from_mib(16) {
+fn check(options: &Options) -> Result<()> {
+    check::names("workload", &options.workloads, EXPERIMENT.workloads)?;
+    check::runs(options.runs)?;
+    check::scale(options.scale.unwrap_or(1.0), 0.001..=100.0, "", "1 writes 1 GiB")?;
+    if options.memory < Bytes::from_mib(16) {
+        return check::bad(
+            "--memory",
+            size_typed(options.memory),
+            "the least is 16M",
+            "the program itself needs some of it",
+        );
+    }
+    let frames = options.memory.to_pages(PageSize::KIB_4);
+    machine::check_simulated("--memory", size_typed(options.memory), frames, PageCount(0))?;
+    for name in options.on.iter().flatten() {
+        backend::find(name)?;
+        if name == "kernel" && options.device != Device::Real {
             return check::bad(
-                "--memory",
-                size_typed(self.memory),
-                "the least is 16M",
-                "the program itself needs some of it",
+                "--device",
+                options.device,
+                "this experiment runs the kernel on real devices only",
+                "use --device real, or leave the kernel out of --on",
             );
         }
-        let frames = self.memory.to_pages(PageSize::KIB_4);
-        machine::check_simulated("--memory", size_typed(self.memory), frames, PageCount(0))?;
-        for name in self.on.iter().flatten() {
-            backend::find(name)?;
-            if name == "kernel" && self.device != Device::Real {
-                return check::bad(
-                    "--device",
-                    self.device,
-                    "this experiment runs the kernel on real devices only",
-                    "use --device real, or leave the kernel out of --on",
-                );
-            }
-        }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn has(&self, workload: &str) -> bool {
-        self.workloads.is_empty() || self.workloads.iter().any(|name| name == workload)
+fn takes(options: &Options, target: &str) -> bool {
+    match &options.on {
+        Some(names) => names.iter().any(|name| name == target),
+        None => target != "kernel",
     }
+}
 
-    fn takes(&self, target: &str) -> bool {
-        match &self.on {
-            Some(names) => names.iter().any(|name| name == target),
-            None => target != "kernel",
-        }
+fn row(options: &Options, target: &str, dir: &Path) -> Row {
+    let is_sim = target == "sim";
+    let device = match options.device {
+        Device::Real if is_sim => Device::Modelled(options.device.model_or_hdd()),
+        device => device,
+    };
+    let (label, variant) = match target {
+        "kernel" => ("kernel", "direct"),
+        // The default in everything.
+        _ => ("millpond", "goal"),
+    };
+    Row {
+        label: label.into(),
+        setup: Setup {
+            target: target.into(),
+            variant: variant.into(),
+            device,
+            dir: dir.to_owned(),
+            memory: options.memory,
+            read_latency_goal: None,
+            seed: options.seed,
+        },
+        in_memory_group: false,
+        is_deterministic: is_sim,
+        device_bytes_per_s: None,
+        testbed: None,
     }
+}
 
-    fn row(&self, target: &str, dir: &Path) -> Row {
-        let is_sim = target == "sim";
-        let device = match self.device {
-            Device::Real if is_sim => Device::Modelled(self.device.model_or_hdd()),
-            device => device,
-        };
-        let (label, variant) = match target {
-            "kernel" => ("kernel", "direct"),
-            // The default in everything.
-            _ => ("millpond", "goal"),
-        };
-        Row {
-            label: label.into(),
-            setup: Setup {
-                target: target.into(),
-                variant: variant.into(),
-                device,
-                dir: dir.to_owned(),
-                memory: self.memory,
-                read_latency_goal: None,
-                seed: self.seed,
-            },
-            in_memory_group: false,
-            is_deterministic: is_sim,
-            device_bytes_per_s: None,
-            testbed: None,
-        }
+fn bytes(options: &Options, row: &Row) -> f64 {
+    let default = match row.setup.device {
+        Device::Real => SCALE_REAL,
+        Device::Modelled(_) => 1.0,
+    };
+    FILE as f64 * options.scale.unwrap_or(default)
+}
+
+fn work(options: &Options, row: &Row) -> Hills2015 {
+    let bytes = bytes(options, row) as u64;
+    Hills2015 {
+        hard: None,
+        storm_us: None,
+        writers: 1,
+        bytes: (bytes / WRITE * WRITE).max(4 * WRITE),
+        seed: options.seed,
     }
+}
 
-    fn bytes(&self, row: &Row) -> f64 {
-        let default = match row.setup.device {
-            Device::Real => SCALE_REAL,
-            Device::Modelled(_) => 1.0,
-        };
-        FILE as f64 * self.scale.unwrap_or(default)
-    }
-
-    fn work(&self, row: &Row) -> Hills2015 {
-        let bytes = self.bytes(row) as u64;
-        Hills2015 {
-            hard: None,
-            storm_us: None,
-            writers: 1,
-            bytes: (bytes / WRITE * WRITE).max(4 * WRITE),
-            seed: self.seed,
-        }
-    }
-
-    /// The work of `row`.
-    fn jobs(&self, row: &Row) -> Vec<Job> {
-        let job = |work: Hills2015, name| Job {
-            row: row.clone(),
-            workload: Workload::Hills2015(work),
-            workload_name: name,
-            runs: if row.is_deterministic { 1 } else { self.runs },
-            seconds: if row.is_deterministic {
-                0.5
-            } else {
-                self.bytes(row) / 150e6
-            },
-        };
-        let (mut jobs, is_kernel) = (Vec::new(), row.setup.target == "kernel");
-        if self.has(LIMITS) {
-            let limits = HARD
-                .iter()
-                .filter(|(hard, ..)| !is_kernel || *hard != Some(1 << 50));
-            jobs.extend(limits.map(|&(hard, name, _)| {
-                job(
-                    Hills2015 {
-                        hard,
-                        ..self.work(row)
-                    },
-                    name,
-                )
-            }));
-        }
-        if self.has(STORM) {
-            let every = if is_kernel { STORM_US_KERNEL } else { STORM_US };
-            jobs.push(job(self.work(row), CALM_RUN));
-            jobs.push(job(
+/// The work of `row`.
+fn jobs(options: &Options, row: &Row) -> Vec<Job> {
+    let job = |work: Hills2015, name| Job {
+        row: row.clone(),
+        workload: Workload::Hills2015(work),
+        workload_name: name,
+        runs: if row.is_deterministic { 1 } else { options.runs },
+        seconds: if row.is_deterministic {
+            0.5
+        } else {
+            bytes(options, row) / 150e6
+        },
+    };
+    let (mut jobs, is_kernel) = (Vec::new(), row.setup.target == "kernel");
+    if options.has(LIMITS) {
+        let limits = HARD
+            .iter()
+            .filter(|(hard, ..)| !is_kernel || *hard != Some(1 << 50));
+        jobs.extend(limits.map(|&(hard, name, _)| {
+            job(
                 Hills2015 {
-                    storm_us: Some(every),
-                    ..self.work(row)
+                    hard,
+                    ..work(options, row)
                 },
-                STORM_RUN,
-            ));
-        }
-        if self.has(FOUR) && row.is_deterministic {
-            let names = ["four-1M", "four-4M", "four-16M", "four-64M", "four-own"];
-            let hards = [Some(1 << 20), Some(4 << 20), Some(16 << 20), Some(64 << 20), None];
-            jobs.extend(hards.into_iter().zip(names).map(|(hard, name)| {
-                job(
-                    Hills2015 {
-                        hard,
-                        writers: 4,
-                        ..self.work(row)
-                    },
-                    name,
-                )
-            }));
-        }
-        jobs
+                name,
+            )
+        }));
     }
+    if options.has(STORM) {
+        let every = if is_kernel { STORM_US_KERNEL } else { STORM_US };
+        jobs.push(job(work(options, row), CALM_RUN));
+        jobs.push(job(
+            Hills2015 {
+                storm_us: Some(every),
+                ..work(options, row)
+            },
+            STORM_RUN,
+        ));
+    }
+    if options.has(FOUR) && row.is_deterministic {
+        let names = ["four-1M", "four-4M", "four-16M", "four-64M", "four-own"];
+        let hards = [Some(1 << 20), Some(4 << 20), Some(16 << 20), Some(64 << 20), None];
+        jobs.extend(hards.into_iter().zip(names).map(|(hard, name)| {
+            job(
+                Hills2015 {
+                    hard,
+                    writers: 4,
+                    ..work(options, row)
+                },
+                name,
+            )
+        }));
+    }
+    jobs
 }
 
 /// Runs the experiment and returns its report.
@@ -251,9 +220,9 @@ impl Options {
 /// Options out of range, before anything is done; a target that was named and cannot run; a run that failed;
 /// [`LabError::Interrupted`]. What it made on disk is removed, and the kernel's limits are put back, either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    options.check()?;
+    check(options)?;
     let runs_here =
-        |target: &str| options.takes(target) && [LIMITS, STORM].iter().any(|part| options.has(part));
+        |target: &str| takes(options, target) && [LIMITS, STORM].iter().any(|part| options.has(part));
     let has_files = runs_here("engine") || runs_here("kernel");
     let scratch = has_files.then(|| scratch::create(&options.dir)).transpose()?;
     let dir = scratch.as_ref().map_or(options.dir.as_path(), ScratchDir::path);
@@ -267,10 +236,10 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     };
     let rows: Vec<Row> = ["kernel", "engine", "sim"]
         .into_iter()
-        .filter(|target| options.takes(target))
-        .map(|target| options.row(target, dir))
+        .filter(|target| takes(options, target))
+        .map(|target| row(options, target, dir))
         .collect();
-    let jobs: Vec<Job> = rows.iter().flat_map(|row| options.jobs(row)).collect();
+    let jobs: Vec<Job> = rows.iter().flat_map(|row| jobs(options, row)).collect();
     let machine = machine::describe(scratch.as_ref().map(ScratchDir::path));
     let results = perform(&options.program, &jobs, None, 0.0, watch, &OwnFiles)?;
     drop(saved);
@@ -302,22 +271,19 @@ mod tests {
     fn options(workloads: &[&str]) -> Options {
         Options {
             on: Some(vec!["sim".into()]),
-            device: Device::Real,
             dir: "/tmp".into(),
             memory: Bytes::from_mib(64),
             runs: 1,
             scale: Some(0.125),
-            seed: 1,
             workloads: workloads.iter().map(|&name| name.into()).collect(),
-            program: Program::this(&[]),
-            command: String::new(),
+            ..Options::default()
         }
     }
 
     #[test]
     fn under_every_limit_a_writer_has_the_disks_rate_and_no_write_waits_for_long() {
         let report = run(&options(&[LIMITS]), &mut ()).unwrap();
-        let row = super::super::row_name(&options(&[]).row("sim", Path::new("/tmp")));
+        let row = super::super::row_name(&super::row(&options(&[]), "sim", Path::new("/tmp")));
         for (_, name, _) in HARD {
             let of = |metric| lookup(&report.metrics, &row, name, metric).unwrap().value;
             // The modelled disk takes 120 MB/s.
@@ -337,7 +303,7 @@ mod tests {
     #[test]
     fn a_storm_of_settings_costs_nothing_and_leaves_nothing_behind() {
         let report = run(&options(&[STORM]), &mut ()).unwrap();
-        let row = super::super::row_name(&options(&[]).row("sim", Path::new("/tmp")));
+        let row = super::super::row_name(&super::row(&options(&[]), "sim", Path::new("/tmp")));
         let of = |workload, metric| lookup(&report.metrics, &row, workload, metric).unwrap().value;
         let (calm, storm) = (
             of(CALM_RUN, "writers_mb_per_s"),
@@ -358,7 +324,7 @@ mod tests {
             &mut (),
         )
         .unwrap();
-        let row = super::super::row_name(&options(&[]).row("sim", Path::new("/tmp")));
+        let row = super::super::row_name(&super::row(&options(&[]), "sim", Path::new("/tmp")));
         for name in ["four-1M", "four-4M", "four-16M", "four-own"] {
             let apart = lookup(&report.metrics, &row, name, "writers_apart_percent")
                 .unwrap()

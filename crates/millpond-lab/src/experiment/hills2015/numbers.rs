@@ -1,6 +1,6 @@
 //! The post's machine in numbers: each figure computed again from the zone table that the post prints.
 
-use crate::report::{Cell, Metric, Table, TableRow};
+use crate::report::{Cell, Metric, RowName, Table, TableRow};
 use millpond_core::units::{Bytes, PageCount};
 use millpond_kernels::linux::dirty::limits::{
     Caller, KernelLimit, KernelLimits, KernelVersion, ratelimit, thresholds,
@@ -174,16 +174,17 @@ fn figures() -> Vec<Figure> {
 /// The table, and a metric for each figure.
 pub(super) fn table() -> (Table, Vec<Metric>) {
     let figures = figures();
-    let metrics = figures.iter().map(|figure| Metric {
-        experiment: super::EXPERIMENT.name.into(),
-        workload: super::NUMBERS.into(),
-        target: "sim".into(),
-        device: "the post's machine".into(),
-        variant: "bug404".into(),
-        metric: format!("{}_pages", figure.name),
-        unit: "pages".into(),
-        value: figure.value as f64,
-        runs: vec![figure.value as f64],
+    let row = RowName::new("sim", "the post's machine", "bug404");
+    let metrics = figures.iter().map(|figure| {
+        let (name, value) = (format!("{}_pages", figure.name), figure.value as f64);
+        Metric::exact(
+            super::EXPERIMENT.name,
+            super::NUMBERS,
+            &row,
+            &name,
+            "pages",
+            value,
+        )
     });
     let metrics = metrics.collect();
     let rows = figures.iter().map(|figure| {

@@ -1,11 +1,9 @@
-//! Tables, sentences and definitions of the experiment.
+//! Tables and definitions of the experiment.
 
 use super::{CALM_RUN, DD, EXPERIMENT, HARD, NUMBERS, Options, STORM_RUN, answer, charts, dd, numbers};
 use crate::backend::Row;
 use crate::report::table::label;
-use crate::report::words::change;
 use crate::report::{Cell, Metric, Report, RowName, Runs, Table, TableRow, lookup};
-use crate::setup::Device;
 use millpond::internal::quantity::{micros, number};
 
 pub(super) const RATE: &str = "writers_mb_per_s";
@@ -30,32 +28,16 @@ pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Repor
         metrics.extend(own);
     }
     if options.has(DD) {
-        let (table, own, verdict) = dd::table();
+        let (table, own) = dd::table();
         report.tables.push(table);
         report.answers.extend(answer::of_dd(&own));
         report.charts.extend(charts::of_dd(&own));
         metrics.extend(own);
-        report.verdict.extend(verdict);
     }
     report.tables.extend(limits(&names, &metrics));
     report.tables.extend(storms(&names, &metrics));
     report.tables.extend(four(&names, &metrics));
-    for (row, name) in rows.iter().zip(&names) {
-        report
-            .verdict
-            .extend(limits_in_words(row, name, &names, &metrics));
-        report.verdict.extend(storm_in_words(name, &names, &metrics));
-        let first = results
-            .iter()
-            .find(|runs| runs.row == *name)
-            .and_then(|runs| runs.outcomes.first());
-        if let Some(outcome) = first {
-            report
-                .settings
-                .push((label(name, &names), outcome.settings.clone()));
-            report.notes.extend(outcome.warnings.iter().cloned());
-        }
-    }
+    report.add_rows(&names, results);
     report.answers.extend(answer::of_rows(
         &names,
         &metrics,
@@ -191,60 +173,6 @@ fn four(names: &[RowName], metrics: &[Metric]) -> Option<Table> {
         rows,
         is_wide: false,
     })
-}
-
-fn limits_in_words(row: &Row, name: &RowName, names: &[RowName], metrics: &[Metric]) -> Option<String> {
-    let of = |metric| {
-        let found = HARD.iter().filter_map(move |(_, workload, shown)| {
-            Some((*shown, lookup(metrics, name, workload, metric)?.value))
-        });
-        found.collect::<Vec<_>>()
-    };
-    let (rates, waits) = (of(RATE), of(MAX));
-    let slowest = rates.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let fastest = rates.iter().map(|(_, rate)| *rate).fold(f64::MIN, f64::max);
-    let longest = waits.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (whole, of_what) = match row.setup.device {
-        Device::Modelled(disk) => (disk.write_bytes_per_s() / 1e6, "what the disk takes"),
-        Device::Real => (fastest, "what it writes under the best of them"),
-    };
-    Some(format!(
-        "{}: under the worst limit ({}) a writer has {} MB/s, {:.0} % of {of_what}; the longest write took {} (under {}).",
-        label(name, names),
-        slowest.0,
-        number(slowest.1),
-        100.0 * slowest.1 / whole,
-        micros(longest.1),
-        longest.0
-    ))
-}
-
-fn storm_in_words(name: &RowName, names: &[RowName], metrics: &[Metric]) -> Option<String> {
-    let of = |workload, metric| lookup(metrics, name, workload, metric).map(|m| m.value);
-    let (calm, storm) = (of(CALM_RUN, RATE)?, of(STORM_RUN, RATE)?);
-    let compared = match change(storm, calm) {
-        same if same == "as much" => format!("{same} as"),
-        other => format!("{other} than"),
-    };
-    let left = match of(STORM_RUN, "limits_left_behind") {
-        Some(0.0) => "; afterwards the limits are those of a fresh cache with the last settings",
-        Some(_) => "; AFTERWARDS THE LIMITS ARE NOT those of a fresh cache",
-        None => "",
-    };
-    let longest = match (of(CALM_RUN, MAX), of(STORM_RUN, MAX)) {
-        (Some(calm), Some(storm)) => format!(
-            "; its longest write takes {}, {} without",
-            micros(storm),
-            micros(calm)
-        ),
-        _ => String::new(),
-    };
-    Some(format!(
-        "{}: with {} touches of the limits while it writes it has {} MB/s, {compared} without{longest}{left}.",
-        label(name, names),
-        number(of(STORM_RUN, "settings_touched")?),
-        number(storm)
-    ))
 }
 
 const DEFINITIONS: [(&str, &str); 8] = [

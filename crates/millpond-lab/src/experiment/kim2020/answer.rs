@@ -185,16 +185,16 @@ fn pages(pages: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::Options;
+    use super::super::{Options, options};
     use super::*;
 
     fn plan(scale: f64) -> Plan {
-        let options = Options {
+        let asked = Options {
             workloads: vec!["hot-cold".into(), "ebizzy-2048-0.7-1".into()],
             scale: Some(scale),
             ..Options::default()
         };
-        options.plan(true).unwrap()
+        options::plan(&asked, true).unwrap()
     }
 
     fn numbers(workload: &str, variant: &str, metric: &str) -> Option<f64> {

@@ -3,7 +3,7 @@
 use super::options::Plan;
 use super::published::SEVEN_STEPS;
 use super::report::{BOUNDS, variants};
-use crate::report::{Axis, Chart, Line, Points, Scale};
+use crate::report::{Axis, Chart, Line, Scale};
 use crate::workload::kim2020::loads::Load;
 use millpond::internal::quantity::number_tick;
 
@@ -27,53 +27,38 @@ fn chart(plan: &Plan, workload: &str, of: Of<'_>) -> Option<Chart> {
         .map(|variant| variant.name)
         .chain(bounds.map(|(name, _)| name))
         .collect();
-    let line = |name: &str, look, is_reference, value: &dyn Fn(&str) -> Option<f64>| Line {
-        name: name.into(),
-        look,
-        is_reference,
-        labels: names.iter().map(|&name| name.into()).collect(),
-        points: names
-            .iter()
-            .enumerate()
-            .map(|(n, name)| (n as f64, value(name).map(|pages| pages / GIB)))
-            .collect::<Points>(),
-    };
-    let of_variant = |name: &str| of(workload, name, "swap_ins_pages");
+    let gib = |pages: Option<f64>| pages.map(|pages| pages / GIB);
+    let of_variant = |name: &str| gib(of(workload, name, "swap_ins_pages"));
     let of_bound = |name: &str| {
         let (_, metric) = bounds.iter().find(|(bound, _)| *bound == name)?;
-        of(workload, BOUNDS, metric)
+        gib(of(workload, BOUNDS, metric))
     };
     let of_post = |name: &str| match name {
-        "base" => Some(SEVEN_STEPS[0][0]),
-        "detect" => Some(SEVEN_STEPS[1][0]),
+        "base" => gib(Some(SEVEN_STEPS[0][0])),
+        "detect" => gib(Some(SEVEN_STEPS[1][0])),
         _ => None,
     };
     let mut lines = vec![
-        line("swapped in", 0, false, &of_variant),
-        line(
+        Line::bars("swapped in", 0, &names, of_variant),
+        Line::bars(
             "bounds: one list by last use, and the optimum",
             1,
-            false,
-            &of_bound,
+            &names,
+            of_bound,
         ),
     ];
     if workload == "hot-cold" && plan.scale == 1.0 {
-        lines.insert(1, line("swapped in, the post", 0, true, &of_post));
+        lines.insert(
+            1,
+            Line::bars("swapped in, the post", 0, &names, of_post).reference(),
+        );
     }
-    lines.retain(|line| line.points.iter().any(|point| point.1.is_some()));
+    lines.retain(Line::has_points);
     (!lines.is_empty()).then(|| Chart {
         title: format!("What was swapped in: {workload} (in virtual time)"),
         caption: "Over all rounds. Dashed, where shown: the post's own figure. No policy can be better than the optimum.".into(),
-        x: Axis {
-            label: String::new(),
-            scale: Scale::Each,
-            show: number_tick,
-        },
-        y: Axis {
-            label: "GiB".into(),
-            scale: Scale::Linear,
-            show: number_tick,
-        },
+        x: Axis::new("", Scale::Each, number_tick),
+        y: Axis::new("GiB", Scale::Linear, number_tick),
         lines,
     })
 }

@@ -166,7 +166,7 @@ fn copiers(region: &mut Region, draws: &Draws, fills: f64, phase: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::Options as Chosen;
+    use super::super::{Options as Chosen, options};
     use super::*;
     use millpond_core::lru::{MillpondOptions, Replacement};
     use millpond_core::units::Ratio;
@@ -177,7 +177,7 @@ mod tests {
             workloads: vec![load.into()],
             ..Chosen::default()
         };
-        chosen.plan(true).unwrap()
+        options::plan(&chosen, true).unwrap()
     }
 
     /// The engine swapped in a third more on the moving window than this machine had said, and more than the kernel: of a

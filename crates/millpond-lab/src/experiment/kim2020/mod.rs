@@ -13,6 +13,7 @@
 mod answer;
 mod bounds;
 mod charts;
+mod grid;
 mod machines;
 #[cfg_attr(
     test,
@@ -31,11 +32,8 @@ mod real_report;
 mod report;
 mod runs;
 mod toys;
-mod verdict;
 
-pub use options::Options;
-
-use self::options::Chosen;
+pub use super::Options;
 use super::{Experiment, moving};
 use crate::error::Result;
 use crate::report::Report;
@@ -51,6 +49,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "more anonymous memory than RAM: which pages go to swap, and which come back",
     variants: &options::VARIANTS,
     workloads: &WORKLOADS,
+    run,
 };
 
 /// Runs the experiment and returns its report.
@@ -59,8 +58,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Options out of range, before anything is done; a target that can't run it; a run that failed;
 /// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way, and swap as it was.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let Chosen { is_simulated, real } = options.backends()?;
-    let plan = options.plan(is_simulated)?;
+    let (is_simulated, real) = options.simulated_and_real()?;
+    if !real.is_empty() {
+        options::check_real(options)?;
+    }
+    let plan = options::plan(options, is_simulated)?;
     let mut report = if is_simulated {
         let mut report = report::report(&plan, &runs::perform(&plan, watch)?);
         if !plan.toys.is_empty() {

@@ -3,15 +3,11 @@
 use super::EXPERIMENT;
 use super::machines::Which;
 use super::published::{SIZES, SIZES_V7, SKEWS, SKEWS_V7, THREADS};
-use crate::backend::Backend;
 use crate::error::Result;
-use crate::experiment::check;
-use crate::program::Program;
-use crate::setup::Device;
+use crate::experiment::{Options, check};
 use crate::workload::kim2020::loads::{Ebizzy, Load, ROUNDS};
 use crate::workload::kim2020::{TOY_DETECT, TOY_PROTECT};
 use millpond_kernels::linux::anon::System;
-use std::path::PathBuf;
 
 /// A row: a kernel, under the name that users write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,52 +82,6 @@ pub(super) const VARIANTS: [&str; 19] = [
     "millpond",
 ];
 
-/// The user's options. Ranges are checked by [`run`](super::run).
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Targets by name; `None` and `sim` are the same.
-    pub on: Option<Vec<String>>,
-    /// Where files and swap of engine and kernel go on a real device.
-    pub dir: PathBuf,
-    /// Runs of each of their rows: 1 to 100.
-    pub runs: u32,
-    /// The divisor of all their sizes, memory too: 1 to 16.
-    pub shrink: u64,
-    /// Starts a run's process.
-    pub program: Program,
-    /// Kernels; none is each load's own choice.
-    pub variants: Vec<String>,
-    /// Workloads; none is all of the post's.
-    pub workloads: Vec<String>,
-    /// Swap. In virtual time empty or `real` for the post's own, `ram` for the machine of the series' seventh version. Of
-    /// engine and kernel: `real`, or a modelled disk.
-    pub device: String,
-    /// The factor on the number of rounds and records, 0.05 to 20; memory stays. `None`: 1.
-    pub scale: Option<f64>,
-    /// The seed of what ebizzy draws.
-    pub seed: u64,
-    /// The command line, for the report.
-    pub command: String,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            on: None,
-            dir: "/var/tmp".into(),
-            runs: 3,
-            shrink: 1,
-            program: Program::this(&["lab", "worker"]),
-            variants: Vec::new(),
-            workloads: Vec::new(),
-            device: String::new(),
-            scale: None,
-            seed: 1,
-            command: String::new(),
-        }
-    }
-}
-
 /// The plan of the runs.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -183,141 +133,104 @@ fn grid(sizes: &[u64], skews: &[u32]) -> Vec<Load> {
     cells
 }
 
-/// The back ends of a run.
-pub(super) struct Chosen {
-    /// Whether there are rows in virtual time.
-    pub(super) is_simulated: bool,
-    pub(super) real: Vec<&'static Backend>,
+/// Checks what is only for engine and kernel.
+pub(super) fn check_real(options: &Options) -> Result<()> {
+    check::runs(options.runs)?;
+    if !(1..=16).contains(&options.shrink) {
+        return check::bad(
+            "shrink",
+            options.shrink,
+            "allowed is 1 to 16",
+            "1 has the post's sizes in the traces, and a quarter of them in ebizzy",
+        );
+    }
+    Ok(())
 }
 
-impl Options {
-    /// The back ends that were named: of those, the simulator, and those with real memory.
-    pub(super) fn backends(&self) -> Result<Chosen> {
-        let Some(named) = &self.on else {
-            return Ok(Chosen {
-                is_simulated: true,
-                real: Vec::new(),
-            });
-        };
-        let (simulated, real): (Vec<_>, Vec<_>) = check::backends_without_pacing(named)?
-            .into_iter()
-            .partition(|kind| kind.name == "sim");
-        if !real.is_empty() {
-            self.check_real()?;
-        }
-        Ok(Chosen {
-            is_simulated: !simulated.is_empty(),
-            real,
-        })
-    }
-
-    /// The device under the swap of engine and kernel.
-    pub(super) fn real_device(&self) -> Result<Device> {
-        match self.device.as_str() {
-            "" => Ok(Device::Real),
-            other => other.parse(),
-        }
-    }
-
-    fn check_real(&self) -> Result<()> {
-        self.real_device()?;
-        check::runs(self.runs)?;
-        if !(1..=16).contains(&self.shrink) {
+/// Checks everything into a plan. Without rows in virtual time the device is none of its business.
+pub(super) fn plan(options: &Options, is_simulated: bool) -> Result<Plan> {
+    let which = match options.device.to_string().as_str() {
+        _ if !is_simulated => Which::Post,
+        "real" | "sata-ssd" => Which::Post,
+        "ram" => Which::Version7,
+        other => {
             return check::bad(
-                "shrink",
-                self.shrink,
-                "allowed is 1 to 16",
-                "1 has the post's sizes in the traces, and a quarter of them in ebizzy",
+                "--device",
+                other,
+                "allowed are sata-ssd (the post's machine) and ram",
+                "ram is the machine of the series' seventh version",
             );
         }
-        Ok(())
+    };
+    let scale = options.scale.unwrap_or(1.0);
+    check::scale(
+        scale,
+        0.05..=20.0,
+        "",
+        "1 has 20 rounds, and 6 records of ebizzy for each of its chunks",
+    )?;
+    let (mut toys, mut loads) = loads(options, which)?;
+    if !is_simulated && options.workloads.is_empty() {
+        // The toys are lists, not memory; and what fits into memory says nothing.
+        toys.clear();
+        loads.retain(|load| !matches!(load, Load::Ebizzy(cell) if cell.mb < OVERCOMMITTED_MB));
     }
+    let variants = options
+        .variants
+        .iter()
+        .map(|name| variant(name))
+        .collect::<Result<Vec<_>>>()?;
+    let with_own = |mut kernels: Vec<Variant>| {
+        kernels.push(MILLPOND);
+        kernels
+    };
+    let (variants, later) = match (variants.is_empty(), which) {
+        (false, _) => (variants, Vec::new()),
+        (true, Which::Post) => (with_own(OF_THE_POST.to_vec()), LATER.map(of_system).to_vec()),
+        (true, Which::Version7) => (with_own(OF_VERSION_7.map(of_system).to_vec()), Vec::new()),
+    };
+    Ok(Plan {
+        toys,
+        loads,
+        variants,
+        later,
+        which,
+        scale,
+        seed: options.seed,
+    })
+}
 
-    /// Checks everything into a plan. Without rows in virtual time the device is none of its business.
-    pub(super) fn plan(&self, is_simulated: bool) -> Result<Plan> {
-        let which = match self.device.as_str() {
-            _ if !is_simulated => Which::Post,
-            "" | "real" | "sata-ssd" => Which::Post,
-            "ram" => Which::Version7,
-            other => {
-                return check::bad(
-                    "--device",
-                    other,
-                    "allowed are sata-ssd (the post's machine) and ram",
-                    "ram is the machine of the series' seventh version",
-                );
+fn loads(options: &Options, which: Which) -> Result<(Vec<&'static str>, Vec<Load>)> {
+    let toys = [TOY_PROTECT, TOY_DETECT];
+    if options.workloads.is_empty() {
+        return Ok(match which {
+            Which::Post => {
+                let rounds = ROUNDS.iter().map(|&(_, load)| load);
+                (toys.to_vec(), rounds.chain(grid(&SIZES, &SKEWS)).collect())
             }
-        };
-        let scale = self.scale.unwrap_or(1.0);
-        check::scale(
-            scale,
-            0.05..=20.0,
-            "",
-            "1 has 20 rounds, and 6 records of ebizzy for each of its chunks",
-        )?;
-        let (mut toys, mut loads) = self.loads(which)?;
-        if !is_simulated && self.workloads.is_empty() {
-            // The toys are lists, not memory; and what fits into memory says nothing.
-            toys.clear();
-            loads.retain(|load| !matches!(load, Load::Ebizzy(cell) if cell.mb < OVERCOMMITTED_MB));
-        }
-        let variants = self
-            .variants
-            .iter()
-            .map(|name| variant(name))
-            .collect::<Result<Vec<_>>>()?;
-        let with_own = |mut kernels: Vec<Variant>| {
-            kernels.push(MILLPOND);
-            kernels
-        };
-        let (variants, later) = match (variants.is_empty(), which) {
-            (false, _) => (variants, Vec::new()),
-            (true, Which::Post) => (with_own(OF_THE_POST.to_vec()), LATER.map(of_system).to_vec()),
-            (true, Which::Version7) => (with_own(OF_VERSION_7.map(of_system).to_vec()), Vec::new()),
-        };
-        Ok(Plan {
-            toys,
-            loads,
-            variants,
-            later,
-            which,
-            scale,
-            seed: self.seed,
-        })
+            Which::Version7 => (Vec::new(), grid(&SIZES_V7, &SKEWS_V7)),
+        });
     }
-
-    fn loads(&self, which: Which) -> Result<(Vec<&'static str>, Vec<Load>)> {
-        let toys = [TOY_PROTECT, TOY_DETECT];
-        if self.workloads.is_empty() {
-            return Ok(match which {
-                Which::Post => {
-                    let rounds = ROUNDS.iter().map(|&(_, load)| load);
-                    (toys.to_vec(), rounds.chain(grid(&SIZES, &SKEWS)).collect())
-                }
-                Which::Version7 => (Vec::new(), grid(&SIZES_V7, &SKEWS_V7)),
+    let (mut named_toys, mut loads) = (Vec::new(), Vec::new());
+    for name in &options.workloads {
+        if let Some(toy) = toys.into_iter().find(|toy| toy == name) {
+            named_toys.push(toy);
+        } else if let Some(load) = Load::from_name(name) {
+            loads.push(load);
+        } else if name == "ebizzy" {
+            loads.extend(match which {
+                Which::Post => grid(&SIZES, &SKEWS),
+                Which::Version7 => grid(&SIZES_V7, &SKEWS_V7),
             });
+        } else {
+            let allowed = format!(
+                "{}; ebizzy is all cells of the grid",
+                EXPERIMENT.workloads.join(", ")
+            );
+            return Err(check::unknown("workload", name, allowed));
         }
-        let (mut named_toys, mut loads) = (Vec::new(), Vec::new());
-        for name in &self.workloads {
-            if let Some(toy) = toys.into_iter().find(|toy| toy == name) {
-                named_toys.push(toy);
-            } else if let Some(load) = Load::from_name(name) {
-                loads.push(load);
-            } else if name == "ebizzy" {
-                loads.extend(match which {
-                    Which::Post => grid(&SIZES, &SKEWS),
-                    Which::Version7 => grid(&SIZES_V7, &SKEWS_V7),
-                });
-            } else {
-                let allowed = format!(
-                    "{}; ebizzy is all cells of the grid",
-                    EXPERIMENT.workloads.join(", ")
-                );
-                return Err(check::unknown("workload", name, allowed));
-            }
-        }
-        Ok((named_toys, loads))
     }
+    Ok((named_toys, loads))
 }
 
 fn variant(name: &str) -> Result<Variant> {
@@ -347,7 +260,7 @@ mod tests {
                 2,
             ),
             (
-                |o| o.device = "hdd".into(),
+                |o| o.device = "hdd".parse().unwrap(),
                 "--device hdd: allowed are sata-ssd",
                 2,
             ),
@@ -367,10 +280,7 @@ mod tests {
         for (change, expected, code) in table {
             let mut options = Options::default();
             change(&mut options);
-            let planned = options
-                .backends()
-                .and_then(|chosen| options.plan(chosen.is_simulated));
-            let error = planned.unwrap_err();
+            let error = super::super::run(&options, &mut ()).err().unwrap();
             assert!(error.to_string().starts_with(expected), "{error}");
             assert_eq!(error.exit_code(), code);
         }
@@ -386,7 +296,7 @@ mod tests {
 
     #[test]
     fn without_a_choice_the_whole_grid_runs_on_three_kernels_and_millpond_and_the_rest_on_seven() {
-        let plan = Options::default().plan(true).unwrap();
+        let plan = super::plan(&Options::default(), true).unwrap();
         let cells = plan.loads.iter().filter(|load| matches!(load, Load::Ebizzy(_)));
         assert_eq!(cells.count(), 84);
         let rows = |load: Load| plan.rows(&load).count();

@@ -11,8 +11,8 @@
 //! Traces have the post's sizes on its 280 MB. ebizzy has a quarter of the post's, on 256 MB: all of the post's machine,
 //! of which its own kernel left 646 of 1024 MB.
 
+use super::Options;
 use super::bounds;
-use super::options::Options;
 use crate::backend::Backend;
 use crate::error::{LabError, Result};
 use crate::machine;
@@ -134,7 +134,7 @@ pub(super) fn measure(
     loads: &[Load],
     watch: &mut dyn Watch,
 ) -> Result<Measured> {
-    let device = options.real_device()?;
+    let device = options.device;
     let scratch = scratch::create(&options.dir)?;
     let mut servers = Vec::new();
     for kind in kinds {

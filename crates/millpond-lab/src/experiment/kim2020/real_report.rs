@@ -1,12 +1,12 @@
-//! The report of the runs on real memory: a table for each load and for each number of threads, and sentences.
+//! The report of the runs on real memory: a table for each load and for each number of threads.
 
+use super::grid::{self, Grid, GridRow};
 use super::published::THREADS;
 use super::real::{BOUNDS, Measured};
 use super::{EXPERIMENT, answer};
-use crate::report::table::{cell, columns, label, pick};
-use crate::report::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
+use crate::report::table::{cell, columns, pick};
+use crate::report::{Metric, Report, RowName, Table, lookup};
 use crate::workload::kim2020::loads::{Ebizzy, Load};
-use millpond::internal::quantity::number;
 
 const COLUMNS: [(&str, &str); 6] = [
     ("swap ins", "swap_ins_pages"),
@@ -25,7 +25,7 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
         if !measured.loads.contains(load) {
             continue;
         }
-        let columns = columns(name, COLUMNS);
+        let columns = columns(name, &COLUMNS);
         let title = format!("{name} on real memory");
         report.tables.push(pick(&title, "", &columns, names, &metrics));
     }
@@ -36,135 +36,45 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
         report
             .answers
             .extend(answer::of_real_memory(&load.name(), names, &metrics));
-        report.verdict.extend(sentence(&load.name(), names, &metrics));
     }
     report.notes.extend(measured.notes.iter().cloned());
-    for name in names {
-        let mut own = measured.results.iter().filter(|runs| runs.row == *name);
-        if let Some(outcome) = own.next().and_then(|runs| runs.outcomes.first()) {
-            report
-                .settings
-                .push((label(name, names), outcome.settings.clone()));
-        }
-    }
+    report.add_rows(names, &measured.results);
     report.machine.extend(measured.machine.iter().cloned());
     report.metrics.extend(metrics);
 }
 
-/// The cells of the grid that were run with this number of threads: sizes by rows, skews by columns.
+/// The cells of the grid that were run with this number of threads.
 fn tables(measured: &Measured, metrics: &[Metric], threads: u32) -> Vec<Table> {
-    let cells: Vec<Ebizzy> = measured
-        .loads
-        .iter()
-        .filter_map(|load| match load {
-            Load::Ebizzy(cell) if cell.threads == threads => Some(*cell),
-            _ => None,
-        })
-        .collect();
-    if cells.is_empty() {
+    let Some(grid) = Grid::with_threads(threads, &measured.loads) else {
         return Vec::new();
-    }
-    let sorted = |mut values: Vec<u64>| {
-        values.sort_unstable();
-        values.dedup();
-        values
     };
-    let sizes = sorted(cells.iter().map(|cell| cell.mb).collect());
-    let skews = sorted(cells.iter().map(|cell| cell.skew_tenths.into()).collect());
-    let head: Vec<String> = std::iter::once(String::new())
-        .chain(skews.iter().map(|skew| format!("{}.{}", skew / 10, skew % 10)))
-        .collect();
-    let table = |what: &str, of_bounds: &[(&str, &str)], metric: &str| {
-        let mut table = Table {
-            title: format!("ebizzy on real memory, threads: {threads}, {what} by skew"),
-            head: head.clone(),
-            ..Table::default()
-        };
-        let row = |mb: u64, name: &RowName, shown: &str, metric: &str| TableRow {
-            label: format!("{mb}M {shown}"),
-            cells: skews
-                .iter()
-                .map(|&skew| {
-                    let load = Load::Ebizzy(Ebizzy {
-                        mb,
-                        skew_tenths: skew as u32,
-                        threads,
-                    });
-                    lookup(metrics, name, &load.name(), metric).map_or_else(Cell::default, cell)
-                })
-                .collect(),
-        };
-        for &mb in &sizes {
-            for name in &measured.names {
-                if name.target == BOUNDS {
-                    table.rows.extend(
-                        of_bounds
-                            .iter()
-                            .map(|(shown, metric)| row(mb, name, shown, metric)),
-                    );
-                } else {
+    let of = |name: &'_ RowName, metric: &'static str| {
+        let name = name.clone();
+        move |load: Ebizzy| {
+            let load = Load::Ebizzy(load).name();
+            lookup(metrics, &name, &load, metric).map(cell)
+        }
+    };
+    let table = |what: &str, bounds: &[(&'static str, &'static str)], metric| {
+        let mut rows = Vec::new();
+        for name in &measured.names {
+            match name.target == BOUNDS {
+                true => rows.extend(
+                    bounds
+                        .iter()
+                        .map(|(shown, metric)| GridRow::new(*shown, of(name, metric))),
+                ),
+                false => {
                     let shown = format!("{} {}", name.target, name.variant);
-                    table.rows.push(row(mb, name, &shown, metric));
+                    rows.push(GridRow::new(shown, of(name, metric)));
                 }
             }
         }
-        table
+        grid.table(" on real memory", &format!("{what} by skew"), &rows)
     };
-    let bounds = [
-        ("LRU", "swap_ins_per_record_lru_pages"),
-        ("most popular kept", "swap_ins_per_record_most_popular_kept_pages"),
-        ("optimum", "swap_ins_per_record_optimum_pages"),
-    ];
+    let per_record = "swap_ins_per_record_pages";
     vec![
         table("records a second", &[], "records_per_s"),
-        table(
-            "pages swapped in for a record",
-            &bounds,
-            "swap_ins_per_record_pages",
-        ),
+        table("pages swapped in for a record", &grid::BOUNDS, per_record),
     ]
-}
-
-/// How the engine stands beside the kernel as shipped, and how much of the way to the optimum that is.
-fn sentence(load: &str, names: &[RowName], metrics: &[Metric]) -> Option<String> {
-    let find = |target: &'static str| names.iter().filter(move |name| name.target == target);
-    let of = |name: &RowName, metric: &str| lookup(metrics, name, load, metric).map(|m| m.value);
-    let engine = find("engine").next()?;
-    let shipped = find("kernel").next()?;
-    let optimum = of(find(BOUNDS).next()?, "misses_optimum_pages")?;
-    let ins = |name| of(name, "swap_ins_pages");
-    let (own, kernels) = (ins(engine)?, ins(shipped)?);
-    let way = if kernels > optimum {
-        format!(
-            ", {} of the way to the optimum, which is {}",
-            percent((kernels - own) / (kernels - optimum)),
-            number(optimum)
-        )
-    } else {
-        String::new()
-    };
-    let time = |name| of(name, "elapsed_seconds");
-    let own_time = time(engine)?;
-    let times: Vec<String> = find("kernel")
-        .filter_map(|name| Some(format!("{} ({})", number(time(name)? / own_time), name.variant)))
-        .collect();
-    // Of the first row with a handler's threads, a region whose threads serve their own faults.
-    let others: String = find("engine")
-        .skip(1)
-        .filter_map(|name| {
-            let times = number(own_time / time(name)?);
-            Some(format!(", and {} {times} times as that", name.variant))
-        })
-        .collect();
-    Some(format!(
-        "{load}: {} pages swapped in by the engine and {} by the kernel ({}){way}; {} times as fast{others}.",
-        number(own),
-        number(kernels),
-        shipped.variant,
-        times.join(" and ")
-    ))
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
 }

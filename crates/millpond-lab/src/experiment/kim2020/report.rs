@@ -1,13 +1,14 @@
-//! The experiment's report: the examples, loads with rounds, the grid beside the post's, and sentences.
+//! The experiment's report: the examples, loads with rounds, the grid beside the post's.
 
+use super::grid::{self, Grid, GridRow};
 use super::machines::Which;
 use super::options::{Plan, Rules, Variant};
 use super::published::{THREADS, swap_ins_v7, throughput};
 use super::runs::Run;
 use super::toys::{self, Step};
-use super::{EXPERIMENT, answer, charts, verdict};
+use super::{EXPERIMENT, answer, charts};
 use crate::outcome::{Outcome, Setting};
-use crate::report::table::{Column, label, pick};
+use crate::report::table::{columns, pick};
 use crate::report::{Appendix, Cell, Report, RowName, Runs, Table, TableRow};
 use crate::workload::kim2020::TOY_PROTECT;
 use crate::workload::kim2020::loads::{Ebizzy, Load};
@@ -58,14 +59,10 @@ pub(super) fn empty() -> Report {
 }
 
 pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
-    let metrics = |name: RowName, workload: String, outcome: &Outcome| {
-        Runs::single(name, workload, outcome.clone()).metrics(EXPERIMENT.name)
-    };
+    let single = |run: &Run| Runs::single(row(run, plan.which), run.load.name(), run.outcome.clone());
+    let runs: Vec<Runs> = results.iter().map(single).collect();
     let mut report = empty();
-    report.metrics = results
-        .iter()
-        .flat_map(|run| metrics(row(run, plan.which), run.load.name(), &run.outcome))
-        .collect();
+    report.metrics = crate::report::metrics(&runs, EXPERIMENT.name);
     for &toy in &plan.toys {
         add_toy(&mut report, plan, toy);
     }
@@ -82,20 +79,22 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
             .iter()
             .find(|(_, known)| known == load)
             .map_or("", |&(name, _)| name);
-        let columns = COLUMNS.map(|(head, metric)| Column {
-            head,
-            workload,
-            metric,
-        });
         let title = format!("{workload} ({} rounds, in virtual time)", plan.rounds());
-        report
-            .tables
-            .push(pick(&title, "", &columns, &rows, &report.metrics));
+        report.tables.push(pick(
+            &title,
+            "",
+            &columns(workload, &COLUMNS),
+            &rows,
+            &report.metrics,
+        ));
     }
     for threads in THREADS {
+        let Some(grid) = Grid::with_threads(threads, &plan.loads) else {
+            continue;
+        };
         report.tables.extend(match plan.which {
-            Which::Post => throughput_table(plan, results, threads),
-            Which::Version7 => swap_ins_table(plan, results, threads),
+            Which::Post => throughput_tables(plan, results, threads, &grid),
+            Which::Version7 => vec![swap_ins_table(plan, results, threads, &grid)],
         });
     }
     let of = |workload: &str, variant: &str, metric: &str| {
@@ -106,16 +105,8 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     };
     report.answers.extend(answer::of_virtual_time(plan, &of));
     report.charts = charts::charts(plan, &of);
-    report.verdict.splice(0..0, verdict::of(&of));
     add_notes(&mut report, plan);
-    for (n, name) in rows.iter().enumerate() {
-        let run = results.iter().find(|run| row(run, plan.which) == *name);
-        if let Some(run) = run.filter(|run| run.variant.is_some()) {
-            report
-                .settings
-                .push((label(&rows[n], &rows), run.outcome.settings.clone()));
-        }
-    }
+    report.add_rows(&rows, &runs);
     report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
     report
 }
@@ -216,7 +207,7 @@ fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
         report.metrics.extend(runs.metrics(EXPERIMENT.name));
     }
     report.answers.extend(answer::of_toy(toy, &report.metrics));
-    report.verdict.extend(
+    report.answers.extend(
         whys.iter()
             .map(|(why, names)| format!("{toy}, {}: {why}.", names.join(", "))),
     );
@@ -276,162 +267,64 @@ fn ranges(pages: &[u32]) -> String {
     text.join(" ")
 }
 
-fn cells_of(plan: &Plan, threads: u32) -> (Vec<u64>, Vec<u32>) {
-    let (mut sizes, mut skews) = (Vec::new(), Vec::new());
-    for load in &plan.loads {
-        if let Load::Ebizzy(cell) = load
-            && cell.threads == threads
-        {
-            if !sizes.contains(&cell.mb) {
-                sizes.push(cell.mb);
-            }
-            if !skews.contains(&cell.skew_tenths) {
-                skews.push(cell.skew_tenths);
-            }
-        }
-    }
-    (sizes, skews)
-}
-
 fn value(results: &[Run], cell: Ebizzy, variant: Option<Variant>, metric: &str) -> Option<f64> {
     let is_it = |run: &&Run| run.load == Load::Ebizzy(cell) && run.variant == variant;
     results.iter().find(is_it)?.outcome.value(metric)
-}
-
-fn table_row(label: String, values: impl Iterator<Item = Option<String>>) -> TableRow {
-    TableRow {
-        label,
-        cells: values
-            .map(|value| Cell {
-                value: value.unwrap_or_default(),
-                ..Cell::default()
-            })
-            .collect(),
-    }
 }
 
 fn change(before: f64, after: f64) -> String {
     format!("{:+.1} %", 100.0 * (after / before - 1.0))
 }
 
-fn throughput_table(plan: &Plan, results: &[Run], threads: u32) -> Vec<Table> {
-    let (sizes, skews) = cells_of(plan, threads);
-    if sizes.is_empty() {
-        return Vec::new();
-    }
-    let head: Vec<String> = std::iter::once(String::new())
-        .chain(skews.iter().map(|skew| format!("{}.{}", skew / 10, skew % 10)))
-        .collect();
-    let mut rates = Table {
-        title: format!("ebizzy, threads: {threads}, records a second by skew; the post's beside"),
-        head: head.clone(),
-        ..Table::default()
-    };
-    let mut ins = Table {
-        title: format!("ebizzy, threads: {threads}, pages swapped in for a record"),
-        head,
-        ..Table::default()
-    };
-    for &mb in &sizes {
-        let cell = |skew_tenths| Ebizzy {
-            mb,
-            skew_tenths,
-            threads,
-        };
-        let get = |skew, variant, metric: &str| value(results, cell(skew), variant, metric);
-        for &variant in &plan.variants {
-            let rate = |skew| get(skew, Some(variant), "records_per_s").map(number);
-            rates.rows.push(table_row(
-                format!("{mb}M {}", variant.name),
-                skews.iter().map(|&skew| rate(skew)),
-            ));
-            let per_record = |skew| get(skew, Some(variant), "swap_ins_per_record_pages").map(number);
-            ins.rows.push(table_row(
-                format!("{mb}M {}", variant.name),
-                skews.iter().map(|&skew| per_record(skew)),
-            ));
-        }
-        for (bound, metric) in [
-            ("LRU", "swap_ins_per_record_lru_pages"),
-            ("most popular kept", "swap_ins_per_record_most_popular_kept_pages"),
-            ("optimum", "swap_ins_per_record_optimum_pages"),
-        ] {
-            let of_bound = |skew| get(skew, None, metric).map(number);
-            ins.rows.push(table_row(
-                format!("{mb}M {bound}"),
-                skews.iter().map(|&skew| of_bound(skew)),
-            ));
-        }
-        let kernels: Vec<Variant> = plan
-            .variants
-            .iter()
-            .copied()
-            .filter(|variant| variant.rules != Rules::Millpond)
-            .collect();
-        if let [first, .., last] = kernels.as_slice() {
-            let of = |skew| {
-                let rate = |variant| get(skew, Some(variant), "records_per_s");
-                Some(change(rate(*first)?, rate(*last)?))
-            };
-            rates.rows.push(table_row(
-                format!("{mb}M {} / {}", last.name, first.name),
-                skews.iter().map(|&skew| of(skew)),
-            ));
-        }
-        for (n, name) in ["post, before", "post, after"].into_iter().enumerate() {
-            let of = |skew| throughput(mb, skew, threads).map(|row| number(row[n]));
-            rates.rows.push(table_row(
-                format!("{mb}M {name}"),
-                skews.iter().map(|&skew| of(skew)),
-            ));
-        }
-        let of = |skew| throughput(mb, skew, threads).map(|[before, after]| change(before, after));
-        rates.rows.push(table_row(
-            format!("{mb}M post, change"),
-            skews.iter().map(|&skew| of(skew)),
+fn throughput_tables(plan: &Plan, results: &[Run], threads: u32, grid: &Grid) -> Vec<Table> {
+    let of = |variant, metric| move |cell| value(results, cell, variant, metric);
+    let (mut rates, mut ins) = (Vec::new(), Vec::new());
+    for &variant in &plan.variants {
+        rates.push(GridRow::of(variant.name, of(Some(variant), "records_per_s")));
+        ins.push(GridRow::of(
+            variant.name,
+            of(Some(variant), "swap_ins_per_record_pages"),
         ));
     }
-    vec![rates, ins]
+    ins.extend(grid::BOUNDS.map(|(bound, metric)| GridRow::of(bound, of(None, metric))));
+    let mut kernels = plan.variants.iter().filter(|v| v.rules != Rules::Millpond);
+    if let (Some(&first), Some(&last)) = (kernels.next(), kernels.next_back()) {
+        rates.push(GridRow::new(
+            format!("{} / {}", last.name, first.name),
+            move |cell| {
+                let rate = |variant| value(results, cell, Some(variant), "records_per_s");
+                Some(change(rate(first)?, rate(last)?).into())
+            },
+        ));
+    }
+    let post = move |cell: Ebizzy| throughput(cell.mb, cell.skew_tenths, threads);
+    rates.push(GridRow::of("post, before", move |cell| Some(post(cell)?[0])));
+    rates.push(GridRow::of("post, after", move |cell| Some(post(cell)?[1])));
+    rates.push(GridRow::new("post, change", move |cell| {
+        let [before, after] = post(cell)?;
+        Some(change(before, after).into())
+    }));
+    vec![
+        grid.table("", "records a second by skew; the post's beside", &rates),
+        grid.table("", "pages swapped in for a record", &ins),
+    ]
 }
 
 /// Swap-ins beside the seventh version's: its own number of records is not known, so both are shown against base.
-fn swap_ins_table(plan: &Plan, results: &[Run], threads: u32) -> Vec<Table> {
-    let (sizes, skews) = cells_of(plan, threads);
-    if sizes.is_empty() {
-        return Vec::new();
-    }
-    let mut table = Table {
-        title: format!(
-            "ebizzy, threads: {threads}, swap ins: pages for a record, and against the first; version 7's in brackets"
-        ),
-        head: vec![String::new()],
-        ..Table::default()
-    };
-    table
-        .head
-        .extend(skews.iter().map(|skew| format!("{}.{}", skew / 10, skew % 10)));
-    for &mb in &sizes {
-        for (n, &variant) in plan.variants.iter().enumerate() {
-            let of = |skew_tenths| {
-                let cell = Ebizzy {
-                    mb,
-                    skew_tenths,
-                    threads,
-                };
-                let ins = |variant| value(results, cell, Some(variant), "swap_ins_per_record_pages");
-                let (own, first) = (ins(variant)?, ins(plan.variants[0])?);
-                let published = swap_ins_v7(mb, skew_tenths, threads).filter(|row| n < row.len());
-                let published =
-                    published.map_or_else(String::new, |row| format!(" ({})", change(row[0], row[n])));
-                Some(format!("{} {}{published}", number(own), change(first, own)))
-            };
-            table.rows.push(table_row(
-                format!("{mb}M {}", variant.name),
-                skews.iter().map(|&skew| of(skew)),
-            ));
-        }
-    }
-    vec![table]
+fn swap_ins_table(plan: &Plan, results: &[Run], threads: u32, grid: &Grid) -> Table {
+    let first = plan.variants[0];
+    let rows = plan.variants.iter().enumerate().map(|(n, &variant)| {
+        GridRow::new(variant.name, move |cell| {
+            let ins = |variant| value(results, cell, Some(variant), "swap_ins_per_record_pages");
+            let (own, first) = (ins(variant)?, ins(first)?);
+            let published = swap_ins_v7(cell.mb, cell.skew_tenths, threads).filter(|row| n < row.len());
+            let published =
+                published.map_or_else(String::new, |row| format!(" ({})", change(row[0], row[n])));
+            Some(format!("{} {}{published}", number(own), change(first, own)).into())
+        })
+    });
+    let what = "swap ins: pages for a record, and against the first; version 7's in brackets";
+    grid.table("", what, &rows.collect::<Vec<_>>())
 }
 
 const DEFINITIONS: [(&str, &str); 5] = [

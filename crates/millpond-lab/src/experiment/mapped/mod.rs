@@ -17,8 +17,7 @@ mod options;
 mod report;
 mod rows;
 
-pub use options::Options;
-
+pub use super::Options;
 use super::{Experiment, Job, check, perform, row_name};
 use crate::error::Result;
 use crate::machine;
@@ -72,6 +71,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     shows: "a file four times as large as memory is accessed through a mapping: what an access takes",
     variants: &[RANDOM, NORMAL_128K, NORMAL, MAPPING, IN_THREAD, PAGE_CALLS],
     workloads: &WORKLOADS,
+    run,
 };
 
 /// Runs the experiment and returns its report.
@@ -80,7 +80,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Options out of range, before anything is done; a target that can't run it; a run that failed;
 /// [`Interrupted`](crate::LabError::Interrupted). What it made on disk is removed either way.
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let plan = options.plan()?;
+    let plan = options::plan(options)?;
     let scratch = scratch::create(&options.dir)?;
     let rows = rows::rows(options, &plan, scratch.path())?;
     check::free_space(

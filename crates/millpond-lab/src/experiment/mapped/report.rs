@@ -1,7 +1,7 @@
 //! Tables and definitions of the experiment.
 
 use super::{EXPERIMENT, HOT_SET, LOADS, MEMORIES, Plan, WRITERS, answer};
-use crate::report::table::{Column, label, pick};
+use crate::report::table::{Column, pick};
 use crate::report::{Metric, Report, RowName, Runs};
 use millpond::internal::quantity::size;
 
@@ -39,21 +39,21 @@ pub(super) fn report(plan: &Plan, names: &[RowName], results: &[Runs]) -> Report
             .loads
             .iter()
             .filter(|(name, _)| ![HOT_SET, WRITERS].contains(name));
-        let columns = alike.map(|(name, _)| column(name, name, metric));
+        let columns = alike.map(|(name, _)| Column::new(name, name, metric));
         report
             .tables
             .push(pick(title, "", &columns.collect::<Vec<_>>(), names, &metrics));
     }
     let beside = [
-        column("hot set: in memory", HOT_SET, "hot_hits_percent"),
-        column("in the last quarter", HOT_SET, "hot_hits_late_percent"),
-        column("touches/s", HOT_SET, "accesses_per_s"),
-        column("writers", WRITERS, "writers_mb_per_s"),
-        column("reader: reads/s", WRITERS, "accesses_per_s"),
-        column("p50", WRITERS, "access_p50_us"),
-        column("p99", WRITERS, "access_p99_us"),
-        column("p99.9", WRITERS, "access_p999_us"),
-        column("slowest", WRITERS, "access_max_us"),
+        Column::new("hot set: in memory", HOT_SET, "hot_hits_percent"),
+        Column::new("in the last quarter", HOT_SET, "hot_hits_late_percent"),
+        Column::new("touches/s", HOT_SET, "accesses_per_s"),
+        Column::new("writers", WRITERS, "writers_mb_per_s"),
+        Column::new("reader: reads/s", WRITERS, "accesses_per_s"),
+        Column::new("p50", WRITERS, "access_p50_us"),
+        Column::new("p99", WRITERS, "access_p99_us"),
+        Column::new("p99.9", WRITERS, "access_p999_us"),
+        Column::new("slowest", WRITERS, "access_max_us"),
     ];
     let title = "A hot set beside a scan, a reader beside writers";
     report.tables.push(pick(title, "", &beside, names, &metrics));
@@ -64,7 +64,7 @@ pub(super) fn report(plan: &Plan, names: &[RowName], results: &[Runs]) -> Report
     let columns = |metric| {
         heads
             .iter()
-            .map(|name| column(name, name, metric))
+            .map(|name| Column::new(name, name, metric))
             .collect::<Vec<_>>()
     };
     let title = format!("Resident at most, above what the process had before; the budget is {memory}");
@@ -80,24 +80,9 @@ pub(super) fn report(plan: &Plan, names: &[RowName], results: &[Runs]) -> Report
         .tables
         .push(pick(title, "", &columns("page_tables_mib"), names, &metrics));
     report.tables.retain(|table| !table.rows.is_empty());
-    for name in names {
-        let mut own = results.iter().filter(|runs| runs.row == *name);
-        if let Some(outcome) = own.next().and_then(|runs| runs.outcomes.first()) {
-            report
-                .settings
-                .push((label(name, names), outcome.settings.clone()));
-        }
-    }
+    report.add_rows(names, results);
     report.metrics = metrics;
     report
-}
-
-fn column(head: &'static str, workload: &'static str, metric: &'static str) -> Column {
-    Column {
-        head,
-        workload,
-        metric,
-    }
 }
 
 const DEFINITIONS: [(&str, &str); 9] = [

@@ -1,5 +1,6 @@
 //! The rows that this machine allows.
 
+use super::options::{backends, has_row};
 use super::{EXPERIMENT, Options, Plan};
 use crate::backend::engine::can_map;
 use crate::backend::{Row, Rows};
@@ -18,7 +19,7 @@ const ENGINE: [&str; 3] = [MAPPING, IN_THREAD, PAGE_CALLS];
 
 pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
     let mut rows = Rows::default();
-    for kind in options.backends()? {
+    for kind in backends(options)? {
         let is_kernel = kind.name == "kernel";
         let can = if is_kernel {
             of_kernel(plan, dir)
@@ -26,7 +27,7 @@ pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
             can_map()
         };
         if let Err(why) = can {
-            if options.is_named() {
+            if options.on.is_some() {
                 return Err(LabError::Unavailable {
                     target: kind.name.into(),
                     why,
@@ -37,7 +38,7 @@ pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
             continue;
         }
         for name in if is_kernel { KERNEL } else { ENGINE } {
-            if !options.has_row(name) {
+            if !has_row(options, name) {
                 continue;
             }
             if let Some(why) = (name == NORMAL_128K)

@@ -6,14 +6,6 @@ use crate::report::{Axis, Chart, Line, Scale};
 use millpond::internal::quantity::number_tick;
 use millpond_sim::policy::Model;
 
-fn axis(label: &str, scale: Scale) -> Axis {
-    Axis {
-        label: label.into(),
-        scale,
-        show: number_tick,
-    }
-}
-
 /// One look for a model in all charts.
 fn look(model: Model) -> usize {
     Model::ALL.iter().position(|&other| other == model).unwrap_or(0)
@@ -40,24 +32,18 @@ pub(super) fn charts(
 }
 
 fn means(judged: &[Judged]) -> Chart {
-    let labels: Vec<String> = judged.iter().map(|judged| judged.model.title().into()).collect();
-    let bars = |name: &str, look, of: &dyn Fn(&Judged) -> Option<f64>| Line {
-        name: name.into(),
-        look,
-        is_reference: false,
-        labels: labels.clone(),
-        points: judged
-            .iter()
-            .enumerate()
-            .map(|(n, judged)| (n as f64, of(judged)))
-            .collect(),
+    let names: Vec<&str> = judged.iter().map(|judged| judged.model.title()).collect();
+    let bars = |name: &str, look, of: &dyn Fn(&Judged) -> Option<f64>| {
+        Line::bars(name, look, &names, |title| {
+            of(judged.iter().find(|judged| judged.model.title() == title)?)
+        })
     };
     let end = |judged: &Judged, of: fn((f64, f64)) -> f64| judged.gap.and_then(|gap| gap.interval).map(of);
     Chart {
         title: "The gap left, in the mean of all pairs".into(),
         caption: "0 is the optimum, 1 is LRU. Beside the mean the ends of its interval, by trace.".into(),
-        x: axis("", Scale::Each),
-        y: axis("of LRU's gap to the optimum", Scale::Linear),
+        x: Axis::new("", Scale::Each, number_tick),
+        y: Axis::new("of LRU's gap to the optimum", Scale::Linear, number_tick),
         lines: vec![
             bars("low end of 95 %", 2, &|judged| end(judged, |ends| ends.0)),
             bars("mean", 1, &|judged| judged.gap.map(|gap| gap.value)),
@@ -67,21 +53,15 @@ fn means(judged: &[Judged]) -> Chart {
 }
 
 fn by_size(judged: &[Judged], sizes: &[f64], pairs: &[Pair]) -> Chart {
-    let lines = judged.iter().map(|judged| Line {
-        name: judged.model.title().into(),
-        look: look(judged.model),
-        is_reference: false,
-        labels: Vec::new(),
-        points: sizes
-            .iter()
-            .map(|&size| (size, mean_at(judged.n, size, pairs)))
-            .collect(),
+    let lines = judged.iter().map(|judged| {
+        let points = sizes.iter().map(|&size| (size, mean_at(judged.n, size, pairs)));
+        Line::new(judged.model.title(), look(judged.model), points.collect())
     });
     Chart {
         title: "The gap left, by size of memory".into(),
         caption: "The mean over all traces that have a gap at that size.".into(),
-        x: axis("memory, % of the pages", Scale::Log),
-        y: axis("of LRU's gap to the optimum", Scale::Linear),
+        x: Axis::new("memory, % of the pages", Scale::Log, number_tick),
+        y: Axis::new("of LRU's gap to the optimum", Scale::Linear, number_tick),
         lines: lines.collect(),
     }
 }
@@ -115,8 +95,8 @@ fn of_trace(trace: usize, load: &Load, models: &[Model], pairs: &[Pair]) -> Char
             load.uses.len(),
             load.pages
         ),
-        x: axis("memory, % of the pages", Scale::Log),
-        y: axis("% of uses that miss", Scale::Linear),
+        x: Axis::new("memory, % of the pages", Scale::Log, number_tick),
+        y: Axis::new("% of uses that miss", Scale::Linear, number_tick),
         lines,
     }
 }

@@ -12,6 +12,7 @@ mod charts;
 mod gaps;
 mod report;
 
+pub use super::Options;
 use super::{Experiment, check, parallel};
 use crate::error::{LabError, Result};
 use crate::machine;
@@ -42,29 +43,11 @@ pub const EXPERIMENT: Experiment = Experiment {
         "millpond-rule",
     ],
     workloads: &synthetic::NAMES,
+    run,
 };
 
 /// Memory that is tried unless told otherwise, in percent of a trace's different pages.
 const SIZES: [f64; 3] = [1.0, 10.0, 25.0];
-
-/// The plan of the runs.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Traces, or folders of traces; none is the synthetic ones.
-    pub traces: Vec<PathBuf>,
-    /// Sizes of memory in percent of a trace's different pages, each above 0 and at most 100; none is 1, 10 and 25.
-    pub sizes: Vec<f64>,
-    /// Policies by name; none is all. LRU and the optimum are always there.
-    pub models: Vec<String>,
-    /// Synthetic loads by name, in addition to the traces or without any.
-    pub workloads: Vec<String>,
-    /// The factor on the synthetic loads' 10,000 pages: 0.01 to 10,000.
-    pub scale: f64,
-    /// The seed of the synthetic loads and of the intervals.
-    pub seed: u64,
-    /// The command line, for the report.
-    pub command: String,
-}
 
 /// A trace in memory.
 struct Load {
@@ -86,66 +69,65 @@ struct Pair {
     misses: Vec<u64>,
 }
 
-impl Options {
-    fn models(&self) -> Result<Vec<Model>> {
-        check::names("policy", &self.models, EXPERIMENT.variants)?;
-        let names = match self.models.is_empty() {
-            true => EXPERIMENT
-                .variants
-                .iter()
-                .map(|name| (*name).to_owned())
-                .collect(),
-            false => self.models.clone(),
-        };
-        names.iter().map(|name| Ok(name.parse()?)).collect()
-    }
+fn models(options: &Options) -> Result<Vec<Model>> {
+    check::names("policy", &options.variants, EXPERIMENT.variants)?;
+    let names = match options.variants.is_empty() {
+        true => EXPERIMENT
+            .variants
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect(),
+        false => options.variants.clone(),
+    };
+    names.iter().map(|name| Ok(name.parse()?)).collect()
+}
 
-    fn sizes(&self) -> Result<Vec<f64>> {
-        let mut sizes = match self.sizes.is_empty() {
-            true => SIZES.to_vec(),
-            false => self.sizes.clone(),
-        };
-        if let Some(wrong) = sizes.iter().find(|&&size| !(size > 0.0 && size <= 100.0)) {
-            return check::bad(
-                "--sizes",
-                wrong,
-                "a size is above 0 and at most 100, in percent of the pages of a trace",
-                "give some, as 0.3,1,10,60",
-            );
-        }
-        sizes.sort_by(f64::total_cmp);
-        sizes.dedup();
-        Ok(sizes)
+fn sizes(options: &Options) -> Result<Vec<f64>> {
+    let mut sizes = match options.sizes.is_empty() {
+        true => SIZES.to_vec(),
+        false => options.sizes.clone(),
+    };
+    if let Some(wrong) = sizes.iter().find(|&&size| !(size > 0.0 && size <= 100.0)) {
+        return check::bad(
+            "--sizes",
+            wrong,
+            "a size is above 0 and at most 100, in percent of the pages of a trace",
+            "give some, as 0.3,1,10,60",
+        );
     }
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    Ok(sizes)
+}
 
-    fn loads(&self) -> Result<Vec<Load>> {
-        check::names("workload", &self.workloads, EXPERIMENT.workloads)?;
-        check::scale(self.scale, 0.01..=10_000.0, "", "1 makes loads of 10,000 pages")?;
-        let mut loads = Vec::new();
-        for path in files(&self.traces)? {
-            let mut uses = replay::Load::read(&path, &TraceOptions::default())?.order;
-            uses.iter_mut().for_each(|(_, is_needed)| *is_needed = true);
-            let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            loads.push(Load::new(&name, uses));
-        }
-        let synthetic: Vec<&str> = match self.traces.is_empty() && self.workloads.is_empty() {
-            true => synthetic::NAMES.to_vec(),
-            false => self.workloads.iter().map(String::as_str).collect(),
-        };
-        for name in synthetic {
-            let uses = synthetic::load(name, self.scale, self.seed);
-            loads.extend(uses.map(|uses| Load::new(name, uses)));
-        }
-        loads.retain(|load| load.pages > 0);
-        match loads.is_empty() {
-            false => Ok(loads),
-            true => check::bad(
-                "--traces",
-                shown(&self.traces),
-                "there is no trace with a use of a page",
-                "give files or folders of them; docs/TRACES.md has the formats",
-            ),
-        }
+fn loads(options: &Options) -> Result<Vec<Load>> {
+    check::names("workload", &options.workloads, EXPERIMENT.workloads)?;
+    let scale = options.scale.unwrap_or(1.0);
+    check::scale(scale, 0.01..=10_000.0, "", "1 makes loads of 10,000 pages")?;
+    let mut loads = Vec::new();
+    for path in files(&options.traces)? {
+        let mut uses = replay::Load::read(&path, &TraceOptions::default())?.order;
+        uses.iter_mut().for_each(|(_, is_needed)| *is_needed = true);
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        loads.push(Load::new(&name, uses));
+    }
+    let synthetic: Vec<&str> = match options.traces.is_empty() && options.workloads.is_empty() {
+        true => synthetic::NAMES.to_vec(),
+        false => options.workloads.iter().map(String::as_str).collect(),
+    };
+    for name in synthetic {
+        let uses = synthetic::load(name, scale, options.seed);
+        loads.extend(uses.map(|uses| Load::new(name, uses)));
+    }
+    loads.retain(|load| load.pages > 0);
+    match loads.is_empty() {
+        false => Ok(loads),
+        true => check::bad(
+            "--traces",
+            shown(&options.traces),
+            "there is no trace with a use of a page",
+            "give files or folders of them; docs/TRACES.md has the formats",
+        ),
     }
 }
 
@@ -212,8 +194,8 @@ struct Job<'a> {
 /// # Errors
 /// Options out of range and traces that can't be read, before anything is counted; [`LabError::Interrupted`].
 pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
-    let (models, sizes) = (options.models()?, options.sizes()?);
-    let loads = options.loads()?;
+    let (models, sizes) = (models(options)?, sizes(options)?);
+    let loads = loads(options)?;
     let mut jobs = Vec::new();
     for load in &loads {
         for &percent in &sizes {
@@ -264,13 +246,8 @@ mod tests {
 
     fn options() -> Options {
         Options {
-            traces: Vec::new(),
-            sizes: Vec::new(),
-            models: Vec::new(),
-            workloads: Vec::new(),
-            scale: 0.1,
-            seed: 1,
-            command: "millpond lab run policies".into(),
+            scale: Some(0.1),
+            ..Options::default()
         }
     }
 
@@ -295,7 +272,7 @@ mod tests {
         let report = run(
             &Options {
                 workloads: vec!["loop".into()],
-                models: vec!["lirs".into()],
+                variants: vec!["lirs".into()],
                 ..options()
             },
             &mut (),
@@ -334,11 +311,10 @@ mod tests {
             fs::write(folder.path().join(name), bytes).unwrap();
         }
         fs::write(folder.path().join("README.md"), "no trace").unwrap();
-        let loads = Options {
+        let loads = loads(&Options {
             traces: vec![folder.path().into()],
             ..options()
-        }
-        .loads()
+        })
         .unwrap();
         let names: Vec<&str> = loads.iter().map(|load| load.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
@@ -351,7 +327,7 @@ mod tests {
         let table: [(Change, &str); 4] = [
             (|o| o.sizes = vec![0.0], "--sizes 0: a size is above 0"),
             (
-                |o| o.models = vec!["lru2".into()],
+                |o| o.variants = vec!["lru2".into()],
                 "unknown policy `lru2`; allowed: clock",
             ),
             (

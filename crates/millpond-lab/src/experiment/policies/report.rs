@@ -2,7 +2,7 @@
 
 use super::gaps::{self, Mean};
 use super::{EXPERIMENT, Load, Options, Pair, charts};
-use crate::report::{Cell, Metric, Report, Table, TableRow, median};
+use crate::report::{Cell, Metric, Report, RowName, Table, TableRow, median};
 use millpond::internal::quantity::{number, number_tick};
 use millpond_sim::policy::Model;
 
@@ -255,17 +255,15 @@ fn by_pair(models: &[Model], pairs: &[Pair], loads: &[Load]) -> Table {
 fn metrics(judged: &[Judged], models: &[Model], pairs: &[Pair], loads: &[Load]) -> Vec<Metric> {
     let mut metrics = Vec::new();
     let mut push = |workload: &str, variant: String, metric: &str, unit: &str, value: f64| {
-        metrics.push(Metric {
-            experiment: EXPERIMENT.name.into(),
-            workload: workload.into(),
-            target: "model".into(),
-            device: String::new(),
-            variant,
-            metric: metric.into(),
-            unit: unit.into(),
+        let row = RowName::new("model", "", variant);
+        metrics.push(Metric::exact(
+            EXPERIMENT.name,
+            workload,
+            &row,
+            metric,
+            unit,
             value,
-            runs: vec![value],
-        });
+        ));
     };
     for judged in judged {
         let name = judged.model.name();

@@ -250,7 +250,6 @@ impl Demo {
             "millpond demo: reads beside writers, on the kernel's page cache and on Millpond".into();
         report.command.clone_from(&options.command);
         report.answers = vec![self.verdict.line.clone(), self.modelled.verdict.line.clone()];
-        report.verdict.clear();
         report.rename(&[
             ("sim latency", Modelled::name(Side::Kernel)),
             ("sim goal", Modelled::name(Side::Millpond)),
