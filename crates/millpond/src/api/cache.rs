@@ -15,7 +15,7 @@ use crate::control::calibration::Calibrating;
 #[cfg(feature = "control")]
 use crate::control::socket::Control;
 use crate::device::{self, Calibration, Device as _, DeviceFigures, GoalSource, StoreFigures};
-use crate::engine::driver::{Engine, Syncing};
+use crate::engine::driver::{Engine, Holders, Syncing, Syncs};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::frames::own::Waits;
@@ -57,7 +57,7 @@ impl PageCache {
     /// The first error, as for [`File::sync_data`]; all files are tried. [`Error::OwnGuard`](crate::Error::OwnGuard) if
     /// the calling thread holds a [`PageMut`](crate::PageMut); no file is synced then.
     pub fn sync_all(&self) -> Result<()> {
-        self.of_all_files(|engine, file, syncing| engine.sync_file(file, syncing))
+        self.of_all_files(|engine, file, syncing| Syncs::of(engine, file).sync_file(syncing))
     }
 
     /// Writes out all files, as [`File::write_out`] one.
@@ -66,7 +66,7 @@ impl PageCache {
     /// As for [`File::write_out`], and as for [`sync_all`](PageCache::sync_all).
     pub(crate) fn write_out_all(&self) -> Result<()> {
         self.of_all_files(|engine, file, syncing| {
-            let written = engine.sync_end(file, syncing)?;
+            let written = Syncs::of(engine, file).sync_end(syncing)?;
             written.map(|_| ()).map_err(|error| file.write_refused(error))
         })
     }
@@ -85,14 +85,17 @@ impl PageCache {
             })
             .collect()
         };
-        let own = |file: &File| engine.check_guards(&file.inner, 0..u64::MAX, Waits::ForWriters);
+        let own = |file: &File| Holders::of(engine, &file.inner).check_guards(0..u64::MAX, Waits::ForWriters);
         files.iter().try_for_each(own)?;
-        let logs: Vec<_> = files.iter().map(|f| engine.log_first(&f.inner)).collect();
+        let logs: Vec<_> = files
+            .iter()
+            .map(|f| Syncs::of(engine, &f.inner).log_first())
+            .collect();
         // All of them at once, so that the flusher can order them.
         let begun: Vec<_> = files
             .iter()
             .zip(logs)
-            .map(|(f, log)| (&*f.inner, engine.sync_begin(f.inner.id, log)))
+            .map(|(f, log)| (&*f.inner, Syncs::of(engine, &f.inner).sync_begin(log)))
             .collect();
         let results: Vec<_> = begun
             .into_iter()

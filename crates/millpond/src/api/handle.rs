@@ -8,6 +8,7 @@ use crate::control::cache::Cache;
 #[cfg(feature = "control")]
 use crate::control::socket::{Control, Place};
 use crate::device::{Device, FileIdentity, Version};
+use crate::engine::driver::{Discards, Syncs};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::observe::events;
@@ -170,17 +171,17 @@ impl Handle {
     fn write_and_forget(&self, inner: &Arc<FileInner>, lost: &mut Vec<Error>) -> Result<Option<Version>> {
         let engine = &self.engine;
         engine.call_flags.check()?;
-        if let Err(error) = engine.log_first(inner) {
+        if let Err(error) = Syncs::of(engine, inner).log_first() {
             engine.call_flags.check()?;
             lost.push(error);
             // No thread can change them now, and they can't be written.
             let held = inner.writeback_rules.held.as_ref();
             for page in held.map(|held| held.pages()).unwrap_or_default() {
-                engine.discard_but_own(inner, page..page + 1)?;
+                Discards::of(engine, inner).discard_but_own(page..page + 1)?;
             }
         }
-        let syncing = engine.sync_begin(inner.id, Ok(()))?;
-        let own = match engine.sync_end(inner, syncing) {
+        let syncing = Syncs::of(engine, inner).sync_begin(Ok(()))?;
+        let own = match Syncs::of(engine, inner).sync_end(syncing) {
             Err(Error::OwnGuard { page, .. }) => {
                 let failing = engine.core().manager.failing(inner.id);
                 lost.extend(failing.map(|(_, e)| inner.write_refused(e)));
@@ -204,10 +205,10 @@ impl Handle {
         }
         // No guard is left but such as were forgotten.
         let pages = 0..inner.len().div_ceil(engine.page_size.bytes());
-        let kept = engine.discard_but_own(inner, pages.clone())?;
+        let kept = Discards::of(engine, inner).discard_but_own(pages.clone())?;
         if let Some(page) = own.or(kept) {
             // A clean page is written by no thread, even if the file is opened again.
-            if engine.is_changed(inner, pages)? {
+            if Discards::of(engine, inner).is_changed(pages)? {
                 let _ = inner.stuck.set(page);
             }
             let path = inner.path.clone();

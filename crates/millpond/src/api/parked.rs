@@ -14,6 +14,7 @@
 
 use super::handle::Handle;
 use crate::device::{DeviceFile, FileIdentity, Version};
+use crate::engine::driver::{Discards, Holders};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::frames::own::Waits;
@@ -113,7 +114,10 @@ impl Handle {
             return Ok(None);
         }
         let pages = 0..inner.len().div_ceil(engine.page_size.bytes());
-        if engine.check_guards(inner, pages.clone(), Waits::ForAll).is_err() {
+        if Holders::of(engine, inner)
+            .check_guards(pages.clone(), Waits::ForAll)
+            .is_err()
+        {
             return Ok(None);
         }
         let device = inner.device();
@@ -123,7 +127,7 @@ impl Handle {
         }
         let version = device.version().ok().flatten().filter(|_| is_whole());
         // Last: what is read meanwhile is of no older version.
-        match version.is_some() && engine.settled(inner, pages)? {
+        match version.is_some() && Discards::of(engine, inner).settled(pages)? {
             true => Ok(version),
             false => Ok(None),
         }
@@ -153,7 +157,7 @@ impl Handle {
         let (engine, inner) = (&self.engine, &parked.inner);
         let pages = 0..inner.len().div_ceil(engine.page_size.bytes());
         // Else the cache is broken, and it makes no difference.
-        if engine.discard(inner, pages).is_ok() {
+        if Discards::of(engine, inner).discard(pages).is_ok() {
             self.forget(inner, parked.identity);
             self.files.lock().free_ids.push(inner.id.0);
         }

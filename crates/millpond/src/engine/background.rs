@@ -68,7 +68,7 @@ fn run(engine: &Engine) {
             outbox = core.unlock();
         }
         for read in unchecked.drain(..) {
-            outbox = engine.check_ahead(read, outbox);
+            outbox = read.check(engine, outbox);
         }
         let is_time = engine.clock.now().0 >= engine.tick_at.load(Ordering::Relaxed);
         if is_time {

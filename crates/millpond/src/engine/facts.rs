@@ -5,13 +5,13 @@ use crate::device::Device;
 use crate::files::FileInner;
 use crate::observe::contents::{Contents, FileContents, Order, SLICE, Tally};
 use crate::observe::explain::{self, Wait, WriteFigures};
-use crate::observe::stats::{FrameWaits, Stats};
+use crate::observe::stats::Stats;
 use millpond_core::frame::FrameTable;
 use millpond_core::io::Reason;
 use millpond_core::page::PageKind;
 use millpond_core::units::{Bytes, FileId, FrameNo, PageCount, PageKey};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Engine {
@@ -59,7 +59,7 @@ impl Engine {
             warnings: self.device.warnings(),
             guard_wait,
             log_wait,
-            frame_waits: self.frame_waits(),
+            frame_waits: self.waits.frames.figures(),
             device: self.device.name().to_owned(),
         }
     }
@@ -78,18 +78,6 @@ impl Engine {
             }
         };
         explain::timed_writes(wait, figures, wait_for)
-    }
-
-    fn frame_waits(&self) -> FrameWaits {
-        let waits = &self.frame_waits;
-        let time = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
-        FrameWaits {
-            count: waits.count.load(Ordering::Relaxed),
-            total: time(&waits.ns),
-            longest: time(&waits.ns_max),
-            longest_with_clean: time(&waits.clean_ns_max),
-            reclaiming: time(&waits.reclaim_ns),
-        }
     }
 
     /// What is in memory: the `count` files that are first in `order`. Takes the core lock for each 1024 frames that are

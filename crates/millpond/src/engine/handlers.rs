@@ -11,7 +11,7 @@
 //! which is most of a fault's time (16 instead of 7 us where that was measured); the scheduler finds the near
 //! one as long as there is one.
 
-use super::driver::{Engine, Fault, MappedFault, until_asking};
+use super::driver::{Engine, Fault, MappedFault, Reads, until_asking};
 use crate::memory::mapped::{MARKED, MappedFile};
 use crate::memory::{At, Bell, RegionInner, Regions};
 use crate::sys::clock::Patience;
@@ -153,7 +153,7 @@ fn read_meanwhile(engine: &Engine, regions: &Regions, address: usize) {
         && mapped.space.pages.at(page) == At::Absent
     {
         // What can't be read is found out when the page is served.
-        let _ = engine.prefetch(&mapped.file, page..page + 1);
+        let _ = Reads::of(engine, &mapped.file).prefetch(page..page + 1);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::File;
 use crate::api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
-use crate::engine::driver::{Dirtying, Granted, Missing, Reach};
+use crate::engine::driver::{Dirtying, Granted, Missing, PageFaults, Reach};
 use crate::error::{Error, Result};
 use crate::files::{LEN_MAX, Shrunk};
 use crate::frames::own::Waits;
@@ -121,8 +121,7 @@ impl File {
     #[cold]
     fn page_slowly(&self, page: u64, len: usize) -> Result<PageRef<'_>> {
         let _noted = self.begin(page << self.engine().page_size.shift(), len, false)?;
-        self.engine()
-            .check_guards(&self.inner, page..page + 1, Waits::ForWriters)?;
+        self.holders().check_guards(page..page + 1, Waits::ForWriters)?;
         loop {
             self.engine().call_flags.check()?;
             match self.pin(self.key(page), Call::Read(len)) {
@@ -136,13 +135,10 @@ impl File {
                 }
                 Lookup::Absent => {
                     explain::waits_in(Call::Read(len));
-                    if self.engine().read_around(&self.inner, page)? {
+                    if self.reads().read_around(page)? {
                         continue;
                     }
-                    match self
-                        .engine()
-                        .pin_missing(&self.inner, page, (true, Shrunk::Refused))?
-                    {
+                    match self.reads().pin_missing(page, (true, Shrunk::Refused))? {
                         Missing::Read(pin) => {
                             self.missed(1);
                             return Ok(PageRef::new(pin, len, self.key(page)));
@@ -169,19 +165,17 @@ impl File {
         self.engine().call_flags.check()?;
         let len = self.page_len(page)? as u64;
         self.check_within_limit((page << self.engine().page_size.shift()) + len)?;
-        self.engine()
-            .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
+        self.holders().check_guards(page..page + 1, Waits::ForAll)?;
         let what = What::Write {
             keeps_first: true,
             keeps_last: false,
         };
         let _noted = self.engine().note(self.inner.id, (page, 1), what);
-        self.engine().accept(&self.inner, Dirtying::Asked, 1)?;
-        self.engine().throttle(&self.inner)?;
+        self.dirtier().accept(Dirtying::Asked, 1)?;
+        self.dirtier().throttle()?;
         let pin = self.lock_page(page)?;
         if pin.first_dirty() {
-            self.engine()
-                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+            self.dirtier().dirtied(PageIndex(page), &[pin.frame()]);
         }
         // A thread that cuts the file inside the page takes the page first, so the end that is read here stays right.
         let len = self.page_len(page)?;
@@ -210,7 +204,7 @@ impl File {
         self.engine().call_flags.check()?;
         let len = self.page_len(page)? as u64;
         self.check_within_limit((page << self.engine().page_size.shift()) + len)?;
-        if !self.engine().may_dirty(&self.inner)? {
+        if !self.dirtier().may_dirty()? {
             return Ok(None);
         }
         let Lookup::Found(pin) = self.try_lock(self.key(page)) else {
@@ -223,8 +217,7 @@ impl File {
         let _noted = self.engine().note(self.inner.id, (page, 1), what);
         let is_in_hole = self.inner.hole.has(page);
         if pin.first_dirty() {
-            self.engine()
-                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+            self.dirtier().dirtied(PageIndex(page), &[pin.frame()]);
         }
         if is_in_hole {
             return Ok(None);
@@ -282,10 +275,9 @@ impl File {
         let size = self.engine().page_size.bytes();
         let end = (page + 1) * size;
         self.engine().call_flags.check()?;
-        self.engine()
-            .check_guards(&self.inner, page..page + 1, Waits::ForAll)?;
-        self.engine().accept(&self.inner, Dirtying::Asked, 1)?;
-        self.engine().throttle(&self.inner)?;
+        self.holders().check_guards(page..page + 1, Waits::ForAll)?;
+        self.dirtier().accept(Dirtying::Asked, 1)?;
+        self.dirtier().throttle()?;
         let resize = self.lock_length(Call::Write(size as usize));
         if self.len() >= end {
             return Ok(None);
@@ -299,14 +291,13 @@ impl File {
                 drop((tail, resize));
                 // Only now that others can change the length again: the thread that holds the page may want to.
                 if let Lookup::Busy(frame) | Lookup::Loading(frame) = other? {
-                    self.engine().wait_unused(&self.inner, frame, page);
+                    self.holders().wait_unused(frame, page);
                 }
                 return Ok(None);
             }
         };
         if pin.first_dirty() {
-            self.engine()
-                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+            self.dirtier().dirtied(PageIndex(page), &[pin.frame()]);
         }
         self.grow_to(end);
         Ok(Some(PageMut::new(pin, size as usize, &self.inner, page)))
@@ -321,9 +312,8 @@ impl File {
                 Ok(self.try_lock(key))
             }
             Lookup::Absent => {
-                let granted = self
-                    .engine()
-                    .grant(&self.inner, page..page + 1, Reach::Beyond, true)?;
+                let granted =
+                    PageFaults::of(self.engine(), &self.inner).grant(page..page + 1, Reach::Beyond, true)?;
                 let Granted::Frames(loads) = granted else {
                     return Ok(Lookup::Absent);
                 };
@@ -353,8 +343,7 @@ impl File {
                         return Ok(pin);
                     }
                     if pin.first_dirty() {
-                        self.engine()
-                            .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+                        self.dirtier().dirtied(PageIndex(page), &[pin.frame()]);
                     }
                     drop(pin);
                     explain::timed(Wait::Busy, || self.inner.hole.wait(page));
@@ -362,7 +351,7 @@ impl File {
                 Lookup::Loading(frame) | Lookup::Busy(frame) => self.wait_loading(frame, key, call),
                 Lookup::Absent => {
                     explain::waits_in(call);
-                    if !self.engine().read_around(&self.inner, page)?
+                    if !self.reads().read_around(page)?
                         && !self.bring(page, Reach::Inside, Shrunk::Refused)?
                     {
                         self.page_len(page)?;

@@ -56,7 +56,7 @@ impl File {
             return Ok(0);
         }
         let pages = first / size..end.div_ceil(size);
-        self.engine().drop_clean(&self.inner, pages)
+        self.discards().drop_clean(pages)
     }
 
     /// Before a read: checks that the bytes belong to the file, if others have truncated it inside a cached page.
@@ -73,14 +73,14 @@ impl File {
             return Ok(());
         }
         let pages = page..page + 1;
-        let is_ours = self.engine().is_changed(&self.inner, pages.clone())?;
+        let is_ours = self.discards().is_changed(pages.clone())?;
         if !is_ours && self.inner.device().len().is_ok_and(|on_device| on_device == at) {
             return Err(self.inner.is_cut(at));
         }
         self.is_whole_again();
         if !is_ours {
             // It is longer again there, or shorter still: the page is read again.
-            self.engine().drop_clean(&self.inner, pages)?;
+            self.discards().drop_clean(pages)?;
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl File {
         let last = old.div_ceil(size);
         let mut len = self.len_on_device()?;
         loop {
-            if len == old || len < old && self.engine().is_changed(&self.inner, len / size..last)? {
+            if len == old || len < old && self.discards().is_changed(len / size..last)? {
                 return Ok(());
             }
             // A page that was changed may have been written in between: that is then how long the file is.
@@ -135,18 +135,17 @@ impl File {
         self.inner.len.store(len, Ordering::SeqCst);
         drop(tail);
         self.resized(len);
-        self.engine().discard(&self.inner, len.div_ceil(size)..last)?;
+        self.discards().discard(len.div_ceil(size)..last)?;
         // The page that contains one of the two ends has zeros past it.
         let end = len.min(old) / size;
-        if self.engine().drop_clean(&self.inner, end..end + 1)? > 0
+        if self.discards().drop_clean(end..end + 1)? > 0
             && let Lookup::Found(mut pin) = self.lock(self.key(end), Call::Write(size as usize))
         {
             // Changed meanwhile: what others have cut off must not come back.
             let cut = len.saturating_sub(end * size).min(size) as usize;
             pin[cut..].fill(0);
             if pin.first_dirty() {
-                self.engine()
-                    .dirtied(self.inner.id, PageIndex(end), &[pin.frame()]);
+                self.dirtier().dirtied(PageIndex(end), &[pin.frame()]);
             }
         }
         Ok(())

@@ -35,7 +35,7 @@ pub use options::{Advice, OpenOptions};
 use super::handle::Handle;
 use super::opened::Opened;
 use crate::device::FileIdentity;
-use crate::engine::driver::Engine;
+use crate::engine::driver::{Dirtier, Discards, Engine, Holders, Reads, Syncs};
 use crate::error::{Error, Result};
 use crate::files::{FileInner, LEN_MAX};
 use crate::frames::own::Waits;
@@ -156,6 +156,27 @@ impl File {
             self.check_whole(offset..offset.saturating_add(len as u64))?;
         }
         Ok(self.note_bytes(offset, len, writes))
+    }
+
+    #[inline]
+    fn holders(&self) -> Holders<'_> {
+        Holders::of(self.engine(), &self.inner)
+    }
+
+    fn reads(&self) -> Reads<'_> {
+        Reads::of(self.engine(), &self.inner)
+    }
+
+    fn dirtier(&self) -> Dirtier<'_> {
+        Dirtier::of(self.engine(), &self.inner)
+    }
+
+    fn syncs(&self) -> Syncs<'_> {
+        Syncs::of(self.engine(), &self.inner)
+    }
+
+    fn discards(&self) -> Discards<'_> {
+        Discards::of(self.engine(), &self.inner)
     }
 
     /// Counts a requested page that was in memory or being loaded.
@@ -340,9 +361,9 @@ impl File {
         let _noted = self.engine().note(self.inner.id, (0, 0), What::Sync);
         self.check_own_changes()?;
         explain::waits_in(Call::Sync);
-        let log = self.engine().log_first(&self.inner);
-        let syncing = self.engine().sync_begin(self.inner.id, log)?;
-        let synced = self.engine().sync_file(&self.inner, syncing);
+        let log = self.syncs().log_first();
+        let syncing = self.syncs().sync_begin(log)?;
+        let synced = self.syncs().sync_file(syncing);
         synced.inspect_err(|error| events::sync_failed(&self.inner.path, error))
     }
 
@@ -381,7 +402,7 @@ impl File {
             lengthen()?;
         }
         // While others may change the length: a thread that holds one of the pages may want to.
-        let given_up = self.engine().discard_failed(&self.inner)?;
+        let given_up = self.discards().discard_failed()?;
         if given_up > 0 {
             lengthen()?;
         }
@@ -393,8 +414,7 @@ impl File {
     /// # Errors
     /// [`Error::OwnGuard`] if the calling thread has one.
     fn check_own_changes(&self) -> Result<()> {
-        self.engine()
-            .check_guards(&self.inner, 0..u64::MAX, Waits::ForWriters)
+        self.holders().check_guards(0..u64::MAX, Waits::ForWriters)
     }
 
     /// Checks, before pages from `first` on leave memory, for guards of them.
@@ -402,8 +422,7 @@ impl File {
     /// # Errors
     /// [`Error::OwnGuard`] if the calling thread has one.
     fn check_own_guards(&self, first: u64) -> Result<()> {
-        self.engine()
-            .check_guards(&self.inner, first..u64::MAX, Waits::ForAll)
+        self.holders().check_guards(first..u64::MAX, Waits::ForAll)
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {

@@ -14,7 +14,7 @@
 
 use super::File;
 use crate::device::Device;
-use crate::engine::driver::Dirtying;
+use crate::engine::driver::{Dirtying, Discards, Quiet};
 use crate::error::Result;
 use crate::frames::own::Waits;
 use crate::observe::explain::{self, Call, Wait};
@@ -48,7 +48,7 @@ impl File {
         }
         let size = self.engine().page_size.bytes();
         let touched = offset / size..offset.saturating_add(len).div_ceil(size);
-        self.engine().check_guards(&self.inner, touched, Waits::ForAll)?;
+        self.holders().check_guards(touched, Waits::ForAll)?;
         let mut resize = Some(self.lock_length(Call::Write(len as usize)));
         let length = self.len();
         let end = offset.saturating_add(len).min(length);
@@ -85,23 +85,23 @@ impl File {
     /// Deallocates the blocks of whole pages. The caller holds the length lock.
     fn give_back(&self, pages: Range<u64>) -> Result<()> {
         let (engine, size) = (self.engine(), self.engine().page_size.bytes());
-        let hole = engine.quiet(&self.inner, pages.clone())?;
+        let hole = Quiet::of(engine, &self.inner).quiet(pages.clone())?;
         let device = self.inner.device();
         // What was to make the file longer on the device may go with its pages: the length is promised all the same.
         if device.len().is_ok_and(|on_device| on_device < self.len()) {
             self.resize_device(self.len())?;
         }
         if mutation::is(Mutation::ForgottenBeforeDevice) {
-            engine.discard(&self.inner, pages.clone())?;
+            Discards::of(engine, &self.inner).discard(pages.clone())?;
         }
         let (from, len) = (pages.start * size, (pages.end - pages.start) * size);
         let punched = explain::timed(Wait::Length, || engine.device.punch(&device, from, len));
         let Err(refused) = punched else {
-            return engine.discard_in(&self.inner, pages, Some(&hole));
+            return Discards::of(engine, &self.inner).discard_in(pages, Some(&hole));
         };
         drop(hole);
         // Some of it may be zeros there by now, which is then read; what is changed stays, and will be written.
-        let _ = engine.drop_clean(&self.inner, pages);
+        let _ = Discards::of(engine, &self.inner).drop_clean(pages);
         Err(self.inner.write_failed(refused))
     }
 }

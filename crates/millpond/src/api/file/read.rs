@@ -107,8 +107,7 @@ impl File {
         let (mut done, mut asked) = (0, None);
         if wanted > 0 {
             let pages = offset >> shift..((offset + wanted as u64 - 1) >> shift) + 1;
-            self.engine()
-                .check_guards(&self.inner, pages, Waits::ForWriters)?;
+            self.holders().check_guards(pages, Waits::ForWriters)?;
         }
         while done < wanted {
             let at = offset + done as u64;
@@ -198,9 +197,7 @@ impl File {
             copied += source.len();
             pages += 1;
         };
-        let missing = self
-            .engine()
-            .read_missing(&self.inner, page..last + 1, REFUSED, copy)?;
+        let missing = self.reads().read_missing(page..last + 1, REFUSED, copy)?;
         self.missed(pages);
         Ok(match missing {
             Missing::Read(()) => Some(copied),
@@ -217,16 +214,15 @@ impl File {
     pub(crate) fn page_of_run(&self, page: u64, last: u64) -> Result<crate::OwnedPageRef> {
         let count = (last - page + 1).min(PAGES_MAX);
         explain::waits_in(Call::Read((count * self.page_size()) as usize));
-        self.engine()
-            .read_missing(&self.inner, page..last + 1, REFUSED, |_, _| {})?;
+        self.reads().read_missing(page..last + 1, REFUSED, |_, _| {})?;
         self.page_owned(page)
     }
 
     /// Reads a missing page. Returns `false` if it no longer lies within `reach`.
     pub(super) fn bring(&self, page: u64, reach: Reach, shrunk: Shrunk) -> Result<bool> {
         let missing = self
-            .engine()
-            .read_missing(&self.inner, page..page + 1, (reach, shrunk), |_, _| {})?;
+            .reads()
+            .read_missing(page..page + 1, (reach, shrunk), |_, _| {})?;
         Ok(!matches!(missing, Missing::Outside))
     }
 
@@ -254,7 +250,7 @@ impl File {
                 continue;
             }
             let some = page..(last + 1).min(page + left);
-            match self.engine().prefetch(&self.inner, some)? {
+            match self.reads().prefetch(some)? {
                 // The file has become shorter.
                 None => break,
                 // No frame can be had.

@@ -2,6 +2,7 @@
 
 use super::File;
 use crate::device::{Device, LengthLimit, is_behind_limit};
+use crate::engine::driver::Quiet;
 use crate::error::{Error, Result};
 use crate::files::{Kept, LEN_MAX};
 use crate::frames::table::{ExclusivePin, Table};
@@ -76,11 +77,11 @@ impl File {
             {
                 self.engine().table.wait_written(pin.frame(), self.key(page));
             }
-            match self.engine().try_quiet(&self.inner, gone.clone())? {
+            match Quiet::of(self.engine(), &self.inner).try_quiet(gone.clone())? {
                 Ok(hole) => break (pin, hole),
                 Err(in_change) => {
                     self.unlock_page(page, pin);
-                    self.engine().wait_changed(&self.inner, &in_change);
+                    Quiet::of(self.engine(), &self.inner).wait_changed(&in_change);
                 }
             }
         };
@@ -102,7 +103,7 @@ impl File {
         drop(hole);
         // Before the discard: read-ahead goes no further from here on.
         self.resized(len);
-        self.engine().discard(&self.inner, gone)
+        self.discards().discard(gone)
     }
 
     /// Allocates blocks for the `len` bytes from `offset` on, inside the file and past its end, so that the device finds
@@ -147,7 +148,7 @@ impl File {
     fn free_past_end(&self) -> Result<()> {
         let (len, size) = (self.len(), self.engine().page_size.bytes());
         let last = len / size..len.div_ceil(size);
-        let _unwritten = self.engine().unwritten(&self.inner, last)?;
+        let _unwritten = Quiet::of(self.engine(), &self.inner).unwritten(last)?;
         match self.inner.is_fixed {
             true => Ok(()),
             false => self.cut_device(len),
@@ -166,8 +167,7 @@ impl File {
     /// Unlocks a page, and reports it if it has become dirty.
     fn unlock_page(&self, page: u64, pin: Option<ExclusivePin<&Table<Arena>>>) {
         if let Some(pin) = pin.filter(ExclusivePin::first_dirty) {
-            self.engine()
-                .dirtied(self.inner.id, PageIndex(page), &[pin.frame()]);
+            self.dirtier().dirtied(PageIndex(page), &[pin.frame()]);
         }
     }
 

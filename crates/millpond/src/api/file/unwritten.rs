@@ -17,9 +17,9 @@ impl File {
         self.engine().call_flags.check()?;
         explain::waits_in(Call::Sync);
         self.check_own_changes()?;
-        let log = self.engine().log_first(&self.inner);
-        let syncing = self.engine().sync_begin(self.inner.id, log)?;
-        let written = self.engine().sync_end(&self.inner, syncing)?;
+        let log = self.syncs().log_first();
+        let syncing = self.syncs().sync_begin(log)?;
+        let written = self.syncs().sync_end(syncing)?;
         written.map(|_| ()).map_err(|e| self.inner.write_refused(e))
     }
 
@@ -55,7 +55,7 @@ impl File {
     pub fn unwritten(&self) -> Result<Vec<Range<u64>>> {
         let (len, size) = (self.len(), self.engine().page_size.bytes());
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for page in self.engine().changed(&self.inner, 0..len.div_ceil(size))? {
+        for page in self.discards().changed(0..len.div_ceil(size))? {
             let (start, end) = (page * size, (page * size + size).min(len));
             match ranges.last_mut() {
                 Some(last) if last.end == start => last.end = end,

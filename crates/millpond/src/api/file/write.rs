@@ -58,7 +58,7 @@ impl File {
         self.check_within_limit(end)?;
         let _noted = self.begin(offset, buf.len(), true)?;
         let pages = self.pages_of(offset..end);
-        self.engine().check_guards(&self.inner, pages, Waits::ForAll)?;
+        self.holders().check_guards(pages, Waits::ForAll)?;
         let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
         self.check_inside(end)?;
         self.write_all(buf, offset, &mut resize, Dirtying::Asked, false)
@@ -87,8 +87,8 @@ impl File {
         if buf.len() == 0 {
             return Ok(());
         }
-        self.engine()
-            .check_guards(&self.inner, self.pages_of(offset..end), Waits::ForAll)?;
+        self.holders()
+            .check_guards(self.pages_of(offset..end), Waits::ForAll)?;
         // Writes inside the file run beside one another. One that goes up to its end, or beyond, excludes every other
         // change of the length.
         let mut resize = (end >= self.len()).then(|| self.lock_length(Call::Write(buf.len())));
@@ -109,8 +109,8 @@ impl File {
         self.check_writable()?;
         let end = self.check_end(offset, buf.len())?;
         let _noted = self.begin(offset, buf.len(), true)?;
-        self.engine()
-            .check_guards(&self.inner, self.pages_of(offset..end), Waits::ForAll)?;
+        self.holders()
+            .check_guards(self.pages_of(offset..end), Waits::ForAll)?;
         let (mut done, mut lost) = (0, Ok(()));
         while done < buf.len() {
             // Few at a time, so that those which could not be kept can be named.
@@ -153,7 +153,7 @@ impl File {
         self.check_end(offset, buf.len())?;
         let _noted = self.begin(offset, buf.len(), true)?;
         let pages = self.pages_of(offset..offset + buf.len() as u64);
-        self.engine().check_guards(&self.inner, pages, Waits::ForAll)?;
+        self.holders().check_guards(pages, Waits::ForAll)?;
         self.write_all(buf, offset, &mut resize, Dirtying::Asked, true)?;
         Ok(offset)
     }
@@ -193,7 +193,7 @@ impl File {
         let (mut own, mut done) = (Vec::new(), 0);
         let mut tail = None;
         while done < buf.len() {
-            let accepted = self.engine().accept(&self.inner, why, WRITE_PAGES_MAX);
+            let accepted = self.dirtier().accept(why, WRITE_PAGES_MAX);
             let most = accepted.inspect_err(|_| self.leave_room(resize.is_some()))?;
             if resize.is_some() && done == 0 && tail.is_none() {
                 tail = self.make_room_for(offset + buf.len() as u64)?;
@@ -219,7 +219,7 @@ impl File {
             }
             if some.pauses {
                 explain::waits_in(Call::Write(buf.len()));
-                match self.engine().pause(&self.inner) {
+                match self.dirtier().pause() {
                     // They are in memory, which is all that was promised.
                     Err(_) if why == Dirtying::Promised => self.engine().call_flags.check()?,
                     paused => paused.inspect_err(|_| self.leave_room(resize.is_some()))?,

@@ -14,7 +14,7 @@
 
 use super::File;
 use super::pieces::Source;
-use crate::engine::driver::{Granted, Reach};
+use crate::engine::driver::{Granted, PageFaults, Reach};
 use crate::error::Result;
 use crate::files::Shrunk;
 use crate::frames::table::{ExclusivePin, Lookup, Table};
@@ -131,7 +131,7 @@ impl File {
             let is_end = n + 1 == pins.len() || !pins[n + 1].first_dirty();
             if is_end && !run.is_empty() {
                 let start = first + (n as u64 + 1) - run.len() as u64;
-                pauses |= self.engine().dirtied(self.inner.id, PageIndex(start), &run);
+                pauses |= self.dirtier().dirtied(PageIndex(start), &run);
                 run.clear();
             }
         }
@@ -195,7 +195,7 @@ impl<'a, S: Source + ?Sized> Part<'a, S> {
         // With pages in hand it must not wait for memory: their owner could be what memory waits for.
         let may_wait = self.pins.is_empty();
         let pages = self.page..self.page + self.overwritten();
-        let loads = match engine.grant(&self.file.inner, pages, self.reach(), may_wait)? {
+        let loads = match PageFaults::of(engine, &self.file.inner).grant(pages, self.reach(), may_wait)? {
             Granted::Frames(loads) => loads,
             Granted::There => return Ok(Next::GoOn),
             // The next part asks again, with nothing in hand, before it waits: what came free meanwhile was announced

@@ -12,8 +12,8 @@
 //!
 //! To the core these reads are read-ahead: no caller waits for them, unless another reader comes to such a page.
 
-use super::Engine;
 use super::fault::Reach;
+use super::{Engine, PageFaults};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::frames::table::Lookup;
@@ -48,7 +48,7 @@ impl BackgroundReads {
         explain::timed(Wait::Read, || self.leave_device_to_callers(engine, file));
         let key = PageKey::new(file.id, PageIndex(pages.start));
         let began = Instant::now();
-        let answer = engine.fault(file, pages, (Intent::Background, Reach::Inside), false)?;
+        let answer = PageFaults::of(engine, file).fault(pages, (Intent::Background, Reach::Inside), false)?;
         if answer.is_some_and(|answer| answer.ahead > 0) {
             if let Lookup::Loading(frame) = engine.table.try_pin(key, false) {
                 explain::timed(Wait::Read, || engine.table.wait_loading(frame, key));
@@ -96,15 +96,17 @@ mod tests {
         // A caller that has asked the device, and has no answer yet.
         let pages = 1500..1501;
         let asked = (millpond_core::event::Intent::Read, super::Reach::Inside);
-        let answer = engine.fault(&file.inner, pages, asked, true).unwrap().unwrap();
+        let answer = super::PageFaults::of(engine, &file.inner)
+            .fault(pages, asked, true)
+            .unwrap()
+            .unwrap();
         let far = 1000;
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| background.read_at(&mut [0; PAGE], far * PAGE as u64));
             std::thread::sleep(super::LOOK_EVERY * 40);
             let is_read = file.is_resident(far * PAGE as u64);
-            engine
+            super::super::Reads::of(engine, &file.inner)
                 .read(
-                    &file.inner,
                     answer.own.unwrap(),
                     |_, _| {},
                     (false, crate::files::Shrunk::Refused),

@@ -1,6 +1,6 @@
 //! Pages of regions that come, under the core lock: in hand from the step that finds them a frame to the end of their read.
 
-use super::transfers::{Kind, Transfer};
+use super::transfers::{FileIo, Kind, Transfer};
 use super::{CoreGuard, Engine};
 use crate::device::{Request, Warning};
 use crate::frames::table::Load;
@@ -50,7 +50,7 @@ impl Engine {
     pub(super) fn swap_request(&self, read: &mut SwapRead, token: u64) -> Request {
         let reason = read.reason;
         let (file, slot) = self.regions().place(read.slot);
-        self.read_request((token, reason), &file, slot, &mut read.loads)
+        FileIo::of(self, &file).read_request((token, reason), slot, &mut read.loads)
     }
 
     /// Pages are to be read from their slots: they are ours until they are.
@@ -97,16 +97,5 @@ impl Engine {
             let taken = region.pages.take(first.0, &[At::Absent]);
             assert_eq!(taken, Some(At::Absent), "{first:?} was granted");
         }
-    }
-
-    /// The rest of it.
-    pub(super) fn mark_lost(&self, region: &RegionInner, page: u64, why: &str) {
-        if let Err(error) = self.regions().exchange.poison(&region.memory, page) {
-            // Anything else it could get would be wrong data.
-            self.poison(format!(
-                "page {page} of a region is lost ({why}) and can't be marked: {error}"
-            ));
-        }
-        self.regions().settle(region, page, At::Poisoned);
     }
 }

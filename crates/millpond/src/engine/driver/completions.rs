@@ -2,13 +2,11 @@
 
 use super::coming::SwapRead;
 use super::transfers::{BAD, Kind, OwnRead, Transfer, io_error};
-use super::{CoreGuard, Engine, Outbox};
-use crate::error::{Result, again};
+use super::{CoreGuard, Engine, Outbox, Reads};
+use crate::error::again;
 use crate::files::{FileInner, Shrunk};
-use crate::frames::table::Load;
 use millpond_core::event::Event;
-use millpond_core::io::{IoError, IoId};
-use millpond_core::units::PageIndex;
+use millpond_core::io::IoId;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,16 +20,8 @@ pub(crate) enum Unchecked {
 }
 
 impl CoreGuard<'_> {
-    pub(super) fn fail_read(&mut self, io: IoId, loads: Vec<Load>, error: IoError) {
-        for load in loads {
-            self.engine.table.locked(&mut self.held.token).fail_load(load);
-        }
-        let result = Err(error);
-        self.step(Event::ReadDone { io, result });
-    }
-
     /// A transfer that the device had been handed is over. Gives it back if its pages are to be checked, which takes too
-    /// long for the core lock: [`Engine::check_ahead`].
+    /// long for the core lock: [`Unchecked::check`].
     pub(crate) fn completed(&mut self, token: u64, result: io::Result<usize>) -> Option<Unchecked> {
         let (engine, io) = (self.engine, IoId(token as u32));
         let Some(Transfer { file, first, kind }) = self.transfers.remove(&io) else {
@@ -42,14 +32,14 @@ impl CoreGuard<'_> {
         };
         match (kind, result) {
             (Kind::Read(mut loads), Ok(bytes)) => {
-                if engine
-                    .is_whole(&file, first, loads.len(), bytes, Shrunk::Refused)
+                if Reads::of(engine, &file)
+                    .is_whole(first, loads.len(), bytes, Shrunk::Refused)
                     .is_err()
                 {
                     self.fail_read(io, loads, BAD);
                     return None;
                 }
-                engine.zero_rest(&mut loads, bytes);
+                Reads::of(engine, &file).zero_rest(&mut loads, bytes);
                 if file.writeback_rules.check.is_some() {
                     let read = OwnRead { io, first, loads };
                     return Some(Unchecked::Of(file, read));
@@ -89,59 +79,30 @@ impl CoreGuard<'_> {
                 let result = Err(file.refused(error));
                 self.step(Event::WriteDone { io, result });
                 file.failing.store(true, Ordering::Relaxed);
-                engine.failing.store(true, Ordering::Relaxed);
+                engine.waits.dirtiers.failing.store(true, Ordering::Relaxed);
             }
         }
         None
     }
 }
 
-impl Engine {
-    /// Whether the device had all of these pages, of which it has read `bytes`, as far as others have left the file as it was.
-    ///
-    /// # Errors
-    /// [`Error::Read`], unless `shrunk` says otherwise.
-    pub(super) fn is_whole(
-        &self,
-        file: &FileInner,
-        first: PageIndex,
-        pages: usize,
-        bytes: usize,
-        shrunk: Shrunk,
-    ) -> Result<()> {
-        let (offset, size) = (self.offset(first), self.page_size.bytes());
-        if bytes as u64 >= pages as u64 * size || shrunk == Shrunk::Zeros {
-            return Ok(());
-        }
-        let Some(at) = file.cut_by_others(offset + bytes as u64) else {
-            return Ok(());
-        };
-        if shrunk == Shrunk::LeftOver && pages == 1 && at > offset {
-            // Under the lock: a thread that finds no such file any more takes the flag back.
-            let _core = self.core();
-            file.set_short_at(Some(at));
-            self.call_flags.set_short(true);
-            return Ok(());
-        }
-        Err(file.is_cut(at.max(offset)))
-    }
-
+impl Unchecked {
     /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor does
     /// what was read with it; a thread that wants such a page reads it, and is told. The outbox is emptied by the caller, who
     /// may have other pages in hand.
-    pub(crate) fn check_ahead<'a>(&'a self, unchecked: Unchecked, outbox: Outbox<'a>) -> Outbox<'a> {
-        let (file, read) = match unchecked {
+    pub(crate) fn check<'a>(self, engine: &'a Engine, outbox: Outbox<'a>) -> Outbox<'a> {
+        let (file, read) = match self {
             Unchecked::Of(file, read) => (file, read),
-            Unchecked::Swap(read, result) => return self.swapped_in(read, result, outbox),
+            Unchecked::Swap(read, result) => return engine.swapped_in(read, result, outbox),
         };
         let OwnRead { io, first, mut loads } = read;
-        let checked = self.check_read(&file, first, &mut loads);
+        let checked = Reads::of(engine, &file).check_read(first, &mut loads);
         let mut core = outbox.lock();
         match checked {
             Err(_) => core.fail_read(io, loads, BAD),
             Ok(()) => {
                 for load in loads {
-                    self.table.finish_load(load);
+                    engine.table.finish_load(load);
                 }
                 core.step(Event::ReadDone { io, result: Ok(()) });
             }

@@ -19,11 +19,11 @@ use super::transfers::Transfer;
 use super::writes::{Frames, LogBlocked, StepPages};
 use super::{Engine, mempool};
 use crate::files::FileInner;
-use crate::frames::table::WriteToken;
+use crate::frames::table::{Load, WriteToken};
 use crate::host::hook;
 use crate::observe::record::{self, Recorder};
 use millpond_core::event::{Effects, Event};
-use millpond_core::io::IoId;
+use millpond_core::io::{IoError, IoId};
 use millpond_core::manager::Manager;
 use millpond_core::units::FileId;
 use std::collections::HashMap;
@@ -176,9 +176,11 @@ impl<'a> CoreGuard<'a> {
         let before = engine.tick_at.swap(tick_at, Ordering::Relaxed);
         self.outbox.wake_background |= tick_at < before;
         self.effects = effects;
-        if !self.pages.sampled.is_empty() {
+        let StepPages { sampled, written, .. } = &mut self.held.pages;
+        if !sampled.is_empty() || !written.is_empty() {
             let marked = self.outbox.marked();
-            marked.sampled.append(&mut self.held.pages.sampled);
+            marked.sampled.append(sampled);
+            marked.written.append(written);
         }
         if !self.pages.changed.is_empty() {
             let mut frames = std::mem::take(&mut self.pages.changed);
@@ -186,6 +188,15 @@ impl<'a> CoreGuard<'a> {
             frames.clear();
             self.pages.changed = frames;
         }
+    }
+
+    /// A read has failed: its pages do not come into memory.
+    pub(super) fn fail_read(&mut self, io: IoId, loads: Vec<Load>, error: IoError) {
+        for load in loads {
+            self.engine.table.locked(&mut self.held.token).fail_load(load);
+        }
+        let result = Err(error);
+        self.step(Event::ReadDone { io, result });
     }
 
     /// Lets a thread that waits for the core lock have it, if there is one, and takes it again. One load if there is none.

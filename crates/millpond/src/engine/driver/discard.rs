@@ -1,8 +1,8 @@
 //! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones, of
 //! one that can't be written those that failed.
 
-use super::Engine;
 use super::hold::DISCARD_BATCH;
+use super::{Engine, Holders};
 use crate::error::Result;
 use crate::files::{FileInner, Making};
 use crate::frames::own::{self, Waits};
@@ -12,26 +12,33 @@ use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-impl Engine {
+/// Pages of a file on their way out of memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Discards<'a> {
+    engine: &'a Engine,
+    file: &'a FileInner,
+}
+
+impl<'a> Discards<'a> {
+    pub(crate) fn of(engine: &'a Engine, file: &'a FileInner) -> Discards<'a> {
+        Discards { engine, file }
+    }
+
     /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for the threads
     /// that use them. None comes into memory meanwhile that would have to go: the file is closed, or shorter by now
     /// ([`Reach`](super::Reach)), or the device has given up its part.
-    pub(crate) fn discard(&self, file: &FileInner, pages: Range<u64>) -> Result<()> {
-        self.discard_in(file, pages, None)
+    pub(crate) fn discard(self, pages: Range<u64>) -> Result<()> {
+        self.discard_in(pages, None)
     }
 
-    /// As [`Engine::discard`], of a hole: it has those only that are waited for.
-    pub(crate) fn discard_in(
-        &self,
-        file: &FileInner,
-        pages: Range<u64>,
-        hole: Option<&Making<'_>>,
-    ) -> Result<()> {
+    /// As [`Discards::discard`], of a hole: it has those only that are waited for.
+    pub(crate) fn discard_in(self, pages: Range<u64>, hole: Option<&Making<'_>>) -> Result<()> {
+        let Discards { engine, file } = self;
         // First those that are not in use: a thread that uses one may wait for memory.
         let mut left = Vec::new();
-        self.each_held(file, pages, |held| {
-            self.call_flags.check()?;
-            self.take_out(file, held, true);
+        Holders::of(engine, file).each_held(pages, |held| {
+            engine.call_flags.check()?;
+            self.take_out(held, true);
             left.append(held);
             Ok(())
         })?;
@@ -41,24 +48,25 @@ impl Engine {
         for held in left.chunks(DISCARD_BATCH as usize) {
             let mut held = held.to_vec();
             loop {
-                self.call_flags.check()?;
-                self.take_out(file, &mut held, true);
+                engine.call_flags.check()?;
+                self.take_out(&mut held, true);
                 let Some(&(key, frame)) = held.first() else {
                     break;
                 };
-                self.wait_unused(file, frame, key.index().0);
+                Holders::of(engine, file).wait_unused(frame, key.index().0);
             }
         }
         Ok(())
     }
 
-    /// As [`Engine::discard`], but for pages of which the calling thread has guards: the first of those.
-    pub(crate) fn discard_but_own(&self, file: &FileInner, pages: Range<u64>) -> Result<Option<u64>> {
+    /// As [`Discards::discard`], but for pages of which the calling thread has guards: the first of those.
+    pub(crate) fn discard_but_own(self, pages: Range<u64>) -> Result<Option<u64>> {
+        let Discards { engine, file } = self;
         let (mut at, mut first) = (pages.start, None);
         while at < pages.end {
-            let own = own::first_held(&self.table, file.id, at..pages.end);
+            let own = own::first_held(&engine.table, file.id, at..pages.end);
             let to = own.map_or(pages.end, |page| page.0);
-            self.discard(file, at..to)?;
+            self.discard(at..to)?;
             first = first.or(own.map(|page| page.0));
             at = to + 1;
         }
@@ -67,32 +75,34 @@ impl Engine {
 
     /// Takes the clean ones of the pages out of memory, after waiting for the threads that read or write them. Returns
     /// how many are left because they are dirty.
-    pub(crate) fn drop_clean(&self, file: &FileInner, pages: Range<u64>) -> Result<u64> {
+    pub(crate) fn drop_clean(self, pages: Range<u64>) -> Result<u64> {
+        let Discards { engine, file } = self;
         let mut left = 0;
-        self.each_held(file, pages, |held| {
+        Holders::of(engine, file).each_held(pages, |held| {
             loop {
-                self.call_flags.check()?;
-                self.take_out(file, held, false);
+                engine.call_flags.check()?;
+                self.take_out(held, false);
                 let all = held.len();
-                held.retain(|&(_, frame)| !self.table.word(frame).is_dirty());
+                held.retain(|&(_, frame)| !engine.table.word(frame).is_dirty());
                 left += (all - held.len()) as u64;
                 let Some(&(key, frame)) = held.first() else {
                     return Ok(());
                 };
                 let page = key.index().0;
-                self.check_guards(file, page..page + 1, Waits::ForAll)?;
-                self.wait_unused(file, frame, page);
+                Holders::of(engine, file).check_guards(page..page + 1, Waits::ForAll)?;
+                Holders::of(engine, file).wait_unused(frame, page);
             }
         })?;
         Ok(left)
     }
 
     /// Those of the pages that are dirty, or being written.
-    pub(crate) fn changed(&self, file: &FileInner, pages: Range<u64>) -> Result<BTreeSet<u64>> {
+    pub(crate) fn changed(self, pages: Range<u64>) -> Result<BTreeSet<u64>> {
+        let Discards { engine, file } = self;
         let mut changed = BTreeSet::new();
-        self.each_held(file, pages, |held| {
+        Holders::of(engine, file).each_held(pages, |held| {
             let of_them = held.iter().filter(|&&(_, frame)| {
-                let word = self.table.word(frame);
+                let word = engine.table.word(frame);
                 word.is_dirty() || word.is_writeback()
             });
             changed.extend(of_them.map(|(key, _)| key.index().0));
@@ -102,31 +112,33 @@ impl Engine {
     }
 
     /// Waits for the reads of these pages that have begun. Whether none of them is dirty then.
-    pub(crate) fn settled(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
-        self.each_held(file, pages.clone(), |held| {
+    pub(crate) fn settled(self, pages: Range<u64>) -> Result<bool> {
+        let Discards { engine, file } = self;
+        Holders::of(engine, file).each_held(pages.clone(), |held| {
             for &(key, frame) in held.iter() {
-                self.table.wait_loading(frame, key);
+                engine.table.wait_loading(frame, key);
             }
-            self.call_flags.check()
+            engine.call_flags.check()
         })?;
-        Ok(!self.is_changed(file, pages)?)
+        Ok(!self.is_changed(pages)?)
     }
 
     /// Whether one of the pages is dirty, or being written.
-    pub(crate) fn is_changed(&self, file: &FileInner, pages: Range<u64>) -> Result<bool> {
-        Ok(!self.changed(file, pages)?.is_empty())
+    pub(crate) fn is_changed(self, pages: Range<u64>) -> Result<bool> {
+        Ok(!self.changed(pages)?.is_empty())
     }
 
     /// Takes the unused pages of `held` out of memory. `held` keeps the pages that are still there, and their frames.
-    fn take_out(&self, file: &FileInner, held: &mut Vec<(PageKey, FrameNo)>, dirty_too: bool) {
-        let mut core = self.core();
-        let mut table = self.table.locked(&mut core.token);
+    fn take_out(self, held: &mut Vec<(PageKey, FrameNo)>, dirty_too: bool) {
+        let Discards { engine, file } = self;
+        let mut core = engine.core();
+        let mut table = engine.table.locked(&mut core.token);
         held.retain_mut(|(key, frame)| {
             let now = table.lookup(*key);
             *frame = now.unwrap_or(*frame);
             now.is_some()
         });
-        let lost = self.unmap_found(&mut table, held, dirty_too);
+        let lost = engine.unmap_found(&mut table, held, dirty_too);
         let frames = held.iter().map(|&(_, frame)| frame);
         let mut gone: Vec<FrameNo> = frames.filter(|frame| !lost.contains(frame)).collect();
         if dirty_too {
@@ -152,19 +164,21 @@ impl Engine {
 
     /// Gives up the pages of the file that can't be written, after waiting for the threads that use them; what is
     /// written meanwhile is kept. Returns how many they were.
-    pub(crate) fn discard_failed(&self, file: &FileInner) -> Result<u64> {
-        let mut left: Vec<PageIndex> = self.core().manager.failed_pages(file.id).collect();
-        let waits_for = |page: &PageIndex| self.check_guards(file, page.0..page.0 + 1, Waits::ForAll);
+    pub(crate) fn discard_failed(self) -> Result<u64> {
+        let Discards { engine, file } = self;
+        let mut left: Vec<PageIndex> = engine.core().manager.failed_pages(file.id).collect();
+        let waits_for =
+            |page: &PageIndex| Holders::of(engine, file).check_guards(page.0..page.0 + 1, Waits::ForAll);
         left.iter().try_for_each(waits_for)?;
         let mut given_up = 0;
         while !left.is_empty() {
-            self.call_flags.check()?;
+            engine.call_flags.check()?;
             let busy = {
-                let mut core = self.core();
+                let mut core = engine.core();
                 let batch = left.split_off(left.len().saturating_sub(DISCARD_BATCH as usize));
                 let still_failed = |page: &PageIndex| core.manager.has_failed(file.id, *page);
                 let batch: Vec<_> = batch.into_iter().filter(still_failed).collect();
-                let mut table = self.table.locked(&mut core.token);
+                let mut table = engine.table.locked(&mut core.token);
                 let frame_of = |page| {
                     table
                         .lookup(PageKey::new(file.id, page))
@@ -192,9 +206,9 @@ impl Engine {
             };
             left.extend(busy.iter().map(|&(page, _)| page));
             if let Some(&(page, frame)) = busy.first() {
-                self.wait_unused(file, frame, page.0);
+                Holders::of(engine, file).wait_unused(frame, page.0);
                 // It may be open: what a device puts there is not lost for that.
-                self.call_one_back(file, page.0, true);
+                engine.call_one_back(file, page.0, true);
             }
         }
         Ok(given_up)

@@ -4,7 +4,7 @@
 use super::CoreGuard;
 use super::coming::SwapRead;
 use super::sync::Answer;
-use super::transfers::{Kind, OwnRead, Transfer};
+use super::transfers::{FileIo, Kind, OwnRead, Transfer};
 use crate::frames::table::Load;
 use millpond_core::event::{Effect, Effects, Waiters};
 use millpond_core::io::Reason;
@@ -58,7 +58,8 @@ impl CoreGuard<'_> {
                 }
                 answer.ahead += loads.len() as u64;
                 let file = self.file(*file);
-                let request = engine.read_request((u64::from(io.0), *reason), &file, *first, &mut loads);
+                let request =
+                    FileIo::of(engine, &file).read_request((u64::from(io.0), *reason), *first, &mut loads);
                 self.outbox.submit(file.clone(), request);
                 self.transfers.insert(
                     *io,
@@ -99,7 +100,7 @@ impl CoreGuard<'_> {
                         Err(pins) => pins,
                     }
                 };
-                let request = engine.write_request(token, &file, *first, frames);
+                let request = FileIo::of(engine, &file).write_request(token, *first, frames);
                 self.outbox.submit(file.clone(), request);
                 self.transfers.insert(
                     *io,
@@ -133,7 +134,7 @@ impl CoreGuard<'_> {
             }
             Effect::Wait { at_most, .. } => answer.wait = Some(*at_most),
             Effect::Pause { at_most, .. } => {
-                engine.throttling.store(true, Ordering::Relaxed);
+                engine.waits.dirtiers.throttling.store(true, Ordering::Relaxed);
                 answer.pause = Some(*at_most);
             }
             Effect::Wake(Waiters::Memory) => self.outbox.wake_memory = true,

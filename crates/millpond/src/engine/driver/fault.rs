@@ -1,5 +1,6 @@
 //! A thread that needs frames: asks the core for them, and waits while there are none.
 
+use super::waits::FrameWait;
 use super::{Engine, StepAnswer};
 use crate::error::Result;
 use crate::files::FileInner;
@@ -8,62 +9,12 @@ use crate::observe::explain::Wait;
 use crate::sys::clock::Patience;
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
-use millpond_core::units::{Instant, Nanos, PageCount, PageIndex, PageKey};
-use parking_lot::{Mutex, MutexGuard};
+use millpond_core::units::{PageIndex, PageKey};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// How long calls have waited for frames, for [`Stats`](crate::Stats). In nanoseconds.
-#[derive(Default)]
-pub(crate) struct FrameWaits {
-    pub(crate) count: AtomicU64,
-    pub(crate) ns: AtomicU64,
-    pub(crate) ns_max: AtomicU64,
-    /// Of the part of a wait during which reclaim could have had pages without waiting for a write.
-    pub(crate) clean_ns_max: AtomicU64,
-    /// Steps in which a call has reclaimed for itself.
-    pub(crate) reclaim_ns: AtomicU64,
-}
-
-/// The wait of one call, which may have to ask several times.
-#[derive(Default)]
-struct Waiting {
-    /// When it was told to wait first.
-    since: Option<Instant>,
-    /// When it was told last, if there were clean pages then.
-    clean_since: Option<Instant>,
-    clean: Nanos,
-}
-
-impl Waiting {
-    /// It was told to wait, with so many clean pages in memory, or to go on.
-    fn told(&mut self, to_wait: bool, clean: PageCount, engine: &Engine) {
-        if !to_wait && self.since.is_none() {
-            return;
-        }
-        let now = engine.clock.now();
-        if let Some(since) = self.clean_since.take() {
-            self.clean = Nanos(self.clean.0 + now.since(since).0);
-        }
-        if to_wait {
-            self.since.get_or_insert(now);
-            self.clean_since = (clean > PageCount(0)).then_some(now);
-        } else if let Some(since) = self.since.take() {
-            let (waits, ns) = (&engine.frame_waits, now.since(since).0);
-            waits.count.fetch_add(1, Ordering::Relaxed);
-            waits.ns.fetch_add(ns, Ordering::Relaxed);
-            waits.ns_max.fetch_max(ns, Ordering::Relaxed);
-            waits.clean_ns_max.fetch_max(self.clean.0, Ordering::Relaxed);
-        }
-    }
-}
 
 /// A call that waits for a frame asks again after so long at most.
 const ASKS_EVERY: Duration = Duration::from_millis(250);
-
-/// A thread that waits for another's turn to be over sleeps for so long at a time.
-const LOCK_SLEEP: Duration = Duration::from_secs(1);
 
 /// How long a call that has `waited` for a frame waits before it asks again, where the core says `at_most`. That bound
 /// is for what is not announced: a guard that is dropped. Each time the call asks, all of memory is looked through:
@@ -100,19 +51,24 @@ pub(crate) enum Granted {
     Outside,
 }
 
-impl Engine {
+/// A thread that needs frames for pages of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct PageFaults<'a> {
+    engine: &'a Engine,
+    file: &'a FileInner,
+}
+
+impl<'a> PageFaults<'a> {
+    pub(crate) fn of(engine: &'a Engine, file: &'a FileInner) -> PageFaults<'a> {
+        PageFaults { engine, file }
+    }
+
     /// Asks for frames for pages that the caller overwrites, as far as they are missing.
     ///
     /// # Errors
     /// [`Error::NoFrames`] if it `may_wait` and none came free, [`Error::Poisoned`].
-    pub(crate) fn grant(
-        &self,
-        file: &FileInner,
-        pages: Range<u64>,
-        reach: Reach,
-        may_wait: bool,
-    ) -> Result<Granted> {
-        let Some(answer) = self.fault(file, pages, (Intent::Overwrite, reach), may_wait)? else {
+    pub(crate) fn grant(self, pages: Range<u64>, reach: Reach, may_wait: bool) -> Result<Granted> {
+        let Some(answer) = self.fault(pages, (Intent::Overwrite, reach), may_wait)? else {
             return Ok(Granted::Outside);
         };
         Ok(if !answer.granted.is_empty() {
@@ -131,29 +87,29 @@ impl Engine {
     /// # Errors
     /// [`Error::NoFrames`], [`Error::Poisoned`].
     pub(super) fn fault(
-        &self,
-        file: &FileInner,
+        self,
         pages: Range<u64>,
         (intent, reach): (Intent, Reach),
         may_wait: bool,
     ) -> Result<Option<StepAnswer>> {
+        let PageFaults { engine, file } = self;
         let first = PageIndex(pages.start);
         let count = (pages.end - pages.start).min(PAGES_MAX);
         let (mut patience, mut slept) = (Patience::new(), Duration::ZERO);
-        let mut waiting = Waiting::default();
+        let mut wait = FrameWait::new(&engine.waits.frames, &engine.clock);
         loop {
-            self.call_flags.check()?;
-            let seen = self.memory_events.count();
+            engine.call_flags.check()?;
+            let seen = engine.waits.frames.events.count();
             let mut answer = StepAnswer::default();
             // Not under the lock: a thread that cleans memory needs it.
             answer.room.reserve(count as usize);
             let has_reclaimed;
             {
-                let mut core = self.core();
+                let mut core = engine.core();
                 let within = match reach {
                     Reach::Inside => file
                         .len()
-                        .div_ceil(self.page_size.bytes())
+                        .div_ceil(engine.page_size.bytes())
                         .saturating_sub(first.0),
                     Reach::Within(bytes) if file.len() < bytes => 0,
                     // A page on its way out is not made anew. Under the lock: the thread that makes the hole finds those that
@@ -162,17 +118,17 @@ impl Engine {
                     Reach::Within(_) | Reach::Beyond => u64::MAX,
                 };
                 if within == 0 {
-                    waiting.told(false, PageCount(0), self);
+                    wait.ends();
                     return Ok(None);
                 }
                 let missing = {
-                    let table = self.table.locked(&mut core.token);
+                    let table = engine.table.locked(&mut core.token);
                     let is_missing = |n: &u64| table.lookup(PageKey::new(file.id, first.after(*n))).is_none();
                     let wanted = 0..count.min(within);
                     wanted.take_while(is_missing).count() as u32
                 };
                 if missing == 0 {
-                    waiting.told(false, PageCount(0), self);
+                    wait.ends();
                     return Ok(Some(answer));
                 }
                 let event = Event::Fault {
@@ -182,14 +138,17 @@ impl Engine {
                     intent,
                 };
                 let stalls = core.manager.stats().allocstall;
-                let stepped = self.clock.now();
+                let stepped = engine.clock.now();
                 core.step_into(event, &mut answer);
                 has_reclaimed = core.manager.stats().allocstall > stalls;
                 if has_reclaimed {
-                    let ns = self.clock.now().since(stepped).0;
-                    self.frame_waits.reclaim_ns.fetch_add(ns, Ordering::Relaxed);
+                    let took = engine.clock.now().since(stepped);
+                    engine.waits.frames.reclaimed(took);
                 }
-                waiting.told(answer.wait.is_some() && may_wait, core.manager.clean(), self);
+                match answer.wait.is_some() && may_wait {
+                    true => wait.waits(core.manager.clean()),
+                    false => wait.ends(),
+                }
             }
             if has_reclaimed && may_wait {
                 // The cache's thread was woken long ago: if it only waits for a processor, it may have this one.
@@ -201,34 +160,15 @@ impl Engine {
             if !may_wait {
                 return Ok(Some(answer));
             }
-            self.look();
+            engine.look();
             patience.slept(slept);
             let waited = patience.waited();
-            if waited > self.patience() {
-                waiting.told(false, PageCount(0), self);
-                return Err(self.no_frames(waited));
+            if waited > engine.patience() {
+                wait.ends();
+                return Err(engine.no_frames(waited));
             }
             slept = until_asking(Duration::from_nanos(at_most.0), waited);
-            self.timed_writes(Wait::Frame, || self.memory_events.wait(seen, slept));
-        }
-    }
-
-    /// Locks what a thread may hold that waits for frames.
-    ///
-    /// # Errors
-    /// [`Error::NoFrames`].
-    pub(super) fn lock_in_time<'a, T>(&self, lock: &'a Mutex<T>) -> Result<MutexGuard<'a, T>> {
-        let mut patience = Patience::new();
-        loop {
-            let (waited, most) = (patience.waited(), self.patience());
-            if waited > most {
-                return Err(self.no_frames(waited));
-            }
-            let slept = (most - waited).clamp(Duration::from_millis(1), LOCK_SLEEP);
-            if let Some(locked) = lock.try_lock_for(slept) {
-                return Ok(locked);
-            }
-            patience.slept(slept);
+            engine.timed_writes(Wait::Frame, || engine.waits.frames.events.wait(seen, slept));
         }
     }
 }

@@ -27,11 +27,11 @@ impl Engine {
         let mut at = pages.start;
         while at < pages.end {
             self.call_flags.check()?;
-            let seen = self.memory_events.count();
+            let seen = self.waits.frames.events.count();
             let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH));
             if done == at {
                 // A write or a read that ends wakes this as well.
-                self.memory_events.wait(seen, Duration::from_millis(1));
+                self.waits.frames.events.wait(seen, Duration::from_millis(1));
             }
             at = done;
         }

@@ -20,16 +20,28 @@ const OWNED_PATIENCE: Duration = Duration::from_secs(2);
 /// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
 pub(super) const DISCARD_BATCH: u64 = 1024;
 
-impl Engine {
+/// What is in the way of a call that wants pages of a file: threads that have some in hand.
+#[derive(Clone, Copy)]
+pub(crate) struct Holders<'a> {
+    engine: &'a Engine,
+    file: &'a FileInner,
+}
+
+impl<'a> Holders<'a> {
+    pub(crate) fn of(engine: &'a Engine, file: &'a FileInner) -> Holders<'a> {
+        Holders { engine, file }
+    }
+
     /// Waits until no thread uses the page, which is in `frame`, as
     /// [`Table::wait_unused`](crate::frames::table::Table::wait_unused). Not for a device that writes into it in a mapping, but
     /// for a moment.
-    pub(crate) fn wait_unused(&self, file: &FileInner, frame: FrameNo, page: u64) {
+    pub(crate) fn wait_unused(self, frame: FrameNo, page: u64) {
+        let Holders { engine, file } = self;
         let key = PageKey::new(file.id, PageIndex(page));
-        self.watched(file, page, |slow| self.table.wait_unused(frame, key, slow));
-        if self.table.word(frame).is_mapped()
-            && let Some(mapped) = self.mapped_of(file)
-            && self.call_mapped_back(&mapped, page..page + 1, true)
+        engine.watched(file, page, |slow| engine.table.wait_unused(frame, key, slow));
+        if engine.table.word(frame).is_mapped()
+            && let Some(mapped) = engine.mapped_of(file)
+            && engine.call_mapped_back(&mapped, page..page + 1, true)
         {
             sleep(PAUSE_MIN);
         }
@@ -40,23 +52,25 @@ impl Engine {
     /// # Errors
     /// [`Error::OwnGuard`] if the calling thread has one: at once, or after [`OWNED_PATIENCE`] if it may have handed it on.
     #[inline]
-    pub(crate) fn check_guards(&self, file: &FileInner, pages: Range<u64>, waits: Waits) -> Result<()> {
-        match own::held(&self.table, file.id, pages.clone(), waits) {
+    pub(crate) fn check_guards(self, pages: Range<u64>, waits: Waits) -> Result<()> {
+        let Holders { engine, file } = self;
+        match own::held(&engine.table, file.id, pages.clone(), waits) {
             None => Ok(()),
-            Some(held) => self.wait_for_own(file, pages, waits, held),
+            Some(held) => self.wait_for_own(pages, waits, held),
         }
     }
 
     #[cold]
-    fn wait_for_own(&self, file: &FileInner, pages: Range<u64>, waits: Waits, held: Held) -> Result<()> {
+    fn wait_for_own(self, pages: Range<u64>, waits: Waits, held: Held) -> Result<()> {
+        let Holders { engine, file } = self;
         let (mut held, mut waited, mut pause) = (held, Duration::ZERO, PAUSE_MIN);
         while held.kind.is_owned && waited < OWNED_PATIENCE {
-            self.call_flags.check()?;
+            engine.call_flags.check()?;
             explain::timed(Wait::Busy, || sleep(pause));
             // What it was asked to sleep: a process that was stopped has not waited.
             waited += pause;
             pause = (waited / 4).max(PAUSE_MIN);
-            match own::held(&self.table, file.id, pages.clone(), waits) {
+            match own::held(&engine.table, file.id, pages.clone(), waits) {
                 None => return Ok(()),
                 Some(still) => held = still,
             }
@@ -70,18 +84,18 @@ impl Engine {
     /// Goes through the pages `pages` of the file that are in memory, some at a time. Looks at each of the pages or at
     /// each frame, whichever are fewer, and lets go of the core lock in between.
     pub(super) fn each_held(
-        &self,
-        file: &FileInner,
+        self,
         pages: Range<u64>,
         mut each: impl FnMut(&mut Vec<(PageKey, FrameNo)>) -> Result<()>,
     ) -> Result<()> {
+        let Holders { engine, file } = self;
         let page_count = pages.end.saturating_sub(pages.start);
-        let by_page = page_count <= u64::from(self.table.locked(&mut self.core().token).frames());
+        let by_page = page_count <= u64::from(engine.table.locked(&mut engine.core().token).frames());
         let mut at = 0;
         loop {
             let mut held: Vec<_> = {
-                let mut core = self.core();
-                let table = self.table.locked(&mut core.token);
+                let mut core = engine.core();
+                let table = engine.table.locked(&mut core.token);
                 let end = if by_page {
                     page_count
                 } else {
@@ -108,12 +122,13 @@ impl Engine {
     }
 
     /// A page of the file that a thread is changing now, if there is one.
-    pub(super) fn page_in_change(&self, file: &FileInner) -> Option<u64> {
+    pub(super) fn page_in_change(self) -> Option<u64> {
+        let Holders { engine, file } = self;
         let mut found = None;
-        let pages = file.len().div_ceil(self.page_size.bytes());
-        let look = self.each_held(file, 0..pages, |held| {
+        let pages = file.len().div_ceil(engine.page_size.bytes());
+        let look = self.each_held(0..pages, |held| {
             let mut pages = held.iter();
-            let in_change = pages.find(|&&(_, frame)| self.table.word(frame).is_exclusive());
+            let in_change = pages.find(|&&(_, frame)| engine.table.word(frame).is_exclusive());
             found = found.or(in_change.map(|(key, _)| key.index().0));
             Ok(())
         });
@@ -121,16 +136,17 @@ impl Engine {
     }
 
     /// Whether all of the file was written, except pages that a thread is changing now or that can't be written.
-    pub(super) fn has_written_all_but_changed(&self, file: &FileInner) -> Result<bool> {
-        let pages = file.len().div_ceil(self.page_size.bytes());
+    pub(super) fn has_written_all_but_changed(self) -> Result<bool> {
+        let Holders { engine, file } = self;
+        let pages = file.len().div_ceil(engine.page_size.bytes());
         let mut is_so = true;
-        self.each_held(file, 0..pages, |held| {
+        self.each_held(0..pages, |held| {
             is_so &= held.iter().all(|&(key, frame)| {
-                let word = self.table.word(frame);
+                let word = engine.table.word(frame);
                 let is_left = || {
                     word.is_exclusive()
                         || word.is_open()
-                        || self.core().manager.has_failed(file.id, key.index())
+                        || engine.core().manager.has_failed(file.id, key.index())
                 };
                 !word.is_writeback() && (!word.is_dirty() || is_left())
             });
@@ -140,8 +156,9 @@ impl Engine {
     }
 
     /// Whether all of the file was written, except pages of a mapping into which a device writes.
-    pub(super) fn is_stuck_in_mapping(&self, file: &FileInner) -> Result<bool> {
-        let is_mapped = self.mapped_of(file).is_some();
-        Ok(is_mapped && self.page_in_change(file).is_none() && self.has_written_all_but_changed(file)?)
+    pub(super) fn is_stuck_in_mapping(self) -> Result<bool> {
+        let Holders { engine, file } = self;
+        let is_mapped = engine.mapped_of(file).is_some();
+        Ok(is_mapped && self.page_in_change().is_none() && self.has_written_all_but_changed()?)
     }
 }

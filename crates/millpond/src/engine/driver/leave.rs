@@ -10,10 +10,10 @@
 //! A checksum of 64 bits decides that a page need not be written, so a changed page is lost with a probability of 2^-64 each
 //! time one is evicted: once in twelve million years at 50,000 a second. 32 bits would be once in a day.
 
-use super::CoreGuard;
 use super::double_resident::{copy_of, leave_double};
-use super::transfers::{Kind, Transfer};
+use super::transfers::{FileIo, Kind, Transfer};
 use super::writes::Frames;
+use super::{Core, CoreGuard};
 use crate::memory::{At, RegionInner, Tables};
 use crate::sys::arena::exchange::InHand;
 use millpond_core::frame::{BeginWrite, FrameTable};
@@ -69,11 +69,12 @@ impl CoreGuard<'_> {
     pub(super) fn write_swap(&mut self, io: IoId, first: SlotNo, frames: &[FrameNo]) {
         let engine = self.engine;
         let (file, first) = engine.regions().place(first);
-        let table = engine.table.locked(&mut self.held.token);
+        let Core { token, pages, .. } = &mut *self.held;
+        let table = engine.table.locked(token);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
-        self.outbox.marked().written.extend(keys);
+        pages.written.extend(keys);
         let token = (u64::from(io.0), Reason::Swap);
-        let request = engine.write_request(token, &file, first, frames);
+        let request = FileIo::of(engine, &file).write_request(token, first, frames);
         self.outbox.submit(file.clone(), request);
         let kind = Kind::SwapOut;
         self.transfers.insert(io, Transfer { file, first, kind });

@@ -41,6 +41,6 @@ impl Follower for Engine {
     }
 
     fn log_refused(&self) {
-        self.sync_events.notify_all();
+        self.waits.syncs.notify_all();
     }
 }

@@ -8,7 +8,7 @@
 //! What is waited for is waited for with nothing in hand. What is written is in `open.rs`, how pages leave in `unmap.rs` and
 //! `call_back.rs`, why no store and no thread is lost in decision 0016.
 
-use super::{Engine, Missing};
+use super::{Engine, Holders, Missing, Reads};
 use crate::error::{Error, Result};
 use crate::files::{FileInner, Shrunk};
 use crate::frames::own::Waits;
@@ -17,11 +17,13 @@ use crate::memory::mapped::MappedFile;
 use crate::memory::{At, Residence};
 use crate::sys::arena::Arena;
 use crate::sys::arena::exchange::InHand;
+use crate::sys::clock::Patience;
 use crate::sys::uffd::Access;
 use millpond_core::event::Event;
 use millpond_core::units::{PageIndex, PageKey};
+use parking_lot::{Mutex, MutexGuard};
 use std::ops::Range;
-use std::sync::Arc;
+
 use std::sync::atomic::Ordering;
 use std::thread::yield_now;
 use std::time::Duration;
@@ -29,6 +31,9 @@ use std::time::Duration;
 /// How often a fault lets others have the processor because a writer waits for the page, or changes it. Few, as each can take
 /// milliseconds where there are more threads than processors, and the writer may wait for this very thread.
 const STANDS_BACK: u32 = 4;
+
+/// A thread that waits for another's turn to be over sleeps for so long at a time.
+const LOCK_SLEEP: Duration = Duration::from_secs(1);
 
 /// What has become of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -372,7 +377,7 @@ impl Engine {
             .for_each(|page| self.enqueue_mapped(mapped, page, true));
     }
 
-    fn pin_for_mapping(&self, file: &Arc<FileInner>, page: u64, may: May) -> Result<Wanted<'_>> {
+    fn pin_for_mapping<'a>(&'a self, file: &'a FileInner, page: u64, may: May) -> Result<Wanted<'a>> {
         let key = PageKey::new(file.id, PageIndex(page));
         loop {
             self.call_flags.check()?;
@@ -388,7 +393,7 @@ impl Engine {
                 }
                 Lookup::Busy(frame) if self.table.word(frame).is_mapped() => return Ok(Wanted::Mapped),
                 Lookup::Busy(frame) if may.wait_for_writers && self.table.word(frame).is_exclusive() => {
-                    self.check_guards(file, page..page + 1, Waits::ForWriters)?;
+                    Holders::of(self, file).check_guards(page..page + 1, Waits::ForWriters)?;
                     if let Lookup::Found(pin) = self.watched(file, page, |slow| self.table.pin(key, slow)) {
                         return Ok(Wanted::Pinned(pin));
                     }
@@ -398,10 +403,10 @@ impl Engine {
                     if page >= file.len().div_ceil(self.page_size.bytes()) {
                         return Ok(Wanted::Outside);
                     }
-                    if self.read_around(file, page)? {
+                    if Reads::of(self, file).read_around(page)? {
                         continue;
                     }
-                    match self.pin_missing(file, page, (may.wait_for_frames, Shrunk::LeftOver))? {
+                    match Reads::of(self, file).pin_missing(page, (may.wait_for_frames, Shrunk::LeftOver))? {
                         Missing::Read(pin) => return Ok(Wanted::Pinned(pin)),
                         Missing::There => {}
                         Missing::NoFrame(at_most) => return Ok(Wanted::NoFrame(at_most)),
@@ -419,11 +424,11 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the file ends before one of them; those of reading; [`Error::NoFrames`].
-    pub(crate) fn pin_together(
-        &self,
-        mapped: &MappedFile,
+    pub(crate) fn pin_together<'a>(
+        &'a self,
+        mapped: &'a MappedFile,
         pages: Range<u64>,
-    ) -> Result<Vec<SharedPin<&Table<Arena>>>> {
+    ) -> Result<Vec<SharedPin<&'a Table<Arena>>>> {
         let mut pins = Vec::with_capacity((pages.end - pages.start) as usize);
         let (mut turn, mut page) = (None, pages.start);
         while page < pages.end {
@@ -443,13 +448,32 @@ impl Engine {
         Ok(pins)
     }
 
+    /// Locks what a thread may hold that waits for frames.
+    ///
+    /// # Errors
+    /// [`Error::NoFrames`].
+    fn lock_in_time<'a, T>(&self, lock: &'a Mutex<T>) -> Result<MutexGuard<'a, T>> {
+        let mut patience = Patience::new();
+        loop {
+            let (waited, most) = (patience.waited(), self.patience());
+            if waited > most {
+                return Err(self.no_frames(waited));
+            }
+            let slept = (most - waited).clamp(Duration::from_millis(1), LOCK_SLEEP);
+            if let Some(locked) = lock.try_lock_for(slept) {
+                return Ok(locked);
+            }
+            patience.slept(slept);
+        }
+    }
+
     /// `None`: no frame can be had, and it must not wait for one.
-    fn pin_mapped(
-        &self,
-        mapped: &MappedFile,
+    fn pin_mapped<'a>(
+        &'a self,
+        mapped: &'a MappedFile,
         page: u64,
         wait_for_frames: bool,
-    ) -> Result<Option<SharedPin<&Table<Arena>>>> {
+    ) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
         // A thread that waits to change the page may wait for a pin that this one holds: it gives way once.
         let mut may = May {
             wait_for_writers: true,

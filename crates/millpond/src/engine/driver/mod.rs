@@ -11,7 +11,8 @@
 //! transfers are handed to the device, and threads are woken, after it was let go. A holder of the core lock never
 //! waits for a page; a holder of a page may take the core lock. That order is what keeps it free of deadlock.
 //!
-//! Below are the files of what happens under the lock, and behind it; above them those of the calls, which take it. A file
+//! Below are the files of what happens under the lock, and behind it; above them those of the calls, which take it. Each is
+//! of one type, made for a call with what the call is about: `Reads::of(engine, file).read_missing(…)`. A file
 //! calls methods of those below it. Only the outbox calls up: a page that leaves a mapping may have no memory to go to, and
 //! that is a step of its own.
 //!
@@ -40,6 +41,8 @@
 //! | `leave`, `unmap`, `coming` | pages of regions on their way out; of mappings; of regions on their way in |
 //! | `transfers`, `mempool` | reads and writes between their start and their end; what they are made of, set aside |
 //! | `hold_times` | how long the lock is held |
+//! | | **by all** |
+//! | `waits` | threads that wait for frames, for leave to make pages dirty, for syncs |
 
 mod background_reads;
 mod call_back;
@@ -72,29 +75,32 @@ mod sync;
 mod throttle;
 mod transfers;
 mod unmap;
+mod waits;
 mod writes;
 
 use self::core::Core;
 pub(crate) use self::core::CoreGuard;
+pub(crate) use discard::Discards;
 pub(crate) use effects::StepAnswer;
 #[cfg(feature = "tokio")]
 pub(crate) use fault::PAGES_MAX;
-pub(crate) use fault::{FrameWaits, Granted, Reach, until_asking};
+pub(crate) use fault::{Granted, PageFaults, Reach, until_asking};
+pub(crate) use hold::Holders;
 #[cfg(feature = "lock-times")]
 pub use hold_times::Hold;
 pub(crate) use mapped::MappedFault;
 pub(crate) use outbox::Outbox;
-pub(crate) use read::Missing;
+pub(crate) use quiet::Quiet;
+pub(crate) use read::{Missing, Reads};
 pub(crate) use region::Fault;
-pub(crate) use sync::Syncing;
-pub(crate) use throttle::Dirtying;
+pub(crate) use sync::{Syncing, Syncs};
+pub(crate) use throttle::{Dirtier, Dirtying};
 
 use crate::device::{Awaited, Warning, Watched};
 use crate::engine::call_flags::{CallFlags, PoisonOnPanic};
 use crate::error::Error;
 use crate::files::FileInner;
 use crate::files::requests::Requests;
-use crate::frames::event_count::EventCount;
 use crate::frames::table::{Table, WriteToken};
 use crate::frames::wait::{SLOW_AFTER, Slow};
 use crate::memory::mapped::MappedFile;
@@ -103,7 +109,7 @@ use crate::observe::record::Recorder;
 #[cfg(feature = "trace")]
 use crate::observe::trace::Shards;
 use crate::sys::arena::Arena;
-use crate::sys::clock::{Clock, Patience};
+use crate::sys::clock::Clock;
 use crate::sys::copies::Copies;
 use background_reads::BackgroundReads;
 use mempool::Mempool;
@@ -117,6 +123,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use waits::Waits;
 
 /// What all handles and threads of a cache share.
 pub(crate) struct Engine {
@@ -137,21 +144,12 @@ pub(crate) struct Engine {
     #[cfg(feature = "trace")]
     pub(crate) calls: Shards,
     core: Mutex<Core>,
-    memory_events: EventCount,
-    pub(crate) frame_waits: FrameWaits,
+    pub(super) waits: Waits,
     /// What transfers are made of.
     mempool: Mempool,
     pub(crate) background_reads: BackgroundReads,
-    dirtier_events: EventCount,
-    sync_events: EventCount,
     /// Whose turn it is to hold pages while it waits for frames for more ([`Engine::pin_together`]).
     gathering: Mutex<()>,
-    /// A dirtier was told to pause: the next one asks first.
-    throttling: AtomicBool,
-    /// Some file has pages that can't be written, when the core was asked last.
-    failing: AtomicBool,
-    /// Since when they have left no room for others, and how many pages were written by then.
-    full: Mutex<Option<(u64, Patience)>>,
     /// Pages that are read together where one of them is used through a guard and memory is free; 0 or 1 on devices where
     /// that gains nothing.
     pub(crate) around_pages: AtomicU64,
@@ -192,16 +190,10 @@ impl Engine {
             #[cfg(feature = "trace")]
             calls: Shards::default(),
             core: Mutex::new(Core::new(manager, token, recorder)),
-            memory_events: EventCount::default(),
-            frame_waits: FrameWaits::default(),
+            waits: Waits::default(),
             mempool: Mempool::new(),
             background_reads: BackgroundReads::default(),
-            dirtier_events: EventCount::default(),
-            sync_events: EventCount::default(),
             gathering: Mutex::new(()),
-            throttling: AtomicBool::new(false),
-            failing: AtomicBool::new(false),
-            full: Mutex::new(None),
             around_pages: AtomicU64::new(0),
             copies: OnceLock::new(),
             log_moved: AtomicBool::new(false),
@@ -238,9 +230,7 @@ impl Engine {
             return;
         }
         self.table.call_off();
-        for events in [&self.memory_events, &self.dirtier_events, &self.sync_events] {
-            events.notify_all();
-        }
+        self.waits.call_off();
     }
 
     /// A thread that waits looks whether what it waits for is overdue: the cache's thread may be what hangs.

@@ -11,7 +11,7 @@
 //! a device has put there, and what the flusher writes is a page that nobody changes.
 
 use super::mapped::Try;
-use super::{Dirtying, Engine, MappedFault};
+use super::{Dirtier, Dirtying, Engine, MappedFault};
 use crate::device::Warning;
 use crate::files::FileInner;
 use crate::memory::mapped::MappedFile;
@@ -33,22 +33,22 @@ impl Engine {
         let file = &mapped.file;
         self.tell_of_stores(mapped);
         if !may_wait {
-            return self.may_dirty(file).unwrap_or(false);
+            return Dirtier::of(self, file).may_dirty().unwrap_or(false);
         }
-        let seen = self.dirtier_events.count();
-        let accepted = self.accept(file, Dirtying::Asked, 1);
-        let may = accepted.and_then(|_| self.throttle(file)).is_ok();
+        let seen = self.waits.dirtiers.events.count();
+        let accepted = Dirtier::of(self, file).accept(Dirtying::Asked, 1);
+        let may = accepted.and_then(|_| Dirtier::of(self, file).throttle()).is_ok();
         if !may {
             end_if_told();
             // It is told by nothing but its wait: a store has no error. A sync has.
-            self.dirtier_events.wait(seen, LOOK_AGAIN);
+            self.waits.dirtiers.events.wait(seen, LOOK_AGAIN);
         }
         may
     }
 
     /// Warns if stores wait because too much of the file can't be written, and was not said yet.
     fn tell_of_stores(&self, mapped: &MappedFile) {
-        let refused = self.check_accepts(&mapped.file);
+        let refused = Dirtier::of(self, &mapped.file).check_accepts();
         let waits = &mapped.stores_wait;
         if waits.load(Ordering::Relaxed) == refused.is_err()
             || waits.swap(refused.is_err(), Ordering::Relaxed)
@@ -67,7 +67,7 @@ impl Engine {
         // for the page.
         let opened = self.table.open(frame, || mapped.file.may_open(page));
         if opened == Some(true) && !mutation::is(Mutation::OpenedPageIsUnknown) {
-            self.dirtied(mapped.file.id, PageIndex(page), &[frame]);
+            Dirtier::of(self, &mapped.file).dirtied(PageIndex(page), &[frame]);
         }
         opened.is_some()
     }

@@ -7,16 +7,64 @@
 
 use super::Engine;
 use super::mempool::{Batch, Marked};
-use super::writes::Copying;
+use super::writes::WritePin;
 use crate::device::{Device, Op, Request, Warning};
 use crate::files::FileInner;
 use crate::files::order::Log;
-use crate::memory::RegionInner;
+use crate::host::hook;
+use crate::memory::{At, RegionInner};
 use crate::observe::events;
+use crate::sys::copies::{self, Slot};
+use millpond_core::io::Reason;
 use millpond_core::units::PageIndex;
 use std::io;
 use std::sync::Arc;
 use std::thread::panicking;
+
+/// A write whose pages are to be copied first.
+pub(super) struct Copying {
+    pub(super) file: Arc<FileInner>,
+    pub(super) token: u64,
+    pub(super) reason: Reason,
+    pub(super) first: PageIndex,
+    /// Up to the end of the file.
+    pub(super) bytes: usize,
+    pub(super) pages: Vec<(WritePin, Slot)>,
+}
+
+impl Copying {
+    /// Copies the pages, lets the file's check stamp them, and lets go of them.
+    fn copy(self, engine: &Engine) -> (Arc<FileInner>, Request) {
+        let Copying {
+            file,
+            token,
+            reason,
+            first,
+            bytes,
+            pages,
+        } = self;
+        let mut slots = Vec::with_capacity(pages.len());
+        for (n, (pin, mut slot)) in pages.into_iter().enumerate() {
+            slot.bytes().copy_from_slice(&pin);
+            drop(pin);
+            if let Some(check) = &file.writeback_rules.check {
+                let _poisons = engine.poison_on_panic("page check");
+                let (page, bytes) = (first.after(n as u64).0, slot.bytes());
+                hook::inside(engine, || check.before_write(page, bytes));
+            }
+            slots.push(slot);
+        }
+        let request = Request {
+            token,
+            op: Op::Write,
+            reason: Some(reason),
+            file: file.device(),
+            offset: engine.offset(first),
+            segments: copies::segments(slots, bytes),
+        };
+        (file, request)
+    }
+}
 
 /// What is left to do: of one step, or of several.
 pub(crate) struct Outbox<'a> {
@@ -62,21 +110,6 @@ impl Engine {
             wake_background: false,
         }
     }
-
-    /// The device gets these requests.
-    fn hand_in(&self, mut batch: Batch) {
-        for (file, request) in batch.files.drain(..).zip(&batch.requests) {
-            let bytes = request.segments.bytes() as u64;
-            // A write whose pages were all cut off has no bytes, and must not make the file longer again.
-            if request.op == Op::Write && bytes > 0 {
-                file.make_room(&self.device, request.offset + bytes);
-            }
-        }
-        if let Err(error) = self.device.submit(&mut batch.requests) {
-            self.poison(format!("the device takes no requests any more: {error}"));
-        }
-        self.mempool.give_back(batch);
-    }
 }
 
 impl<'a> Outbox<'a> {
@@ -102,7 +135,7 @@ impl<'a> Outbox<'a> {
         let engine = self.engine;
         let _poisons = engine.poison_on_panic("device");
         for copying in std::mem::take(&mut self.copying) {
-            let (file, request) = engine.copy(copying);
+            let (file, request) = copying.copy(engine);
             self.submit(file, request);
         }
         let regions = engine.regions.as_ref();
@@ -114,7 +147,7 @@ impl<'a> Outbox<'a> {
         }
         // A thread that has touched such a page may end the process: the warning comes before it can.
         for (region, page, why) in self.lost.drain(..) {
-            engine.mark_lost(&region, page, &why);
+            mark_lost(engine, &region, page, &why);
         }
         for (file, first, pages, error) in self.failed.drain(..) {
             events::write_failed(&file.path, first, pages, &error);
@@ -126,22 +159,22 @@ impl<'a> Outbox<'a> {
             log.ask(n);
         }
         if let Some(batch) = self.requests.take() {
-            engine.hand_in(batch);
+            hand_in(engine, batch);
         }
         if self.wake_memory {
-            engine.memory_events.notify_all();
+            engine.waits.frames.events.notify_all();
             if let Some(regions) = regions {
                 regions.memory_came();
             }
         }
         if self.wake_dirtiers {
-            engine.dirtier_events.notify_all();
+            engine.waits.dirtiers.events.notify_all();
             if let Some(regions) = regions {
                 regions.dirtiers_may();
             }
         }
         if self.wake_syncs {
-            engine.sync_events.notify_all();
+            engine.waits.syncs.notify_all();
         }
         if self.wake_background {
             engine.device.wake();
@@ -151,6 +184,33 @@ impl<'a> Outbox<'a> {
             engine.mempool.take_back(&mut self.marked);
         }
     }
+}
+
+/// The device gets these requests.
+fn hand_in(engine: &Engine, mut batch: Batch) {
+    for (file, request) in batch.files.drain(..).zip(&batch.requests) {
+        let bytes = request.segments.bytes() as u64;
+        // A write whose pages were all cut off has no bytes, and must not make the file longer again.
+        if request.op == Op::Write && bytes > 0 {
+            file.make_room(&engine.device, request.offset + bytes);
+        }
+    }
+    if let Err(error) = engine.device.submit(&mut batch.requests) {
+        engine.poison(format!("the device takes no requests any more: {error}"));
+    }
+    engine.mempool.give_back(batch);
+}
+
+/// A page of a region is lost, and that was said: a touch of it is `SIGBUS` from here on.
+fn mark_lost(engine: &Engine, region: &RegionInner, page: u64, why: &str) {
+    let regions = engine.regions();
+    if let Err(error) = regions.exchange.poison(&region.memory, page) {
+        // Anything else it could get would be wrong data.
+        engine.poison(format!(
+            "page {page} of a region is lost ({why}) and can't be marked: {error}"
+        ));
+    }
+    regions.settle(region, page, At::Poisoned);
 }
 
 impl Drop for Outbox<'_> {

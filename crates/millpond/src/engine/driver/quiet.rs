@@ -14,7 +14,7 @@
 //! goes with them. The hole is not kept while a guard is waited for, since the thread that has the
 //! guard may want another of the pages, or memory.
 
-use super::Engine;
+use super::{Engine, Holders};
 use crate::error::Result;
 use crate::files::{FileInner, Making};
 use crate::frames::state::State;
@@ -30,21 +30,29 @@ pub(crate) struct InChange {
     frame: FrameNo,
 }
 
-impl Engine {
+/// Pages of a file to which nothing happens for a while.
+#[derive(Clone, Copy)]
+pub(crate) struct Quiet<'a> {
+    engine: &'a Engine,
+    file: &'a FileInner,
+}
+
+impl<'a> Quiet<'a> {
+    pub(crate) fn of(engine: &'a Engine, file: &'a FileInner) -> Quiet<'a> {
+        Quiet { engine, file }
+    }
+
     /// No thread changes one of the pages and none is written, until the answer is dropped. The caller keeps others from
     /// changing the length, and holds none of these pages.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned). Inside: a thread keeps one of them; try again after
-    /// [`Engine::wait_changed`], with no page in hand.
-    pub(crate) fn try_quiet<'a>(
-        &self,
-        file: &'a FileInner,
-        pages: Range<u64>,
-    ) -> Result<std::result::Result<Making<'a>, InChange>> {
+    /// [`Quiet::wait_changed`], with no page in hand.
+    pub(crate) fn try_quiet(self, pages: Range<u64>) -> Result<std::result::Result<Making<'a>, InChange>> {
+        let Quiet { engine, file } = self;
         let hole = file.hole.make(&pages);
         let mut in_change = None;
-        self.each_held(file, pages, |held| {
+        Holders::of(engine, file).each_held(pages, |held| {
             for &(key, frame) in held.iter() {
                 if in_change.is_some() {
                     break;
@@ -52,9 +60,9 @@ impl Engine {
                 if !self.lets_go(key, frame)? {
                     in_change = Some(InChange { key, frame });
                 }
-                self.table.wait_written(frame, key);
+                engine.table.wait_written(frame, key);
             }
-            self.call_flags.check()
+            engine.call_flags.check()
         })?;
         Ok(match in_change {
             None => Ok(hole),
@@ -62,15 +70,15 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::try_quiet`], and waits for guards. The caller holds no page.
+    /// As [`Quiet::try_quiet`], and waits for guards. The caller holds no page.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
-    pub(crate) fn quiet<'a>(&self, file: &'a FileInner, pages: Range<u64>) -> Result<Making<'a>> {
+    pub(crate) fn quiet(self, pages: Range<u64>) -> Result<Making<'a>> {
         loop {
-            match self.try_quiet(file, pages.clone())? {
+            match self.try_quiet(pages.clone())? {
                 Ok(hole) => return Ok(hole),
-                Err(in_change) => self.wait_changed(file, &in_change),
+                Err(in_change) => self.wait_changed(&in_change),
             }
         }
     }
@@ -80,35 +88,38 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
-    pub(crate) fn unwritten<'a>(&self, file: &'a FileInner, pages: Range<u64>) -> Result<Making<'a>> {
+    pub(crate) fn unwritten(self, pages: Range<u64>) -> Result<Making<'a>> {
+        let Quiet { engine, file } = self;
         let hole = file.hole.make(&pages);
-        self.each_held(file, pages, |held| {
+        Holders::of(engine, file).each_held(pages, |held| {
             for &(key, frame) in held.iter() {
-                self.table.wait_written(frame, key);
+                engine.table.wait_written(frame, key);
             }
-            self.call_flags.check()
+            engine.call_flags.check()
         })?;
         Ok(hole)
     }
 
     /// Waits until the thread that had the page in hand has let go of it.
-    pub(crate) fn wait_changed(&self, file: &FileInner, in_change: &InChange) {
+    pub(crate) fn wait_changed(self, in_change: &InChange) {
+        let Quiet { engine, file } = self;
         let &InChange { key, frame } = in_change;
-        self.watched(file, key.index().0, |slow| {
-            self.table.wait_changed(frame, key, slow)
+        engine.watched(file, key.index().0, |slow| {
+            engine.table.wait_changed(frame, key, slow)
         });
     }
 
     /// Waits a moment for a thread that has the page in hand: from before the hole was made, or in vain since. `false`: it
     /// keeps it.
-    fn lets_go(&self, key: PageKey, frame: FrameNo) -> Result<bool> {
+    fn lets_go(self, key: PageKey, frame: FrameNo) -> Result<bool> {
+        let engine = self.engine;
         // A thread that fills it. One that reads it holds nothing that others wait for either.
-        if self.table.word(frame).state() == State::Loading {
-            self.table.wait_loading(frame, key);
+        if engine.table.word(frame).state() == State::Loading {
+            engine.table.wait_loading(frame, key);
         }
         let began = Instant::now();
-        while self.table.is_in_change(frame, key) {
-            self.call_flags.check()?;
+        while engine.table.is_in_change(frame, key) {
+            engine.call_flags.check()?;
             if began.elapsed() >= SLOW_AFTER {
                 return Ok(false);
             }

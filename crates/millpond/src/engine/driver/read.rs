@@ -6,19 +6,19 @@
 //! ```
 
 use super::Engine;
-use super::fault::Reach;
-use super::transfers::{BAD, OwnRead, io_error};
+use super::fault::{PageFaults, Reach};
+use super::transfers::{BAD, FileIo, OwnRead, io_error};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::files::{FileInner, Shrunk};
-use crate::frames::table::{SharedPin, Table};
+use crate::frames::table::{Load, SharedPin, Table};
+use crate::host::hook;
 use crate::observe::explain::{self, Wait};
 use crate::sys::arena::Arena;
 use millpond_core::event::{Event, Intent};
 use millpond_core::io::Reason;
 use millpond_core::units::{PageCount, PageIndex, PageKey};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -34,7 +34,18 @@ pub(crate) enum Missing<T> {
     NoFrame(Duration),
 }
 
-impl Engine {
+/// Reads of a file by the threads that need its pages.
+#[derive(Clone, Copy)]
+pub(crate) struct Reads<'a> {
+    engine: &'a Engine,
+    file: &'a FileInner,
+}
+
+impl<'a> Reads<'a> {
+    pub(crate) fn of(engine: &'a Engine, file: &'a FileInner) -> Reads<'a> {
+        Reads { engine, file }
+    }
+
     /// Reads the pages, as far as they are missing without a gap, and as one read of the device takes. `each` sees the bytes
     /// of every page. Waits for frames, and for the device.
     ///
@@ -42,33 +53,35 @@ impl Engine {
     /// [`Error::Read`], also if others have cut the file; [`Error::Check`]; the pages are not in memory then.
     /// [`Error::NoFrames`], [`Error::Poisoned`].
     pub(crate) fn read_missing(
-        &self,
-        file: &Arc<FileInner>,
+        self,
         pages: Range<u64>,
         (reach, shrunk): (Reach, Shrunk),
         each: impl FnMut(PageIndex, &[u8]),
     ) -> Result<Missing<()>> {
-        let Some(answer) = self.fault(file, pages, (Intent::Read, reach), true)? else {
+        let Reads { engine, file } = self;
+        let Some(answer) = PageFaults::of(engine, file).fault(pages, (Intent::Read, reach), true)? else {
             return Ok(Missing::Outside);
         };
         let Some(own) = answer.own else {
             return Ok(Missing::There);
         };
-        self.read(file, own, each, (false, shrunk))?;
+        self.read(own, each, (false, shrunk))?;
         Ok(Missing::Read(()))
     }
 
     /// Reads one page and pins it. Waits for a frame only if it `may_wait`.
     ///
     /// # Errors
-    /// As [`Engine::read_missing`].
+    /// As [`Reads::read_missing`].
     pub(crate) fn pin_missing(
-        &self,
-        file: &Arc<FileInner>,
+        self,
         page: u64,
         (may_wait, shrunk): (bool, Shrunk),
-    ) -> Result<Missing<SharedPin<&Table<Arena>>>> {
-        let Some(answer) = self.fault(file, page..page + 1, (Intent::Read, Reach::Inside), may_wait)? else {
+    ) -> Result<Missing<SharedPin<&'a Table<Arena>>>> {
+        let Reads { engine, file } = self;
+        let Some(answer) =
+            PageFaults::of(engine, file).fault(page..page + 1, (Intent::Read, Reach::Inside), may_wait)?
+        else {
             return Ok(Missing::Outside);
         };
         if let Some(at_most) = answer.wait {
@@ -77,7 +90,7 @@ impl Engine {
         let Some(own) = answer.own else {
             return Ok(Missing::There);
         };
-        let pin = self.read(file, own, |_, _| {}, (true, shrunk))?;
+        let pin = self.read(own, |_, _| {}, (true, shrunk))?;
         Ok(pin.map_or(Missing::There, Missing::Read))
     }
 
@@ -86,8 +99,9 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Poisoned`].
-    pub(crate) fn prefetch(&self, file: &FileInner, pages: Range<u64>) -> Result<Option<u64>> {
-        let answer = self.fault(file, pages, (Intent::Prefetch, Reach::Inside), false)?;
+    pub(crate) fn prefetch(self, pages: Range<u64>) -> Result<Option<u64>> {
+        let Reads { engine, file } = self;
+        let answer = PageFaults::of(engine, file).fault(pages, (Intent::Prefetch, Reach::Inside), false)?;
         Ok(answer.map(|answer| answer.ahead))
     }
 
@@ -95,39 +109,41 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Poisoned`].
-    pub(crate) fn read_around(&self, file: &Arc<FileInner>, page: u64) -> Result<bool> {
-        let Some(around) = self.around(file, page) else {
+    pub(crate) fn read_around(self, page: u64) -> Result<bool> {
+        let Reads { engine, file } = self;
+        let Some(around) = self.around(page) else {
             return Ok(false);
         };
-        let is_there = || !self.table.lacks(PageKey::new(file.id, PageIndex(page)));
-        let answer = self.fault(file, around, (Intent::Read, Reach::Inside), false)?;
+        let is_there = || !engine.table.lacks(PageKey::new(file.id, PageIndex(page)));
+        let answer = PageFaults::of(engine, file).fault(around, (Intent::Read, Reach::Inside), false)?;
         let Some(own) = answer.and_then(|answer| answer.own) else {
             return Ok(is_there());
         };
         // A neighbour that can't be read is no error of this call. The page itself is then read alone.
-        let read = self.read(file, own, |_, _| {}, (false, Shrunk::Refused));
+        let read = self.read(own, |_, _| {}, (false, Shrunk::Refused));
         Ok(read.is_ok() && is_there())
     }
 
     /// The missing pages around `page`, if they are to be read with it: those of its record; or, on a device where the way there
     /// is what costs, while frames are free that no other call needs.
-    fn around(&self, file: &FileInner, page: u64) -> Option<Range<u64>> {
-        let page_bytes = self.page_size.bytes();
+    fn around(self, page: u64) -> Option<Range<u64>> {
+        let Reads { engine, file } = self;
+        let page_bytes = engine.page_size.bytes();
         let record = file.record_of(page, page_bytes);
         let is_record = record.is_some();
         let Range { start: from, end: to } = match record {
             Some(record) => record,
             None => {
-                let pages = self.around_pages.load(Ordering::Relaxed);
+                let pages = engine.around_pages.load(Ordering::Relaxed);
                 let from = page - page.checked_rem(pages)?;
                 from..(from + pages).min(file.len().div_ceil(page_bytes))
             }
         };
-        let lacks = |n: &u64| self.table.lacks(PageKey::new(file.id, PageIndex(*n)));
+        let lacks = |n: &u64| engine.table.lacks(PageKey::new(file.id, PageIndex(*n)));
         let first = (from..page).rev().take_while(lacks).last().unwrap_or(page);
         let behind = (page + 1..to).take_while(lacks).last().unwrap_or(page) + 1;
         let count = behind - first;
-        let may = || is_record || self.core().manager.may_read_around(file.id, PageCount(count));
+        let may = || is_record || engine.core().manager.may_read_around(file.id, PageCount(count));
         (count > 1 && may()).then_some(first..behind)
     }
 
@@ -137,27 +153,27 @@ impl Engine {
     /// # Errors
     /// [`Error::Read`], [`Error::Check`]; the pages are not in memory then.
     pub(super) fn read(
-        &self,
-        file: &Arc<FileInner>,
+        self,
         own: OwnRead,
         mut each: impl FnMut(PageIndex, &[u8]),
         (pins_first, shrunk): (bool, Shrunk),
-    ) -> Result<Option<SharedPin<&Table<Arena>>>> {
+    ) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
+        let Reads { engine, file } = self;
         let OwnRead { io, first, mut loads } = own;
-        let request = self.read_request((0, Reason::Fault), file, first, &mut loads);
-        let poisons = self.poison_on_panic("device");
-        let result = explain::timed(Wait::Read, || self.device.transfer(&request));
+        let request = FileIo::of(engine, file).read_request((0, Reason::Fault), first, &mut loads);
+        let poisons = engine.poison_on_panic("device");
+        let result = explain::timed(Wait::Read, || engine.device.transfer(&request));
         drop(poisons);
         drop(request);
         let result = match result {
             Ok(bytes) => {
                 self.zero_rest(&mut loads, bytes);
-                let whole = self.is_whole(file, first, loads.len(), bytes, shrunk);
-                let checked = whole.and_then(|()| self.check_read(file, first, &mut loads));
+                let whole = self.is_whole(first, loads.len(), bytes, shrunk);
+                let checked = whole.and_then(|()| self.check_read(first, &mut loads));
                 checked.map_err(|e| (e, BAD))
             }
             Err(source) => {
-                let (path, offset) = (file.path.clone(), self.offset(first));
+                let (path, offset) = (file.path.clone(), engine.offset(first));
                 let errno = io_error(&source);
                 Err((Error::Read { path, offset, source }, errno))
             }
@@ -165,24 +181,78 @@ impl Engine {
         match result {
             Ok(()) => {
                 for (n, load) in loads.iter_mut().enumerate() {
-                    each(first.after(n as u64), self.table.load_bytes(load));
+                    each(first.after(n as u64), engine.table.load_bytes(load));
                 }
                 let mut pinned = None;
-                let mut core = self.core();
+                let mut core = engine.core();
                 for (n, load) in loads.into_iter().enumerate() {
                     if pins_first && n == 0 {
-                        pinned = Some(self.table.finish_load_pinned(load));
+                        pinned = Some(engine.table.finish_load_pinned(load));
                     } else {
-                        self.table.finish_load(load);
+                        engine.table.finish_load(load);
                     }
                 }
                 core.step(Event::ReadDone { io, result: Ok(()) });
                 Ok(pinned)
             }
             Err((error, errno)) => {
-                self.core().fail_read(io, loads, errno);
+                engine.core().fail_read(io, loads, errno);
                 Err(error)
             }
+        }
+    }
+
+    /// Lets the file's check look at what was read.
+    ///
+    /// # Errors
+    /// [`Error::Check`] for the first page that it refuses.
+    pub(super) fn check_read(self, first: PageIndex, loads: &mut [Load]) -> Result<()> {
+        let Reads { engine, file } = self;
+        let Some(check) = &file.writeback_rules.check else {
+            return Ok(());
+        };
+        let _poisons = engine.poison_on_panic("page check");
+        for (n, load) in loads.iter_mut().enumerate() {
+            let page = first.after(n as u64).0;
+            let bytes = engine.table.load_bytes(load);
+            if let Err(what) = hook::inside(engine, || check.after_read(page, bytes)) {
+                let path = file.path.clone();
+                return Err(Error::Check { path, page, what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the device had all of these pages, of which it has read `bytes`, as far as others have left the file as it was.
+    ///
+    /// # Errors
+    /// [`Error::Read`], unless `shrunk` says otherwise.
+    pub(super) fn is_whole(self, first: PageIndex, pages: usize, bytes: usize, shrunk: Shrunk) -> Result<()> {
+        let Reads { engine, file } = self;
+        let (offset, size) = (engine.offset(first), engine.page_size.bytes());
+        if bytes as u64 >= pages as u64 * size || shrunk == Shrunk::Zeros {
+            return Ok(());
+        }
+        let Some(at) = file.cut_by_others(offset + bytes as u64) else {
+            return Ok(());
+        };
+        if shrunk == Shrunk::LeftOver && pages == 1 && at > offset {
+            // Under the lock: a thread that finds no such file any more takes the flag back.
+            let _core = engine.core();
+            file.set_short_at(Some(at));
+            engine.call_flags.set_short(true);
+            return Ok(());
+        }
+        Err(file.is_cut(at.max(offset)))
+    }
+
+    /// What the device did not deliver lies beyond the end of the file: zeros.
+    pub(super) fn zero_rest(self, loads: &mut [Load], bytes: usize) {
+        let engine = self.engine;
+        let size = engine.page_size.bytes() as usize;
+        for (n, load) in loads.iter_mut().enumerate().skip(bytes / size) {
+            let have = bytes.saturating_sub(n * size).min(size);
+            engine.table.load_bytes(load)[have..].fill(0);
         }
     }
 }

@@ -164,7 +164,7 @@ impl Engine {
     pub(crate) fn region_touched(&self, region: &Arc<RegionInner>, page: u64, access: Access) -> bool {
         let (mut patience, mut slept) = (Patience::new(), Duration::ZERO);
         loop {
-            let (settled, memory) = (region.settled.count(), self.memory_events.count());
+            let (settled, memory) = (region.settled.count(), self.waits.frames.events.count());
             match region.pages.at(page) {
                 At::Poisoned => return false,
                 At::Busy | At::Writing => {
@@ -183,7 +183,7 @@ impl Engine {
                         self.give_up_fault(region, page);
                     } else {
                         slept = until_asking(at_most, patience.waited());
-                        self.memory_events.wait(memory, slept);
+                        self.waits.frames.events.wait(memory, slept);
                     }
                 }
             }

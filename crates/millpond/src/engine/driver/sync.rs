@@ -1,6 +1,6 @@
 //! Requests for durability: the core says when everything is written, the device makes it last.
 
-use super::Engine;
+use super::{Engine, Holders};
 use crate::device::{Awaited, Device};
 use crate::error::{Result, again};
 use crate::files::{FileInner, log_failed};
@@ -10,7 +10,6 @@ use crate::sys::clock::Patience;
 use millpond_core::event::Event;
 use millpond_core::io::IoError;
 use millpond_core::mutation::{self, Mutation};
-use millpond_core::units::FileId;
 use millpond_core::writeback::SyncTicket;
 use std::collections::HashMap;
 use std::io;
@@ -45,19 +44,34 @@ pub(crate) struct Syncing {
     log: Result<()>,
 }
 
-impl Engine {
-    /// Asks for everything that is dirty in the file to be written. `log`: what [`Engine::log_first`] said; what does
+/// Requests for durability of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Syncs<'a> {
+    engine: &'a Engine,
+    file: &'a FileInner,
+}
+
+impl<'a> Syncs<'a> {
+    pub(crate) fn of(engine: &'a Engine, file: &'a FileInner) -> Syncs<'a> {
+        Syncs { engine, file }
+    }
+
+    /// Asks for everything that is dirty in the file to be written. `log`: what [`Syncs::log_first`] said; what does
     /// not wait for it is written all the same.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
-    pub(crate) fn sync_begin(&self, file: FileId, log: Result<()>) -> Result<Syncing> {
-        self.call_flags.check()?;
-        let mut core = self.core();
+    pub(crate) fn sync_begin(self, log: Result<()>) -> Result<Syncing> {
+        let Syncs { engine, file } = self;
+        engine.call_flags.check()?;
+        let mut core = engine.core();
         let ticket = SyncTicket(core.tickets.next);
         core.tickets.next += 1;
         core.tickets.answers.insert(ticket, Answer::None);
-        core.step(Event::Sync { file, ticket });
+        core.step(Event::Sync {
+            file: file.id,
+            ticket,
+        });
         drop(core);
         Ok(Syncing { ticket, log })
     }
@@ -67,7 +81,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Log`].
-    pub(crate) fn log_first(&self, file: &FileInner) -> Result<()> {
+    pub(crate) fn log_first(self) -> Result<()> {
+        let Syncs { engine, file } = self;
         let Some(held) = &file.writeback_rules.held else {
             return Ok(());
         };
@@ -76,10 +91,10 @@ impl Engine {
                 wanted: last,
                 durable: held.log.durable(),
             };
-            let wait = self.device.waits(&file.path, awaited(), Duration::ZERO);
+            let wait = engine.device.waits(&file.path, awaited(), Duration::ZERO);
             let gives_up = || {
                 wait.is_for(awaited());
-                self.call_flags.is_set()
+                engine.call_flags.is_set()
             };
             let waited = explain::timed(Wait::Log, || held.log.wait(last, gives_up));
             waited.map_err(|source| log_failed(&file.path, source))?;
@@ -93,30 +108,28 @@ impl Engine {
     /// The first error of a write; [`Error::Log`] if nothing is left but pages whose log can't be made durable, perhaps
     /// because they were changed since it began; [`Error::OwnGuard`] if nothing is left but pages that the calling thread
     /// changes itself; [`Error::Poisoned`].
-    pub(crate) fn sync_end(
-        &self,
-        file: &FileInner,
-        syncing: Syncing,
-    ) -> Result<std::result::Result<bool, IoError>> {
+    pub(crate) fn sync_end(self, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
+        let engine = self.engine;
         explain::waits_in(Call::Sync);
-        self.timed_writes(Wait::Writes, || self.written(file, syncing))
+        engine.timed_writes(Wait::Writes, || self.written(syncing))
     }
 
-    fn written(&self, file: &FileInner, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
+    fn written(self, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
+        let Syncs { engine, file } = self;
         let Syncing { ticket, mut log } = syncing;
         let calls = file.writeback_rules.log_calls();
         let (mut patience, mut slept) = (Patience::new(), Duration::ZERO);
         let mut wait = None;
         let mut look_at = LOOK_AT;
         loop {
-            let seen = self.sync_events.count();
-            let answer = self.core().tickets.answers.get(&ticket).copied();
+            let seen = engine.waits.syncs.count();
+            let answer = engine.core().tickets.answers.get(&ticket).copied();
             if let Some(Answer::Ended(result, small_fsync)) = answer {
-                self.core().tickets.answers.remove(&ticket);
+                engine.core().tickets.answers.remove(&ticket);
                 return Ok(result.map(|()| small_fsync));
             }
-            self.call_flags.check()?;
-            self.look();
+            engine.call_flags.check()?;
+            engine.look();
             if let Some(Answer::Held) = answer {
                 log = log.and_then(|()| file.writeback_rules.check_log(&file.path, calls));
                 if let Some(held) = &file.writeback_rules.held {
@@ -124,7 +137,7 @@ impl Engine {
                     log = log.and(caller.map_err(|source| log_failed(&file.path, source)));
                 }
                 if log.is_err() {
-                    self.give_up(file.id, ticket);
+                    self.give_up(ticket);
                     return log.map(|()| Ok(true));
                 }
             }
@@ -132,66 +145,74 @@ impl Engine {
             let waited = patience.waited();
             if waited >= look_at {
                 look_at *= 2;
-                let own = self.check_guards(file, 0..u64::MAX, Waits::ForWriters);
-                if own.is_err() && self.has_written_all_but_changed(file)? {
-                    self.give_up(file.id, ticket);
+                let own = Holders::of(engine, file).check_guards(0..u64::MAX, Waits::ForWriters);
+                if own.is_err() && Holders::of(engine, file).has_written_all_but_changed()? {
+                    self.give_up(ticket);
                     return own.map(|()| Ok(true));
                 }
-                if waited > self.patience() && self.is_stuck_in_mapping(file)? {
-                    self.give_up(file.id, ticket);
+                if waited > engine.patience() && Holders::of(engine, file).is_stuck_in_mapping()? {
+                    self.give_up(ticket);
                     return Err(file.write_failed(io::Error::from_raw_os_error(libc::EBUSY)));
                 }
-                wait = self.waits_for(file, answer).map(|awaited| {
+                wait = self.waits_for(answer).map(|awaited| {
                     // Not twice at a time.
                     drop(wait.take());
-                    self.device.waits(&file.path, awaited, waited)
+                    engine.device.waits(&file.path, awaited, waited)
                 });
             }
             slept = look_at.saturating_sub(waited).min(Duration::from_secs(1));
-            self.sync_events.wait(seen, slept);
+            engine.waits.syncs.wait(seen, slept);
         }
     }
 
     /// What a sync waits for that is no device's, if that can be told.
-    fn waits_for(&self, file: &FileInner, answer: Option<Answer>) -> Option<Awaited> {
+    fn waits_for(self, answer: Option<Answer>) -> Option<Awaited> {
+        let Syncs { engine, file } = self;
         if let (Some(Answer::Held), Some(held)) = (answer, &file.writeback_rules.held)
             && let Some(wanted) = held.last_record()
         {
             let durable = held.log.durable();
             return Some(Awaited::Log { wanted, durable });
         }
-        self.page_in_change(file).map(|page| Awaited::Changed { page })
+        Holders::of(engine, file)
+            .page_in_change()
+            .map(|page| Awaited::Changed { page })
     }
 
     /// No thread waits for the answer any more, so nothing has to be done for it.
-    fn give_up(&self, file: FileId, ticket: SyncTicket) {
-        let mut core = self.core();
+    fn give_up(self, ticket: SyncTicket) {
+        let Syncs { engine, file } = self;
+        let mut core = engine.core();
         core.tickets.answers.remove(&ticket);
-        core.step(Event::SyncGivenUp { file, ticket });
+        core.step(Event::SyncGivenUp {
+            file: file.id,
+            ticket,
+        });
     }
 
     /// Waits for a request for durability and lets the device make its part of it.
-    pub(crate) fn sync_file(&self, file: &FileInner, syncing: Syncing) -> Result<()> {
-        let small_fsync = self.sync_end(file, syncing)?.map_err(|e| file.write_refused(e))?;
+    pub(crate) fn sync_file(self, syncing: Syncing) -> Result<()> {
+        let Syncs { engine, file } = self;
+        let small_fsync = self.sync_end(syncing)?.map_err(|e| file.write_refused(e))?;
         if let Some(error) = file.sync_latched()
             && !mutation::is(Mutation::SyncErrorForgotten)
         {
             return Err(error);
         }
-        let poisons = self.poison_on_panic("device");
+        let poisons = engine.poison_on_panic("device");
         let synced = match mutation::is(Mutation::SyncWithoutDevice) {
             true => Ok(()),
             false => {
                 // What the file system writes for it meets the same queue as the cache's own writes.
                 if small_fsync {
-                    self.tell(Event::DeviceSync {
+                    engine.tell(Event::DeviceSync {
                         file: file.id,
                         begun: true,
                     });
                 }
-                let synced = explain::timed(Wait::Flush, || self.device.sync(&file.device()));
+                let synced = explain::timed(Wait::Flush, || engine.device.sync(&file.device()));
                 if small_fsync {
-                    self.tell(Event::DeviceSync {
+                    engine.tell(Event::DeviceSync {
                         file: file.id,
                         begun: false,
                     });
@@ -203,7 +224,7 @@ impl Engine {
         match synced {
             Ok(()) => Ok(()),
             Err(error) => {
-                if self.device.keeps_unsynced(&file.device()) {
+                if engine.device.keeps_unsynced(&file.device()) {
                     return Err(file.sync_failed(error, true));
                 }
                 let first = file.sync_error.get_or_init(|| error);

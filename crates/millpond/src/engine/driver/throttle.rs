@@ -8,7 +8,7 @@ use crate::observe::explain::Wait;
 use crate::sys::clock::Patience;
 use millpond_core::dirty::DirtierId;
 use millpond_core::event::Event;
-use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex};
+use millpond_core::units::{FrameNo, Nanos, PageIndex};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -34,16 +34,28 @@ pub(crate) enum Dirtying {
 /// written are not among those that it waits for, unless there are so many that memory has no room beside them.
 const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
 
-impl Engine {
+/// A thread that makes pages of a file dirty.
+#[derive(Clone, Copy)]
+pub(crate) struct Dirtier<'a> {
+    engine: &'a Engine,
+    file: &'a FileInner,
+}
+
+impl<'a> Dirtier<'a> {
+    pub(crate) fn of(engine: &'a Engine, file: &'a FileInner) -> Dirtier<'a> {
+        Dirtier { engine, file }
+    }
+
     /// Reports pages that went from clean to dirty, which the caller owns. Whether it has to pause afterwards.
-    pub(crate) fn dirtied(&self, file: FileId, first: PageIndex, frames: &[FrameNo]) -> bool {
+    pub(crate) fn dirtied(self, first: PageIndex, frames: &[FrameNo]) -> bool {
+        let Dirtier { engine, file } = self;
         let event = Event::Dirtied {
-            file,
+            file: file.id,
             first,
             frames,
             dirtier: dirtier(),
         };
-        self.core().step(event).pause.is_some()
+        engine.core().step(event).pause.is_some()
     }
 
     /// Pauses a dirtier that was told to, until it may go on. Not a log's callback: what is dirty may wait for it.
@@ -52,36 +64,38 @@ impl Engine {
     /// `Error::Write` or `Error::Log` if too much of this file can't be written, or after a while without any write of
     /// another;
     /// `Error::NoFrames` if nothing is written for long, because guards are held; `Error::Poisoned`.
-    pub(crate) fn pause(&self, file: &FileInner) -> Result<()> {
-        self.timed_writes(Wait::DirtyLimit, || self.pause_until_told(file))
+    pub(crate) fn pause(self) -> Result<()> {
+        let engine = self.engine;
+        engine.timed_writes(Wait::DirtyLimit, || self.pause_until_told())
     }
 
-    fn pause_until_told(&self, file: &FileInner) -> Result<()> {
+    fn pause_until_told(self) -> Result<()> {
+        let Dirtier { engine, file } = self;
         let mut progress = (self.written_pages(), Patience::new());
         let calls = file.writeback_rules.log_calls();
         loop {
-            self.call_flags.check()?;
-            self.check_accepts(file)?;
+            engine.call_flags.check()?;
+            self.check_accepts()?;
             file.writeback_rules.check_log(&file.path, calls)?;
             if order::is_callback() {
                 return Ok(());
             }
             // Asks before it sleeps: its wake-up may have come between the answer and this line, and there is only one. And it
             // has let go of its pages since, which may be all that can be written.
-            let seen = self.dirtier_events.count();
+            let seen = engine.waits.dirtiers.events.count();
             let Some(at_most) = self.resume() else {
                 return Ok(());
             };
             let at_most = Duration::from_nanos(at_most.0);
-            self.dirtier_events.wait(seen, at_most);
+            engine.waits.dirtiers.events.wait(seen, at_most);
             let written = self.written_pages();
             if written != progress.0 {
                 progress = (written, Patience::new());
                 continue;
             }
-            self.look();
+            engine.look();
             progress.1.slept(at_most);
-            let (stuck, patience) = (progress.1.waited(), self.patience());
+            let (stuck, patience) = (progress.1.waited(), engine.patience());
             if stuck > patience.min(PATIENCE_WITH_ERRORS) {
                 self.check_none_fails()?;
             }
@@ -95,60 +109,67 @@ impl Engine {
     /// written leave no room. What was promised may have all room that there is, and has the device asked once more.
     ///
     /// # Errors
-    /// As [`Engine::pause`]; not `Error::Write` of this file for what was promised, as long as there is room.
-    pub(crate) fn accept(&self, file: &FileInner, why: Dirtying, most: usize) -> Result<usize> {
+    /// As [`Dirtier::pause`]; not `Error::Write` of this file for what was promised, as long as there is room.
+    pub(crate) fn accept(self, why: Dirtying, most: usize) -> Result<usize> {
+        let engine = self.engine;
         if why == Dirtying::Asked {
-            self.check_accepts(file)?;
+            self.check_accepts()?;
         }
-        match self.failing.load(Ordering::Relaxed) {
-            true => self.timed_writes(Wait::DirtyLimit, || self.wait_for_room(file, why, most)),
+        match engine.waits.dirtiers.failing.load(Ordering::Relaxed) {
+            true => engine.timed_writes(Wait::DirtyLimit, || self.wait_for_room(why, most)),
             false => Ok(most),
         }
     }
 
-    fn wait_for_room(&self, file: &FileInner, why: Dirtying, most: usize) -> Result<usize> {
+    fn wait_for_room(self, why: Dirtying, most: usize) -> Result<usize> {
+        let engine = self.engine;
         let mut own = Patience::new();
         let mut has_asked = why == Dirtying::Asked;
         loop {
-            self.call_flags.check()?;
-            let left = self.room(file);
+            engine.call_flags.check()?;
+            let left = self.room();
             if left > 0 {
-                // A thread that is without room later waits anew.
-                *self.full.lock() = None;
+                engine.waits.dirtiers.has_room();
                 return Ok(most.min((left / SHARE).max(1) as usize));
             }
             if why == Dirtying::Asked {
-                self.check_accepts(file)?;
+                self.check_accepts()?;
             }
             if order::is_callback() {
                 // What is dirty may wait for it.
                 return Ok(1);
             }
-            self.look();
+            engine.look();
             own.slept(LOOK_AGAIN);
-            let (waited, patience) = (own.waited(), self.patience());
-            if has_asked && self.full_for() > patience.min(PATIENCE_WITH_ERRORS) || waited > patience {
+            let (waited, patience) = (own.waited(), engine.patience());
+            let full_for = engine.waits.dirtiers.full_for(self.written_pages(), LOOK_AGAIN);
+            if has_asked && full_for > patience.min(PATIENCE_WITH_ERRORS) || waited > patience {
                 self.check_none_fails()?;
                 return self.check_none_is_late().and(Err(self.too_dirty(waited)));
             }
             if why == Dirtying::Promised {
                 // Its own next try may be half a minute away.
-                self.try_failed(file);
+                self.try_failed();
                 if !std::mem::replace(&mut has_asked, true) {
                     continue;
                 }
             }
-            let seen = self.dirtier_events.count();
-            self.dirtier_events.wait(seen, LOOK_AGAIN);
+            let seen = engine.waits.dirtiers.events.count();
+            engine.waits.dirtiers.events.wait(seen, LOOK_AGAIN);
         }
     }
 
     /// How many pages may become dirty beside those that can't be written.
-    fn room(&self, file: &FileInner) -> u64 {
-        let core = self.core();
+    fn room(self) -> u64 {
+        let Dirtier { engine, file } = self;
+        let core = engine.core();
         let left = core.manager.left(file.id);
         // Under the lock, where it is set as well.
-        self.failing.store(left.is_some(), Ordering::Relaxed);
+        engine
+            .waits
+            .dirtiers
+            .failing
+            .store(left.is_some(), Ordering::Relaxed);
         left.map_or(u64::MAX, |left| left.0)
     }
 
@@ -157,33 +178,22 @@ impl Engine {
     ///
     /// # Errors
     /// `Error::Write` if too much of this file can't be written.
-    pub(crate) fn may_dirty(&self, file: &FileInner) -> Result<bool> {
-        self.check_accepts(file)?;
-        let has_room = !self.failing.load(Ordering::Relaxed) || self.room(file) > 0;
-        Ok(has_room && (!self.throttling.load(Ordering::Relaxed) || self.resume().is_none()))
-    }
-
-    /// For how long there has been no room and nothing was written, no matter which thread has looked.
-    fn full_for(&self) -> Duration {
-        let written = self.written_pages();
-        let mut full = self.full.lock();
-        match &mut *full {
-            Some((seen, since)) if *seen == written => {
-                since.slept(LOOK_AGAIN);
-                since.waited()
-            }
-            _ => {
-                *full = Some((written, Patience::new()));
-                Duration::ZERO
-            }
-        }
+    pub(crate) fn may_dirty(self) -> Result<bool> {
+        let engine = self.engine;
+        self.check_accepts()?;
+        let has_room = !engine.waits.dirtiers.failing.load(Ordering::Relaxed) || self.room() > 0;
+        Ok(
+            has_room
+                && (!engine.waits.dirtiers.throttling.load(Ordering::Relaxed) || self.resume().is_none()),
+        )
     }
 
     /// Has the device try a page that it has refused, of this file or another, and waits for what it says.
-    fn try_failed(&self, file: &FileInner) {
+    fn try_failed(self) {
+        let Dirtier { engine, file } = self;
         let tried = |core: &Core| core.manager.stats().nr_written + core.manager.stats().nr_write_failed;
         let before = {
-            let mut core = self.core();
+            let mut core = engine.core();
             let fails = |id| core.manager.failing(id).is_some();
             let mut others = core.files.iter().flatten().map(|file| file.id);
             let failing = fails(file.id).then_some(file.id);
@@ -196,9 +206,9 @@ impl Engine {
             before
         };
         let began = std::time::Instant::now();
-        while tried(&self.core()) == before && began.elapsed() < LOOK_AGAIN {
-            let seen = self.dirtier_events.count();
-            self.dirtier_events.wait(seen, TRY);
+        while tried(&engine.core()) == before && began.elapsed() < LOOK_AGAIN {
+            let seen = engine.waits.dirtiers.events.count();
+            engine.waits.dirtiers.events.wait(seen, TRY);
         }
     }
 
@@ -207,11 +217,12 @@ impl Engine {
     ///
     /// # Errors
     /// `Error::Write` with what the device said last.
-    pub(crate) fn check_accepts(&self, file: &FileInner) -> Result<()> {
+    pub(crate) fn check_accepts(self) -> Result<()> {
+        let Dirtier { engine, file } = self;
         if !file.failing.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let core = self.core();
+        let core = engine.core();
         // Under the lock, where it is set as well.
         let is_failing = core.manager.failing(file.id).is_some();
         file.failing.store(is_failing, Ordering::Relaxed);
@@ -223,8 +234,9 @@ impl Engine {
 
     /// # Errors
     /// `Error::Write` or `Error::Log` of the first file that can't be written, if there is one.
-    fn check_none_fails(&self) -> Result<()> {
-        let core = self.core();
+    fn check_none_fails(self) -> Result<()> {
+        let engine = self.engine;
+        let core = engine.core();
         core.files.iter().flatten().try_for_each(|file| {
             let failing = core.manager.failing(file.id);
             failing.map_or(Ok(()), |(_, error)| Err(file.write_refused(error)))?;
@@ -234,30 +246,34 @@ impl Engine {
 
     /// # Errors
     /// `Error::Log` of the first file whose pages wait for their log, if there is one.
-    fn check_none_is_late(&self) -> Result<()> {
-        let files: Vec<_> = self.core().files.iter().flatten().cloned().collect();
+    fn check_none_is_late(self) -> Result<()> {
+        let engine = self.engine;
+        let files: Vec<_> = engine.core().files.iter().flatten().cloned().collect();
         let mut files = files.iter();
         files.try_for_each(|file| file.writeback_rules.check_late(&file.path))
     }
 
     /// Pages that were written since the cache was made.
-    fn written_pages(&self) -> u64 {
-        self.core().manager.stats().nr_written
+    fn written_pages(self) -> u64 {
+        let engine = self.engine;
+        engine.core().manager.stats().nr_written
     }
 
     /// Asks whether a dirtier may go on; if not, for how long at most to wait before asking again.
-    fn resume(&self) -> Option<Nanos> {
-        let mut core = self.core();
+    fn resume(self) -> Option<Nanos> {
+        let engine = self.engine;
+        let mut core = engine.core();
         let StepAnswer { pause, .. } = core.step(Event::Resume { dirtier: dirtier() });
         if pause.is_none() {
-            self.throttling.store(false, Ordering::Relaxed);
+            engine.waits.dirtiers.throttling.store(false, Ordering::Relaxed);
         }
         pause
     }
 
     /// The same for a dirtier that waited at the limit.
-    fn too_dirty(&self, waited: Duration) -> Error {
-        let core = self.core();
+    fn too_dirty(self, waited: Duration) -> Error {
+        let engine = self.engine;
+        let core = engine.core();
         let derived = core.manager.derived();
         Error::NoFrames {
             frames: derived.frames.0,
@@ -269,10 +285,11 @@ impl Engine {
     /// Before a page is dirtied by a guard: pauses if dirtiers have to.
     ///
     /// # Errors
-    /// As [`Engine::pause`].
-    pub(crate) fn throttle(&self, file: &FileInner) -> Result<()> {
-        match self.throttling.load(Ordering::Relaxed) {
-            true => self.pause(file),
+    /// As [`Dirtier::pause`].
+    pub(crate) fn throttle(self) -> Result<()> {
+        let engine = self.engine;
+        match engine.waits.dirtiers.throttling.load(Ordering::Relaxed) {
+            true => self.pause(),
             false => Ok(()),
         }
     }

@@ -21,14 +21,13 @@
 //! it is pinned it can't, so the second look is about the bytes that will be written.
 
 use super::mempool::MARKED;
+use super::outbox::Copying;
 use super::{Core, CoreGuard, Engine, leave};
-use crate::device::{Op, Request};
 use crate::files::order::{Held, Log};
 use crate::files::{FileInner, StablePages};
 use crate::frames::table::{LockedTable, SharedPin, Table};
-use crate::host::hook;
 use crate::sys::arena::Arena;
-use crate::sys::copies::{self, Slot};
+use crate::sys::copies::Slot;
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::io::Reason;
 use millpond_core::units::{FileId, FrameNo, PageIndex, PageKey};
@@ -59,6 +58,8 @@ pub(super) struct StepPages {
     pub(super) changed: Vec<FrameNo>,
     /// Pages of regions whose accesses were asked for: the next one is to be seen.
     pub(super) sampled: Vec<PageKey>,
+    /// Pages of regions that are to be written, with their frames.
+    pub(super) written: Vec<(PageKey, FrameNo)>,
     /// Pages of regions that leave, and the frames of a write to swap that has ended.
     pub(super) leaving: leave::Lists,
 }
@@ -69,6 +70,7 @@ impl StepPages {
             begun: VecDeque::new(),
             changed: Vec::new(),
             sampled: Vec::with_capacity(MARKED),
+            written: Vec::with_capacity(MARKED),
             leaving: leave::Lists::default(),
         }
     }
@@ -108,17 +110,6 @@ struct Begun {
     frame: FrameNo,
     pin: WritePin,
     slot: Option<Slot>,
-}
-
-/// A write whose pages are to be copied.
-pub(super) struct Copying {
-    file: Arc<FileInner>,
-    token: u64,
-    reason: Reason,
-    first: PageIndex,
-    /// Up to the end of the file.
-    bytes: usize,
-    pages: Vec<(WritePin, Slot)>,
 }
 
 impl FrameTable for Frames<'_> {
@@ -288,40 +279,6 @@ impl CoreGuard<'_> {
         let core = &*self.held;
         let asks = core.log_blocked.files.iter().filter_map(|&id| listed(core, id));
         self.outbox.asks.extend(asks);
-    }
-}
-
-impl Engine {
-    /// Copies the pages, lets the file's check stamp them, and lets go of them.
-    pub(super) fn copy(&self, copying: Copying) -> (Arc<FileInner>, Request) {
-        let Copying {
-            file,
-            token,
-            reason,
-            first,
-            bytes,
-            pages,
-        } = copying;
-        let mut slots = Vec::with_capacity(pages.len());
-        for (n, (pin, mut slot)) in pages.into_iter().enumerate() {
-            slot.bytes().copy_from_slice(&pin);
-            drop(pin);
-            if let Some(check) = &file.writeback_rules.check {
-                let _poisons = self.poison_on_panic("page check");
-                let (page, bytes) = (first.after(n as u64).0, slot.bytes());
-                hook::inside(self, || check.before_write(page, bytes));
-            }
-            slots.push(slot);
-        }
-        let request = Request {
-            token,
-            op: Op::Write,
-            reason: Some(reason),
-            file: file.device(),
-            offset: self.offset(first),
-            segments: copies::segments(slots, bytes),
-        };
-        (file, request)
     }
 }
 
