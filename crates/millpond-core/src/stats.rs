@@ -4,130 +4,161 @@ use crate::io::Reason;
 use crate::units::Nanos;
 use core::fmt;
 
-macro_rules! stats {
-    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// Counters since the manager was created. They only grow.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        #[non_exhaustive]
-        pub struct Stats {
-            $($(#[doc = $doc])* pub $name: u64,)*
-            /// Transfers issued, by [`Reason`].
-            pub io_requests: [u64; Reason::COUNT],
-            /// Bytes of these transfers.
-            pub io_bytes: [u64; Reason::COUNT],
-            /// Total nanoseconds from issue to completion, over all completed transfers.
-            pub io_ns: [u64; Reason::COUNT],
-            /// The longest transfer, in nanoseconds.
-            pub io_ns_max: [u64; Reason::COUNT],
-            /// Times the admission held back the next write, by that write's [`Reason`].
-            pub admission_waits: [u64; Reason::COUNT],
-            /// Total nanoseconds of these waits. Reads never wait for admission.
-            pub admission_wait_ns: [u64; Reason::COUNT],
-            /// The longest of these waits, in nanoseconds.
-            pub admission_wait_ns_max: [u64; Reason::COUNT],
-            /// Nanoseconds for which a sync waited for pages that were busy, or for their log.
-            pub sync_blocked_ns: u64,
-            /// Pages that a reclaim scan asked to be written. Always 0, because reclaim doesn't write file pages. Tests
-            /// and the laboratory check that promise here. Not among the counters shown to users.
-            pub nr_vmscan_write: u64,
-        }
-
-        impl Stats {
-            /// Calls `f` for every counter that can be above 0. Counters by reason come once for each [`Reason`].
-            pub fn for_each(&self, mut f: impl FnMut(&'static str, Option<Reason>, u64)) {
-                $(f(stringify!($name), None, self.$name);)*
-                f("sync_blocked_ns", None, self.sync_blocked_ns);
-                for (name, counts) in self.by_reason() {
-                    // Reads never wait for admission.
-                    let is_told = |reason: &Reason| !(name.starts_with("admission") && reason.is_read());
-                    for reason in Reason::ALL.into_iter().filter(is_told) {
-                        f(name, Some(reason), counts[reason as usize]);
-                    }
-                }
-            }
-
-            /// One sentence for each counter that [`Stats::for_each`] gives without a reason, by name.
-            pub const ABOUT: &'static [(&'static str, &'static str)] = &[
-                $((stringify!($name), concat!($($doc),*)),)*
-                (
-                    "sync_blocked_ns",
-                    "Nanoseconds for which a sync waited for pages that were busy, or for their log.",
-                ),
-            ];
-        }
-    };
+/// What there is to know of a counter beside its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counter {
+    /// Its field. The name ends in the unit, if it is neither events nor pages: `_bytes`, `_ns`, or `_ns_max` for the longest
+    /// of many times.
+    pub name: &'static str,
+    /// What it counts, in a sentence.
+    pub about: &'static str,
+    /// Linux has a counter with this name and meaning in `/proc/vmstat`.
+    pub is_linux: bool,
 }
 
-stats! {
-    /// Pages that a caller needed and that were not in memory.
-    pgmajfault,
-    /// Pages of files read from their device, for a waiting caller or ahead.
-    page_misses,
-    /// Frames granted, for any reason.
-    pgalloc,
-    /// Frames that became free.
-    pgfree,
-    /// Pages scanned by the background reclaimer.
-    pgscan_kswapd,
-    /// Pages scanned by a caller that needed a frame.
-    pgscan_direct,
-    /// Pages freed by the background reclaimer.
-    pgsteal_kswapd,
-    /// Pages freed by a caller that needed a frame.
-    pgsteal_direct,
-    /// Allocations that had to reclaim for themselves.
-    allocstall,
-    /// Batches of background reclaim.
-    pageoutrun,
-    /// Times the background reclaimer was woken from sleep.
-    kswapd_wakeups,
-    /// Nanoseconds for which it was awake, without its present run.
-    kswapd_awake_ns,
-    /// Dirty pages that reclaim met and tagged to be freed when their write ends.
-    nr_vmscan_immediate_reclaim,
-    /// Allocations that had to wait for a write.
-    nr_vmscan_throttled_writeback,
-    /// Allocations that had to wait though nothing was being written.
-    nr_vmscan_throttled_noprogress,
-    /// Pages that became dirty.
-    nr_dirtied,
-    /// Pages written to the device.
-    nr_written,
-    /// Pages whose write failed; they stay dirty.
-    nr_write_failed,
-    /// Times a dirtier had to wait; each wait counts once.
-    balance_dirty_pauses,
-    /// Pages that reclaim put first in the flusher's order.
-    flusher_flagged_pages,
-    /// Pages read ahead.
-    readahead_pages,
-    /// Pages not read ahead because memory was short.
-    readahead_dropped_pages,
-    /// Pages of regions read from swap.
-    pswpin,
-    /// Of these, pages that were read ahead.
-    swap_ra,
-    /// Pages of regions written to swap.
-    pswpout,
-    /// Pages of regions given up by the program and dropped without a write when memory was needed.
-    pglazyfreed,
-    /// Pages of regions whose write to swap failed; they stay in memory.
-    pswpout_failed,
+/// Structs of counters: each is declared here once, and what shows counters goes through them.
+macro_rules! counters {
+    (
+        $(#[$of_all:meta])*
+        pub struct $of:ident {
+            $($(#[doc = $doc:literal])+ $whose:ident $name:ident,)*
+        }
+        by reason {
+            $($(#[doc = $by_doc:literal])+ $by:ident,)*
+        }
+        not shown {
+            $($(#[doc = $hidden_doc:literal])+ $hidden:ident,)*
+        }
+    ) => {
+        $(#[$of_all])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        #[non_exhaustive]
+        pub struct $of {
+            $($(#[doc = $doc])+ pub $name: u64,)*
+            $($(#[doc = $by_doc])+ pub $by: [u64; $crate::io::Reason::COUNT],)*
+            $($(#[doc = $hidden_doc])+ pub $hidden: u64,)*
+        }
+
+        impl $of {
+            /// Calls `f` for every counter that can be above 0. Counters by reason come once for each
+            /// [`Reason`](crate::io::Reason).
+            pub fn for_each(
+                &self,
+                mut f: impl FnMut(&'static $crate::stats::Counter, Option<$crate::io::Reason>, u64),
+            ) {
+                $(f($crate::stats::counters!(of $name, $whose, $($doc)+), None, self.$name);)*
+                $(
+                    for reason in $crate::stats::reasons(stringify!($by)) {
+                        f($crate::stats::counters!(of $by, own, $($by_doc)+), Some(reason), self.$by[reason as usize]);
+                    }
+                )*
+            }
+        }
+    };
+    (of $name:ident, $whose:ident, $($doc:literal)+) => {
+        &$crate::stats::Counter {
+            name: stringify!($name),
+            about: concat!($($doc),+),
+            is_linux: $crate::stats::counters!($whose),
+        }
+    };
+    (linux) => { true };
+    (own) => { false };
+}
+pub(crate) use counters;
+
+/// Reads never wait for admission.
+pub(crate) fn reasons(counter: &str) -> impl Iterator<Item = Reason> {
+    let has_reads = !counter.starts_with("admission");
+    Reason::ALL
+        .into_iter()
+        .filter(move |reason| has_reads || !reason.is_read())
+}
+
+counters! {
+    /// Counters since the manager was created. They only grow.
+    pub struct Stats {
+        /// Pages that a caller needed and that were not in memory.
+        linux pgmajfault,
+        /// Pages of files read from their device, for a waiting caller or ahead.
+        own page_misses,
+        /// Frames granted, for any reason.
+        linux pgalloc,
+        /// Frames that became free.
+        linux pgfree,
+        /// Pages scanned by the background reclaimer.
+        linux pgscan_kswapd,
+        /// Pages scanned by a caller that needed a frame.
+        linux pgscan_direct,
+        /// Pages freed by the background reclaimer.
+        linux pgsteal_kswapd,
+        /// Pages freed by a caller that needed a frame.
+        linux pgsteal_direct,
+        /// Allocations that had to reclaim for themselves.
+        linux allocstall,
+        /// Batches of background reclaim.
+        linux pageoutrun,
+        /// Times the background reclaimer was woken from sleep.
+        own kswapd_wakeups,
+        /// Time for which it was awake, without its present run.
+        own kswapd_awake_ns,
+        /// Dirty pages that reclaim met and tagged to be freed when their write ends.
+        linux nr_vmscan_immediate_reclaim,
+        /// Allocations that had to wait for a write.
+        own nr_vmscan_throttled_writeback,
+        /// Allocations that had to wait though nothing was being written.
+        own nr_vmscan_throttled_noprogress,
+        /// Pages that became dirty.
+        linux nr_dirtied,
+        /// Pages written to the device.
+        linux nr_written,
+        /// Pages whose write failed; they stay dirty.
+        own nr_write_failed,
+        /// Times a dirtier had to wait; each wait counts once.
+        own balance_dirty_pauses,
+        /// Pages that reclaim put first in the flusher's order.
+        own flusher_flagged_pages,
+        /// Pages read ahead.
+        own readahead_pages,
+        /// Pages not read ahead because memory was short.
+        own readahead_dropped_pages,
+        /// Pages of regions read from swap.
+        linux pswpin,
+        /// Of these, pages that were read ahead.
+        linux swap_ra,
+        /// Pages of regions written to swap.
+        linux pswpout,
+        /// Pages of regions given up by the program and dropped without a write when memory was needed.
+        linux pglazyfreed,
+        /// Pages of regions whose write to swap failed; they stay in memory.
+        own pswpout_failed,
+        /// Time for which a sync waited for pages that were busy, or for their log.
+        own sync_blocked_ns,
+    }
+    by reason {
+        /// Transfers issued, by reason.
+        io_requests,
+        /// Bytes of these transfers.
+        io_bytes,
+        /// Total time from issue to completion of ended transfers.
+        io_ns,
+        /// The longest transfer since the cache was made.
+        io_ns_max,
+        /// Times admission held back the next write, by the reason for the write.
+        admission_waits,
+        /// Total time that admission held back writes. Reads never wait for it.
+        admission_wait_ns,
+        /// The longest hold by admission since the cache was made.
+        admission_wait_ns_max,
+    }
+    not shown {
+        /// Pages that a reclaim scan asked to be written. Always 0, because reclaim doesn't write file pages. Tests and the
+        /// laboratory check that promise here.
+        nr_vmscan_write,
+    }
 }
 
 impl Stats {
-    fn by_reason(&self) -> [(&'static str, &[u64; Reason::COUNT]); 7] {
-        [
-            ("io_requests", &self.io_requests),
-            ("io_bytes", &self.io_bytes),
-            ("io_ns", &self.io_ns),
-            ("io_ns_max", &self.io_ns_max),
-            ("admission_waits", &self.admission_waits),
-            ("admission_wait_ns", &self.admission_wait_ns),
-            ("admission_wait_ns_max", &self.admission_wait_ns_max),
-        ]
-    }
-
     /// A transfer was issued.
     pub(crate) fn io_issued(&mut self, reason: Reason, bytes: u64) {
         self.io_requests[reason as usize] += 1;
@@ -171,7 +202,8 @@ impl Stats {
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut result = Ok(());
-        self.for_each(|name, reason, value| {
+        self.for_each(|counter, reason, value| {
+            let name = counter.name;
             let line = match reason {
                 None => writeln!(f, "{name} {value}"),
                 Some(reason) => writeln!(f, "{name}_{} {value}", reason.name()),

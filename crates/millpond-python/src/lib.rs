@@ -33,7 +33,7 @@ mod _millpond {
     #[pymodule_export]
     use super::{
         file::File,
-        pond::{Block, Pond, beside, check_memory, memory_of, size_of},
+        pond::{Block, Pond, beside, check_memory, counted, memory_of, size_of},
     };
 
     #[pymodule_export]

@@ -4,7 +4,7 @@ use millpond::host::{Notice, memory_allowed};
 use millpond::internal::{Surface, check_mapped_budget, mapping_budget, quantity, region_budget};
 use millpond::settings::{self, SettingError, Value};
 use millpond::units::{Bytes, PageSize};
-use millpond::{Error, PageCache, Region, SwapFile};
+use millpond::{Error, PageCache, Region, Stats, SwapFile};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -182,27 +182,69 @@ impl Pond {
         least.map_err(raise)
     }
 
-    /// Its activity and how full it is.
+    /// Its activity and how full it is: [`FIGURES`].
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let cache = self.cache()?;
-        let (stats, page) = (cache.stats(), cache.options().page_size.bytes());
-        let used = stats.occupancy.frames.0 - stats.occupancy.free.0;
+        let now = Now {
+            stats: cache.stats(),
+            arrays: self.arrays.load(Ordering::Relaxed) as u64,
+            memory: cache.memory().bytes,
+            page: cache.options().page_size,
+        };
         let dict = PyDict::new(py);
-        dict.set_item("arrays", self.arrays.load(Ordering::Relaxed))?;
-        dict.set_item("memory_bytes", cache.memory().bytes.0)?;
-        dict.set_item("resident_bytes", used * page)?;
-        dict.set_item("faults", stats.counters.pgmajfault)?;
-        dict.set_item("swap_ins", stats.counters.pswpin)?;
-        let reuse = &stats.reuse_of_regions;
-        dict.set_item("refaults", reuse.refaults)?;
-        dict.set_item("refaults_kept_by_double", reuse.refaults_kept_by_double)?;
-        dict.set_item("swap_outs", stats.counters.pswpout)?;
-        dict.set_item("swap_outs_failed", stats.counters.pswpout_failed)?;
-        dict.set_item("swap_used_bytes", stats.swap_used.0 * page)?;
-        dict.set_item("swap_total_bytes", stats.swap_total.0 * page)?;
-        dict.set_item("warnings", stats.warnings)?;
+        for (name, read) in FIGURES {
+            dict.set_item(name, read(&now))?;
+        }
         Ok(dict)
     }
+}
+
+/// A pond at one moment.
+struct Now {
+    stats: Stats,
+    arrays: u64,
+    memory: Bytes,
+    page: PageSize,
+}
+
+impl Now {
+    /// A figure of the cache.
+    fn of(&self, name: &str) -> u64 {
+        self.stats.figure(name).unwrap_or(0)
+    }
+
+    fn bytes(&self, pages: u64) -> u64 {
+        pages * self.page.bytes()
+    }
+}
+
+/// A figure of a pond: its name, and how it is read.
+type Figure = (&'static str, fn(&Now) -> u64);
+
+/// What `stats()` shows of each pond, and sums up for all.
+const FIGURES: [Figure; 12] = [
+    ("arrays", |now| now.arrays),
+    ("memory_bytes", |now| now.memory.0),
+    ("resident_bytes", |now| {
+        now.bytes(now.of("nr_frames") - now.of("nr_free_pages"))
+    }),
+    ("faults", |now| now.of("pgmajfault")),
+    ("swap_ins", |now| now.of("pswpin")),
+    ("refaults", |now| now.stats.reuse_of_regions.refaults),
+    ("refaults_kept_by_double", |now| {
+        now.stats.reuse_of_regions.refaults_kept_by_double
+    }),
+    ("swap_outs", |now| now.of("pswpout")),
+    ("swap_outs_failed", |now| now.of("pswpout_failed")),
+    ("swap_used_bytes", |now| now.bytes(now.of("swap_used_pages"))),
+    ("swap_total_bytes", |now| now.bytes(now.of("swap_total_pages"))),
+    ("warnings", |now| now.of("warnings")),
+];
+
+/// The names of these figures.
+#[pyfunction]
+pub(crate) fn counted() -> Vec<&'static str> {
+    FIGURES.iter().map(|(name, _)| *name).collect()
 }
 
 /// A budget as all of Millpond reads it: the least and the most in bytes, which are the same unless the host decides.

@@ -268,8 +268,8 @@ fn device(before: &Value, now: &Value, seconds: f64) -> Device {
         syncs: rate("syncs"),
         reads_in_transit: count(now, "reads_in_transit"),
         writes_in_transit: count(now, "writes_in_transit"),
-        write_bytes_in_transit: count(now, "write_bytes_in_transit"),
-        write_bytes_in_transit_limit: now["write_bytes_in_transit_limit"].as_u64(),
+        write_bytes_in_transit: count(now, "writes_in_transit_bytes"),
+        write_bytes_in_transit_limit: now["writes_in_transit_limit_bytes"].as_u64(),
         goal_ns: now["read_goal_ns"].as_u64(),
         errors: count(now, "errors"),
     }

@@ -118,31 +118,32 @@ pub enum PutBack {
     Active,
 }
 
-/// Counters in pages since the cache was created, named as in the kernel where it has them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Statistics {
-    /// Pages that moved from the inactive list to the active one.
-    pub pgactivate: u64,
-    /// Pages that moved from the active list to the inactive one.
-    pub pgdeactivate: u64,
-    /// Pages scanned on the active list.
-    pub pgrefill: u64,
-    /// Pages moved to the cold end when their write ended: [`Lru::rotate_to_cold`].
-    pub pgrotated: u64,
-    /// Missing pages that had left a shadow.
-    pub workingset_refault_file: u64,
-    /// Of these, pages that came back soon and went to the active list.
-    pub workingset_activate_file: u64,
-    /// Of these, pages that were active when evicted.
-    pub workingset_restore_file: u64,
-    /// Missing pages without a shadow that bimodal insertion put on the active list. Not a kernel counter.
-    pub bimodal_activate_file: u64,
-    /// Pages of no-reuse files, admitted for the correlated-reference window only. Not a kernel counter.
-    pub no_reuse_file: u64,
-    /// Would-be victims that stayed for a lap because pages of their kind (file or region) cost more to refault. Not a
-    /// kernel counter.
-    pub scan_balance_rotated: u64,
+crate::stats::counters! {
+    /// Counters in pages since the cache was created, named as in the kernel where it has them.
+    pub struct Statistics {
+        /// Pages that moved from the inactive to the active list.
+        linux pgactivate,
+        /// Pages that moved from the active to the inactive list.
+        linux pgdeactivate,
+        /// Pages scanned on the active list.
+        linux pgrefill,
+        /// Pages moved to the cold end after their write ended.
+        linux pgrotated,
+        /// Missing pages, of files and regions, that had left a shadow.
+        linux workingset_refault_file,
+        /// Of those, pages that came back soon enough to become active.
+        linux workingset_activate_file,
+        /// Of those, pages that had been active.
+        linux workingset_restore_file,
+        /// Missing pages without a shadow that bimodal insertion put on the active list.
+        own bimodal_activate_file,
+        /// Pages of no-reuse files, admitted for the correlated-reference window only.
+        own no_reuse_file,
+        /// Would-be victims that stayed for a lap because pages of their kind (file or region) cost more to refault.
+        own scan_balance_rotated,
+    }
+    by reason {}
+    not shown {}
 }
 
 impl Lru {

@@ -25,20 +25,6 @@ from ._millpond import __version__
 __all__ = ["MappedArray", "Pond", "empty", "full", "load", "ones", "open_array", "save", "stats", "zeros"]
 
 _PAGE = 4096
-_COUNTED = (
-    "arrays",
-    "memory_bytes",
-    "resident_bytes",
-    "faults",
-    "swap_ins",
-    "refaults",
-    "refaults_kept_by_double",
-    "swap_outs",
-    "swap_outs_failed",
-    "swap_used_bytes",
-    "swap_total_bytes",
-    "warnings",
-)
 
 
 class Pond:
@@ -313,7 +299,7 @@ def stats():
         (True, True)
     """
     each = [pond.counters() for pond in list(_budgets.ponds)]
-    return {"ponds": len(each)} | {name: sum(did[name] for did in each) for name in _COUNTED}
+    return {"ponds": len(each)} | {name: sum(did[name] for did in each) for name in _millpond.counted()}
 
 
 def _type_of(fill_value, dtype):

@@ -3,6 +3,7 @@
 pub mod contents;
 pub(crate) mod events;
 pub mod explain;
+pub(crate) mod figures;
 pub mod history;
 #[cfg(feature = "metrics")]
 pub(crate) mod http;

@@ -19,6 +19,7 @@
 //! [`PageCache::devices`](crate::PageCache::devices) the work of each disk, and [`contents`](crate::contents) whose
 //! pages are in memory.
 
+use super::figures;
 pub use millpond_core::dirty::limits::Thresholds;
 pub use millpond_core::lru::{RefaultCosts, Statistics as ReplacementCounters};
 pub use millpond_core::manager::{Derived, Occupancy, Pressure, Waiting};
@@ -92,6 +93,18 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Returns the value of a figure by its name in `Stats` as text: `pswpin`, `nr_dirty`, `io_bytes_sync`. `None` if it
+    /// has none at the moment, or there is no such figure.
+    pub fn figure(&self, name: &str) -> Option<u64> {
+        let mut found = None;
+        figures::each(self, |figure| {
+            if figure.line() == name {
+                found = figure.value;
+            }
+        });
+        found
+    }
+
     /// Returns the share of requested pages that memory served, from 0 to 1: those read from the device neither for the
     /// call nor ahead of it. `None` if no page was requested.
     ///
@@ -128,41 +141,16 @@ pub struct FrameWaits {
 }
 
 /// One line per figure with its name and value, as in `/proc/vmstat`: current values, with the kernel's names where
-/// they are in pages, and the counters.
+/// they are in pages, and the counters. A figure without a value at the moment has no line.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (now, waits) = (&self.occupancy, &self.frame_waits);
-        let ns = |time: Duration| time.as_nanos() as u64;
-        for (name, value) in [
-            ("nr_frames", now.frames.0),
-            ("nr_free_pages", now.free.0),
-            ("nr_active_file", now.active.0),
-            ("nr_inactive_file", now.inactive.0),
-            ("nr_dirty", now.dirty.0),
-            ("nr_writeback", now.writing.0),
-            ("nr_failed", now.failed.0),
-            ("nr_dirty_threshold", self.derived.dirty.hard.0),
-            ("nr_dirty_background_threshold", self.derived.dirty.background.0),
-            ("in_transit_writes_bytes", now.in_transit_writes.0),
-            ("dirtiers_blocked", now.dirtiers_blocked),
-            ("metadata_bytes", self.metadata.0),
-            ("lent_bytes", self.lent.0),
-            ("swap_used_pages", self.swap_used.0),
-            ("swap_total_pages", self.swap_total.0),
-            ("swap_ra_hit", self.swap_ahead_hits),
-            ("page_requests", self.page_requests),
-            ("warnings", self.warnings),
-            ("guard_wait_ns", ns(self.guard_wait)),
-            ("log_wait_ns", ns(self.log_wait)),
-            ("frame_waits", waits.count),
-            ("frame_wait_ns", ns(waits.total)),
-            ("frame_wait_ns_max", ns(waits.longest)),
-            ("frame_wait_clean_ns_max", ns(waits.longest_with_clean)),
-            ("direct_reclaim_ns", ns(waits.reclaiming)),
-        ] {
-            writeln!(f, "{name} {value}")?;
-        }
-        write!(f, "{}", self.counters)
+        let mut result = Ok(());
+        figures::each(self, |figure| {
+            if let Some(value) = figure.value {
+                result = result.and_then(|()| writeln!(f, "{} {value}", figure.line()));
+            }
+        });
+        result
     }
 }
 

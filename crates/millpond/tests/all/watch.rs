@@ -258,7 +258,7 @@ fn metrics_are_in_the_format_of_prometheus_and_move_by_what_was_done() {
     }
     let device = after
         .keys()
-        .find(|name| name.starts_with("millpond_device_written_bytes_total{device="));
+        .find(|name| name.starts_with("millpond_device_write_bytes_total{device="));
     assert_eq!(after[device.unwrap()], (3 * PAGE) as f64);
     let mut page = [0; PAGE];
     for _ in 0..5 {

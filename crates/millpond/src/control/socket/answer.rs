@@ -25,6 +25,7 @@ use crate::control::tuning::asks_to_measure;
 use crate::device::Warning;
 use crate::error::Error;
 use crate::error::told::Surface;
+use crate::observe::figures;
 use crate::observe::history::{By, Change, LimitChange, SettingChange};
 use crate::observe::trace::{Ended, Progress};
 use crate::settings::Limit;
@@ -312,51 +313,27 @@ fn history(cache: &Cache) -> Value {
 
 fn stat(cache: &Cache) -> Value {
     let stats = cache.engine.stats();
-    let (now, pressure) = (&stats.occupancy, &stats.pressure);
-    let mut counters = Map::new();
-    stats.counters.for_each(|name, reason, value| {
-        let name = match reason {
-            None => name.to_owned(),
-            Some(reason) => format!("{name}_{}", reason.name()),
+    let (mut now, mut counters) = (Map::new(), Map::new());
+    figures::each(&stats, |figure| {
+        let to = if figure.unit.counts() {
+            &mut counters
+        } else {
+            &mut now
         };
-        counters.insert(name, value.into());
+        to.insert(figure.field(), figure.value.into());
     });
-    for (name, value) in watch::more_counters(&stats) {
-        counters.insert(name.into(), value.into());
-    }
-    let ns = |span: Option<Nanos>| span.map(|span| span.0);
+    let costs = &stats.refault_costs;
+    now.insert(
+        "scan_balance_per_mille".into(),
+        costs.scan_balance_per_mille.into(),
+    );
+    let source = cache.goal_source().map(|source| source.to_string());
+    now.insert("read_goal_source".into(), source.into());
     json!({
         "age_s": seconds(cache.engine.age()),
         "page_bytes": cache.engine.page_size.bytes(),
         "memory": memory(cache),
-        "now": {
-            "frames": now.frames.0,
-            "free": now.free.0,
-            "active": now.active.0,
-            "inactive": now.inactive.0,
-            "dirty": now.dirty.0,
-            "writing": now.writing.0,
-            "failed": now.failed.0,
-            "dirty_background": stats.derived.dirty.background.0,
-            "dirty_hard": stats.derived.dirty.hard.0,
-            "dirtiers_blocked": now.dirtiers_blocked,
-            "in_transit_writes_bytes": pressure.in_transit.0,
-            "in_transit_limit_bytes": pressure.in_transit_limit.map(|bytes| bytes.0),
-            "read_p50_ns": ns(stats.read_p50),
-            "read_p99_ns": ns(pressure.read_p99),
-            "read_goal_ns": ns(pressure.read_goal),
-            "read_goal_source": cache.goal_source().map(|source| source.to_string()),
-            "read_file_ns": stats.refault_costs.file.0,
-            "read_region_ns": stats.refault_costs.region.0,
-            "scan_balance_per_mille": stats.refault_costs.scan_balance_per_mille,
-            "metadata_bytes": stats.metadata.0,
-            "lent_bytes": stats.lent.0,
-            "warnings": stats.warnings,
-            "guard_wait_ns": stats.guard_wait.as_nanos() as u64,
-            "log_wait_ns": stats.log_wait.as_nanos() as u64,
-            "swap_used": stats.swap_used.0,
-            "swap_total": stats.swap_total.0,
-        },
+        "now": now,
         "reuse": {
             "files": watch::reuse(&stats.reuse_of_files),
             "regions": watch::reuse(&stats.reuse_of_regions),

@@ -8,7 +8,7 @@ use super::answer::{error, seconds};
 use crate::control::cache::Cache;
 use crate::device::{Device, DeviceClass, DeviceFigures, StoreFigure, StoreFigures, StoreValue, device_name};
 use crate::observe::contents::{FRAMES_MAX, FileContents, More, Order, Pages, ReuseFigures};
-use millpond_core::units::Nanos;
+use crate::observe::figures::{DEVICE, REUSE, Row};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -72,21 +72,19 @@ fn file(file: &FileContents, names: &mut HashMap<u64, String>) -> Value {
 
 /// How pages leave and come back: pages, and ns.
 pub(super) fn reuse(reuse: &ReuseFigures) -> Value {
-    let ns = |span: Option<Nanos>| span.map(|span| span.0);
-    json!({
-        "misses": reuse.misses,
-        "evicted": reuse.evicted,
-        "refaults": reuse.refaults,
-        "refaults_kept_by_double": reuse.refaults_kept_by_double,
-        "refaults_forgotten": reuse.refaults_forgotten,
-        "eviction_age_ns": ns(reuse.eviction_age),
-        "away_ns": ns(reuse.away),
-        "more_pages": match reuse.more {
-            More::Pages(pages) => Some(pages.0),
-            More::None | More::AboveDouble => None,
-        },
-        "more_than_double": reuse.more == More::AboveDouble,
-    })
+    let mut value = fields(REUSE, reuse);
+    value["more_pages"] = match reuse.more {
+        More::Pages(pages) => pages.0.into(),
+        More::None | More::AboveDouble => Value::Null,
+    };
+    value["more_than_double"] = (reuse.more == More::AboveDouble).into();
+    value
+}
+
+/// An object with a field of each row.
+fn fields<S>(rows: &[Row<S>], of: &S) -> Value {
+    let field = |row: &Row<S>| (row.field(), (row.read)(of).into());
+    Value::Object(rows.iter().map(field).collect())
 }
 
 /// In pages.
@@ -121,29 +119,11 @@ fn class(class: DeviceClass) -> &'static str {
 }
 
 fn device(figures: &DeviceFigures) -> Value {
-    let ns = |span: Option<Nanos>| span.map(|span| span.0);
-    json!({
-        "name": device_name(figures.device),
-        "number": figures.device,
-        "reads": figures.reads,
-        "read_bytes": figures.read_bytes,
-        "waited_reads": figures.waited_reads,
-        "waited_read_ns": figures.waited_read_time.0,
-        "writes": figures.writes,
-        "write_bytes": figures.write_bytes,
-        "write_ns": figures.write_time.0,
-        "syncs": figures.syncs,
-        "sync_ns": figures.sync_time.0,
-        "errors": figures.errors,
-        "reads_in_transit": figures.reads_in_transit,
-        "writes_in_transit": figures.writes_in_transit,
-        "write_bytes_in_transit": figures.write_bytes_in_transit,
-        "read_p50_ns": ns(figures.read_p50),
-        "read_p99_ns": ns(figures.read_p99),
-        "read_goal_ns": ns(figures.read_goal),
-        "write_bytes_in_transit_limit": figures.write_bytes_in_transit_limit.map(|bytes| bytes.0),
-        "class": figures.class.map(class),
-    })
+    let mut value = fields(DEVICE, figures);
+    value["name"] = device_name(figures.device).into();
+    value["number"] = figures.device.into();
+    value["class"] = figures.class.map(class).into();
+    value
 }
 
 /// The stores that the device stands on, for `stat`: each figure with its name and unit, in the device's order.
@@ -179,27 +159,4 @@ pub(super) fn waiting(waiting: &crate::observe::stats::Waiting) -> Value {
         "dirtiers_blocked": waiting.dirtiers_blocked,
         "for_memory": waiting.memory,
     })
-}
-
-/// Counters that are not the core's own: of the replacement, and what threads have waited for frames.
-pub(super) fn more_counters(stats: &crate::Stats) -> [(&'static str, u64); 15] {
-    let (lru, waits) = (&stats.replacement, &stats.frame_waits);
-    let ns = |span: std::time::Duration| span.as_nanos() as u64;
-    [
-        ("pgactivate", lru.pgactivate),
-        ("pgdeactivate", lru.pgdeactivate),
-        ("pgrefill", lru.pgrefill),
-        ("pgrotated", lru.pgrotated),
-        ("workingset_refault_file", lru.workingset_refault_file),
-        ("workingset_activate_file", lru.workingset_activate_file),
-        ("workingset_restore_file", lru.workingset_restore_file),
-        ("bimodal_activate_file", lru.bimodal_activate_file),
-        ("no_reuse_file", lru.no_reuse_file),
-        ("scan_balance_rotated", lru.scan_balance_rotated),
-        ("frame_waits", waits.count),
-        ("frame_wait_ns", ns(waits.total)),
-        ("direct_reclaim_ns", ns(waits.reclaiming)),
-        ("swap_ra_hit", stats.swap_ahead_hits),
-        ("page_requests", stats.page_requests),
-    ]
 }

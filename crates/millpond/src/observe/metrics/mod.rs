@@ -13,7 +13,6 @@
 //! [`PageCache::stats`]: crate::PageCache::stats
 
 mod families;
-mod reuse;
 mod stores;
 mod text;
 
