@@ -15,6 +15,7 @@
 //!   3  lru  dirty  swap                              which page to evict; how many may be dirty; swap slots
 //!   2  memory  admission  readahead  recent  stats   frames; the device; streams; counters
 //!   1  frame  list  io  latencies  range  reuse      the driver's frames; transfers; ranges of options
+//!   1  formula                                       a limit's value and its text
 //!   0  units  page  mutation                         the vocabulary
 //! ```
 #![no_std]
@@ -27,6 +28,7 @@ extern crate std;
 pub mod admission;
 pub mod dirty;
 pub mod event;
+mod formula;
 pub mod frame;
 pub mod io;
 mod latencies;

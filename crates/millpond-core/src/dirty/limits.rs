@@ -13,7 +13,9 @@
 //! Unwritable pages do not count among the dirty pages that other writers wait for. They are counted separately and may
 //! take space beyond the hard limit ([`Thresholds::beside`]). [`refuses`] says when their file accepts no more writes.
 
+use crate::formula::Formula;
 use crate::units::{Bytes, PageCount, PageSize, Ratio};
+use alloc::format;
 
 /// A limit as set by the user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,27 +150,76 @@ pub const BURST: Bytes = Bytes::from_mib(1);
 /// assert_eq!((t.background.0, t.free_run.0, t.hard.0, t.failed.0), (10_000, 15_000, 20_000, 5_000));
 /// ```
 pub fn limits(memory: &DirtyableMemory, options: &DirtyOptions) -> Thresholds {
-    let dirtyable = memory.pages().0;
-    let pages = |limit| match limit {
-        DirtyLimit::Share(share) => share.of(dirtyable),
-        DirtyLimit::Size(bytes) => bytes.0.div_ceil(memory.page_size.bytes()),
-    };
-    // Room for reads must remain whatever was asked for: at most 15 of 16 pages may be dirty. In a pool
-    // too small for the floor, half of it is the limit.
-    let ceiling = (dirtyable - dirtyable / 16).max(2);
-    let least = HARD_MIN.to_pages(memory.page_size).0.max(HARD_PAGES_MIN);
-    let floor = least.min(ceiling / 2).max(2);
-    let hard = pages(options.hard).clamp(floor, ceiling);
-    // In Linux a background limit that is not below the hard one counts as half of it, so that raising it a little may lower
-    // it much. Here it is just below; for a dirtier that waits there is writing in any case.
-    let background = pages(options.background).min(hard - 1).max(1);
+    let formulas = Formulas::of(memory, options);
     Thresholds {
-        background: PageCount(background),
-        free_run: PageCount((background + hard) / 2),
-        hard: PageCount(hard),
-        failed: PageCount(options.failed.of(hard).max(1)),
-        ceiling: PageCount(ceiling.max(hard)),
-        burst: PageCount(BURST.to_pages(memory.page_size).0.min(hard)),
+        background: formulas.background.pages(),
+        free_run: formulas.free_run.pages(),
+        hard: formulas.hard.pages(),
+        failed: formulas.failed.pages(),
+        ceiling: formulas.ceiling.pages(),
+        burst: formulas.burst.pages(),
+    }
+}
+
+/// The formulas of the limits.
+pub(crate) struct Formulas {
+    pub(crate) dirtyable: Formula,
+    pub(crate) ceiling: Formula,
+    pub(crate) hard: Formula,
+    pub(crate) background: Formula,
+    pub(crate) free_run: Formula,
+    pub(crate) failed: Formula,
+    pub(crate) burst: Formula,
+}
+
+impl Formulas {
+    pub(crate) fn of(memory: &DirtyableMemory, options: &DirtyOptions) -> Formulas {
+        let (frames, reserve, page) = (memory.frames.0, memory.reserve.0, memory.page_size);
+        let of_memory = memory.pages().0;
+        let text = format!("{frames} frames - {reserve} reserve, {} at least", frames / 16);
+        let dirtyable = Formula::new(of_memory, text);
+        let pages = |limit| match limit {
+            DirtyLimit::Share(share) => Formula::share(share, of_memory, "dirtyable"),
+            DirtyLimit::Size(Bytes(bytes)) => {
+                let text = format!("{bytes} B / {} B, rounded up", page.bytes());
+                Formula::new(bytes.div_ceil(page.bytes()), text)
+            }
+        };
+        // Room for reads must remain whatever was asked for: at most 15 of 16 pages may be dirty. In a pool
+        // too small for the floor, half of it is the limit.
+        let text = format!("{of_memory} dirtyable - 1/16 of them");
+        let ceiling = Formula::new(of_memory - of_memory / 16, text).at_least(2);
+        let room = ceiling.value();
+        let floor = HARD_MIN.to_pages(page).0.max(HARD_PAGES_MIN).min(room / 2).max(2);
+        let why = match floor {
+            _ if Bytes(floor << page.shift()) == HARD_MIN => format!("{HARD_MIN}"),
+            HARD_PAGES_MIN => "at least".into(),
+            _ => "half of dirty.ceiling".into(),
+        };
+        let hard = pages(options.hard).within((floor, &why), (room, "dirty.ceiling"));
+        let most = hard.value();
+        // In Linux a background limit that is not below the hard one counts as half of it, so that raising it a little may lower
+        // it much. Here it is just below; for a dirtier that waits there is writing in any case.
+        let background = pages(options.background).within((1, ""), (most - 1, "dirty.hard - 1"));
+        let least = background.value();
+        let free_run = Formula::new((least + most) / 2, format!("({least} + {most}) / 2"));
+        let failed = Formula::share(options.failed, most, "(dirty.hard)").at_least(1);
+        let text = format!("{BURST} / {} B", page.bytes());
+        let burst = Formula::new(BURST.to_pages(page).0, text).within((1, ""), (most, "dirty.hard"));
+        let of_hard = ("dirty.hard", most);
+        Formulas {
+            dirtyable: dirtyable.from(&[("frames", frames), ("reserve", reserve)]),
+            ceiling: ceiling.from(&[("dirtyable", of_memory)]),
+            hard: hard.from(&[
+                ("dirtyable", of_memory),
+                ("floor", floor),
+                ("dirty.ceiling", room),
+            ]),
+            background: background.from(&[("dirtyable", of_memory), of_hard]),
+            free_run: free_run.from(&[("dirty.background", least), of_hard]),
+            failed: failed.from(&[of_hard]),
+            burst: burst.from(&[of_hard]),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! A pure function, recomputed whenever an input changes: setting A, then B, then A gives exactly A.
 
 use crate::dirty::limits::{DirtyableMemory, Thresholds, limits};
+use crate::formula::Formula;
 use crate::memory::watermark::Watermarks;
 use crate::options::{OptionError, Options};
 use crate::units::PageCount;
@@ -31,7 +32,7 @@ impl Derived {
     /// Derives the values for a pool of `frames` frames.
     pub fn of(options: &Options, frames: PageCount) -> Derived {
         let watermarks = Watermarks::of(options.watermarks, frames, options.page_size);
-        let reserve = PageCount(options.reserve.of(frames.0).clamp(1, watermarks.min.0));
+        let reserve = reserve(options, frames, watermarks.min).pages();
         let memory = DirtyableMemory {
             frames,
             reserve,
@@ -44,6 +45,13 @@ impl Derived {
             dirty: limits(&memory, &options.dirty),
         }
     }
+}
+
+/// The formula of the reserve.
+pub(super) fn reserve(options: &Options, frames: PageCount, min: PageCount) -> Formula {
+    Formula::share(options.reserve, frames.0, "frames")
+        .within((1, ""), (min.0, "watermarks.min"))
+        .from(&[("frames", frames.0), ("watermarks.min", min.0)])
 }
 
 /// Checks that a pool can have this many frames.

@@ -3,13 +3,15 @@
 //! Hills 2015: finding that a limit had become 0 took a debugger on the running kernel. Here each value carries its
 //! formula with the numbers, the setting, and when that setting last changed.
 
+use super::derived::reserve;
 use super::{Manager, Occupancy};
 use crate::admission::Form;
 use crate::admission::goal::{Goal, UNLOADED_P95S};
-use crate::dirty::limits::{BURST, DirtyLimit, DirtyableMemory, HARD_MIN, HARD_PAGES_MIN};
-use crate::memory::watermark::{WatermarkRule, linux_min_free_kib};
+use crate::dirty::limits::{DirtyLimit, DirtyableMemory, Formulas};
+use crate::formula::{Formula, ratio};
+use crate::memory::watermark::{self, WatermarkRule};
 use crate::options::Options;
-use crate::units::{Bytes, Instant, Nanos, PageCount, Ratio};
+use crate::units::{Bytes, Instant, Nanos, PageCount};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -113,13 +115,6 @@ impl SetAt {
     }
 }
 
-fn ratio(share: Ratio) -> String {
-    match share.den {
-        100 => format!("{} %", share.num),
-        _ => format!("{}/{}", share.num, share.den),
-    }
-}
-
 fn limit(limit: DirtyLimit) -> String {
     match limit {
         DirtyLimit::Share(share) => ratio(share),
@@ -182,219 +177,70 @@ impl<A: Form> Manager<A> {
         })
     }
 
-    fn derived_value(
-        &self,
-        name: &'static str,
-        pages: PageCount,
-        formula: String,
-        inputs: &[(&'static str, u64)],
-        setting: String,
-        knobs: &[Knob],
-    ) -> DerivedValue {
-        let (set_at, set_last) = self.set_at.last(knobs);
-        DerivedValue {
-            name,
-            pages,
-            formula,
-            inputs: inputs.to_vec(),
-            setting,
-            settings: knobs.iter().map(|knob| knob.name()).collect(),
-            set_at,
-            set_last,
-        }
-    }
-
-    fn dirtyable(&self) -> PageCount {
-        DirtyableMemory {
-            frames: self.derived.frames,
-            reserve: self.derived.reserve,
-            page_size: self.options.page_size,
-        }
-        .pages()
-    }
-
     /// Frames, water marks, the reserve.
     fn inspect_memory(&self) -> Vec<DerivedValue> {
         let (options, d) = (&self.options, &self.derived);
-        let (frames, page, w) = (d.frames.0, options.page_size, &d.watermarks);
-        let linux_kib = linux_min_free_kib(d.frames, page);
-        let linux = Bytes::from_kib(linux_kib).to_pages(page).0;
-        let (min, low_gap, high_gap) = match options.watermarks {
-            WatermarkRule::Linux3 => (None, format!("1/4 of {linux}"), format!("1/2 - 1/4 of {linux}")),
-            WatermarkRule::Linux46 { scale } => {
-                let gap = format!(
-                    "the larger of 1/4 of {linux} and {} of {frames} frames",
-                    ratio(scale)
-                );
-                (None, gap.clone(), gap)
-            }
-            WatermarkRule::Millpond { scale } => {
-                let gap = format!("{} of {frames} frames", ratio(scale));
-                (Some(gap.clone()), gap.clone(), gap)
-            }
-        };
-        let min = min.unwrap_or_else(|| {
-            let kib = d.frames.to_bytes(page).0 >> 10;
-            format!("{linux} pages (the root of 16 * {kib} KiB is {linux_kib} KiB; 128 to 65536)")
-        });
-        let (eighth, sixteenth) = (frames / 8, (frames / 16).max(1));
+        let (frames, page) = (d.frames, options.page_size);
+        let [min, low, high] = watermark::formulas(options.watermarks, frames, page);
+        let of_page = format!("{} frames of {}", frames.0, Bytes(page.bytes()));
+        let memory = Formula::new(frames.0, of_page);
+        let (bytes, set) = (format!("{}", frames.to_bytes(page)), rule(options.watermarks));
+        let (reserve, share) = (reserve(options, frames, d.watermarks.min), ratio(options.reserve));
         let marks = [Watermarks, Memory];
-        let set = rule(options.watermarks);
         Vec::from([
-            self.derived_value(
-                "frames",
-                d.frames,
-                format!("{frames} frames of {}", Bytes(page.bytes())),
-                &[],
-                format!("{}", d.frames.to_bytes(page)),
-                &[Memory],
-            ),
-            self.derived_value(
-                "watermarks.min",
-                w.min,
-                format!("{min}, 1 to {eighth} (1/8 of {frames} frames)"),
-                &[("frames", frames)],
-                set.clone(),
-                &marks,
-            ),
-            self.derived_value(
-                "watermarks.low",
-                w.low,
-                format!(
-                    "{} (watermarks.min) + {low_gap}, 1 to {sixteenth} (1/16 of {frames} frames)",
-                    w.min.0
-                ),
-                &[("watermarks.min", w.min.0), ("frames", frames)],
-                set.clone(),
-                &marks,
-            ),
-            self.derived_value(
-                "watermarks.high",
-                w.high,
-                format!(
-                    "{} (watermarks.low) + {high_gap}, 1 to {sixteenth} (1/16 of {frames} frames)",
-                    w.low.0
-                ),
-                &[("watermarks.low", w.low.0), ("frames", frames)],
-                set,
-                &marks,
-            ),
-            self.derived_value(
-                "reserve",
-                d.reserve,
-                format!(
-                    "{} of {frames} frames, 1 to {} (watermarks.min)",
-                    ratio(options.reserve),
-                    w.min.0
-                ),
-                &[("frames", frames), ("watermarks.min", w.min.0)],
-                ratio(options.reserve),
-                &[Reserve, Watermarks, Memory],
-            ),
-            self.derived_value(
-                "dirtyable",
-                self.dirtyable(),
-                format!(
-                    "{frames} frames - {} reserve, {} at least",
-                    d.reserve.0,
-                    frames / 16
-                ),
-                &[("frames", frames), ("reserve", d.reserve.0)],
-                ratio(options.reserve),
-                &[Reserve, Watermarks, Memory],
-            ),
+            self.derived_value("frames", &memory, &bytes, &[Memory]),
+            self.derived_value("watermarks.min", &min, &set, &marks),
+            self.derived_value("watermarks.low", &low, &set, &marks),
+            self.derived_value("watermarks.high", &high, &set, &marks),
+            self.derived_value("reserve", &reserve, &share, &[Reserve, Watermarks, Memory]),
         ])
     }
 
     /// Limits on dirty pages.
     fn inspect_dirty(&self) -> Vec<DerivedValue> {
-        let (options, dirty, page) = (&self.options, &self.derived.dirty, self.options.page_size);
-        let dirtyable = self.dirtyable().0;
-        let of = |limit: DirtyLimit| match limit {
-            DirtyLimit::Share(share) => format!("{} of {dirtyable} dirtyable", ratio(share)),
-            DirtyLimit::Size(Bytes(bytes)) => format!("{bytes} B / {} B, rounded up", page.bytes()),
+        let options = &self.options;
+        let memory = DirtyableMemory {
+            frames: self.derived.frames,
+            reserve: self.derived.reserve,
+            page_size: options.page_size,
         };
-        let ceiling = dirty.ceiling.0;
-        let least = HARD_MIN
-            .to_pages(page)
-            .0
-            .max(HARD_PAGES_MIN)
-            .min(ceiling / 2)
-            .max(2);
-        let why = match least {
-            _ if Bytes(least << page.shift()) == HARD_MIN => format!("{HARD_MIN}"),
-            HARD_PAGES_MIN => "at least".into(),
-            _ => "half of dirty.ceiling".into(),
-        };
+        let f = Formulas::of(&memory, &options.dirty);
+        let (reserve, failed) = (ratio(options.reserve), ratio(options.dirty.failed));
         let (hard, background) = (limit(options.dirty.hard), limit(options.dirty.background));
+        let both = format!("{background}, {hard}");
+        let of_memory = [Reserve, Watermarks, Memory];
+        let of_hard = [Hard, Reserve, Watermarks, Memory];
+        let of_both = [Background, Hard, Reserve, Watermarks, Memory];
+        let of_failed = [Failed, Hard, Reserve, Watermarks, Memory];
         Vec::from([
-            self.derived_value(
-                "dirty.ceiling",
-                dirty.ceiling,
-                format!("{dirtyable} dirtyable - 1/16 of them, 2 at least"),
-                &[("dirtyable", dirtyable)],
-                ratio(options.reserve),
-                &[Reserve, Watermarks, Memory],
-            ),
-            self.derived_value(
-                "dirty.hard",
-                dirty.hard,
-                format!(
-                    "{}, {least} ({why}) to {ceiling} (dirty.ceiling)",
-                    of(options.dirty.hard)
-                ),
-                &[
-                    ("dirtyable", dirtyable),
-                    ("floor", least),
-                    ("dirty.ceiling", ceiling),
-                ],
-                hard.clone(),
-                &[Hard, Reserve, Watermarks, Memory],
-            ),
-            self.derived_value(
-                "dirty.background",
-                dirty.background,
-                format!(
-                    "{}, 1 to {} (dirty.hard - 1)",
-                    of(options.dirty.background),
-                    dirty.hard.0 - 1
-                ),
-                &[("dirtyable", dirtyable), ("dirty.hard", dirty.hard.0)],
-                background.clone(),
-                &[Background, Hard, Reserve, Watermarks, Memory],
-            ),
-            self.derived_value(
-                "dirty.free_run",
-                dirty.free_run,
-                format!("({} + {}) / 2", dirty.background.0, dirty.hard.0),
-                &[
-                    ("dirty.background", dirty.background.0),
-                    ("dirty.hard", dirty.hard.0),
-                ],
-                format!("{background}, {hard}"),
-                &[Background, Hard, Reserve, Watermarks, Memory],
-            ),
-            self.derived_value(
-                "dirty.failed",
-                dirty.failed,
-                format!(
-                    "{} of {} (dirty.hard), 1 at least",
-                    ratio(options.dirty.failed),
-                    dirty.hard.0
-                ),
-                &[("dirty.hard", dirty.hard.0)],
-                ratio(options.dirty.failed),
-                &[Failed, Hard, Reserve, Watermarks, Memory],
-            ),
-            self.derived_value(
-                "dirty.burst",
-                dirty.burst,
-                format!("{BURST} / {} B, 1 to {} (dirty.hard)", page.bytes(), dirty.hard.0),
-                &[("dirty.hard", dirty.hard.0)],
-                hard,
-                &[Hard, Reserve, Watermarks, Memory],
-            ),
+            self.derived_value("dirtyable", &f.dirtyable, &reserve, &of_memory),
+            self.derived_value("dirty.ceiling", &f.ceiling, &reserve, &of_memory),
+            self.derived_value("dirty.hard", &f.hard, &hard, &of_hard),
+            self.derived_value("dirty.background", &f.background, &background, &of_both),
+            self.derived_value("dirty.free_run", &f.free_run, &both, &of_both),
+            self.derived_value("dirty.failed", &f.failed, &failed, &of_failed),
+            self.derived_value("dirty.burst", &f.burst, &hard, &of_hard),
         ])
+    }
+
+    fn derived_value(
+        &self,
+        name: &'static str,
+        formula: &Formula,
+        setting: &str,
+        knobs: &[Knob],
+    ) -> DerivedValue {
+        let (set_at, set_last) = self.set_at.last(knobs);
+        DerivedValue {
+            name,
+            pages: formula.pages(),
+            formula: formula.text().into(),
+            inputs: formula.inputs().to_vec(),
+            setting: setting.into(),
+            settings: knobs.iter().map(|knob| knob.name()).collect(),
+            set_at,
+            set_last,
+        }
     }
 }
 

@@ -11,7 +11,9 @@
 //! Linux derives `min` from the square root of memory, and the gaps from `min` (up to 4.5) or from a share of memory
 //! (`watermark_scale_factor`, since 4.6). Both are pure functions of memory here.
 
+use crate::formula::Formula;
 use crate::units::{Bytes, PageCount, PageSize, Ratio, isqrt};
+use alloc::format;
 
 /// The three watermarks, in frames. `min < low < high` always holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,37 +52,53 @@ fn min_free_kib(memory_kib: u64, cap_kib: u64) -> u64 {
 }
 
 /// `min_free_kbytes` of a pool of `frames` frames.
-pub(crate) fn linux_min_free_kib(frames: PageCount, page_size: PageSize) -> u64 {
+fn linux_min_free_kib(frames: PageCount, page_size: PageSize) -> u64 {
     min_free_kib(frames.to_bytes(page_size).0 >> 10, 65_536)
 }
 
 impl Watermarks {
     /// The watermarks of a pool of `frames` frames.
     pub fn of(rule: WatermarkRule, frames: PageCount, page_size: PageSize) -> Watermarks {
-        let linux_min = Bytes::from_kib(linux_min_free_kib(frames, page_size))
-            .to_pages(page_size)
-            .0;
-        let (min, gap_low, gap_high) = match rule {
-            WatermarkRule::Linux3 => (linux_min, linux_min / 4, linux_min / 2 - linux_min / 4),
-            WatermarkRule::Linux46 { scale } => {
-                let gap = (linux_min / 4).max(scale.of(frames.0));
-                (linux_min, gap, gap)
-            }
-            WatermarkRule::Millpond { scale } => {
-                let gap = scale.of(frames.0);
-                (gap, gap, gap)
-            }
-        };
-        // A tiny pool must still have frames to hand out: never more than an eighth of it below `min`.
-        let min = min.min(frames.0 / 8).max(1);
-        let low = min + gap_low.min(frames.0 / 16).max(1);
-        let high = low + gap_high.min(frames.0 / 16).max(1);
-        Watermarks {
-            min: PageCount(min),
-            low: PageCount(low),
-            high: PageCount(high),
-        }
+        let [min, low, high] = formulas(rule, frames, page_size).map(|formula| formula.pages());
+        Watermarks { min, low, high }
     }
+}
+
+/// The formulas of `min`, `low` and `high`.
+pub(crate) fn formulas(rule: WatermarkRule, frames: PageCount, page_size: PageSize) -> [Formula; 3] {
+    let (all, kib) = (frames.0, frames.to_bytes(page_size).0 >> 10);
+    let linux_kib = linux_min_free_kib(frames, page_size);
+    let linux = Bytes::from_kib(linux_kib).to_pages(page_size).0;
+    let linux_min = || {
+        let root = format!("the root of 16 * {kib} KiB is {linux_kib} KiB; 128 to 65536");
+        Formula::new(linux, format!("{linux} pages ({root})"))
+    };
+    let (min, gap_low, gap_high) = match rule {
+        WatermarkRule::Linux3 => {
+            let (quarter, half) = (linux / 4, linux / 2);
+            (
+                linux_min(),
+                Formula::new(quarter, format!("1/4 of {linux}")),
+                Formula::new(half - quarter, format!("1/2 - 1/4 of {linux}")),
+            )
+        }
+        WatermarkRule::Linux46 { scale } => {
+            let share = Formula::share(scale, all, "frames");
+            let text = format!("the larger of 1/4 of {linux} and {}", share.text());
+            let gap = Formula::new((linux / 4).max(share.value()), text);
+            (linux_min(), gap.clone(), gap)
+        }
+        WatermarkRule::Millpond { scale } => {
+            let gap = Formula::share(scale, all, "frames");
+            (gap.clone(), gap.clone(), gap)
+        }
+    };
+    // A tiny pool must still have frames to hand out: never more than an eighth of it below `min`.
+    let min = min.within((1, ""), (all / 8, format!("1/8 of {all} frames")));
+    let sixteenth = || ((all / 16).max(1), format!("1/16 of {all} frames"));
+    let low = gap_low.above("watermarks.min", (1, ""), sixteenth(), &min);
+    let high = gap_high.above("watermarks.low", (1, ""), sixteenth(), &low);
+    [min, low, high].map(|formula| formula.from(&[("frames", all)]))
 }
 
 #[cfg(test)]

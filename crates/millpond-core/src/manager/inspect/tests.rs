@@ -3,6 +3,7 @@ use crate::admission::AdmissionOptions;
 use crate::event::{Effects, Event};
 use crate::manager::step::StepContext;
 use crate::manager::tests::Frames;
+use crate::units::Ratio;
 use alloc::boxed::Box;
 
 #[test]
