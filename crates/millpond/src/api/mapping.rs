@@ -6,7 +6,7 @@ pub use close_error::MapCloseError;
 
 use super::handle::Handle;
 use crate::api::file::{Advice, File};
-use crate::engine::driver::Engine;
+use crate::engine::driver::{CallBack, Engine, MappedFaults};
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
 use crate::frames::own;
@@ -249,7 +249,7 @@ impl Mapping {
                 .file
                 .no_such_map("bytes lent at a time", bytes, Some(most * size)));
         }
-        let pins = engine.pin_together(&self.mapped, pages)?;
+        let pins = MappedFaults::of(engine, &self.mapped).pin_together(pages)?;
         let _own: Vec<_> = pins.iter().map(own::OwnGuard::lent).collect();
         // A thread that cuts the file stores its length before it waits for these pins.
         let len = self.file.len();
@@ -396,7 +396,7 @@ impl Mapping {
                 // Pages that it has only a part of are left alone.
                 let pages = from.div_ceil(size)..to / size;
                 self.engine().call_flags.check()?;
-                self.engine().call_back(&self.mapped.file, pages, true);
+                CallBack::of(self.engine()).call_back(&self.mapped.file, pages, true);
                 Ok(())
             }
         }
@@ -478,7 +478,7 @@ impl Drop for Mapping {
         if !regions.mapped.subtract(self.mapped.file.id) {
             return;
         }
-        cache.engine.close_mapped(&self.mapped);
+        CallBack::of(&cache.engine).close_mapped(&self.mapped);
         regions.mapped.remove(self.mapped.file.id);
         in_thread::remove_mapped(&self.mapped);
         buffers::remove(&self.mapped.space.memory);

@@ -1,6 +1,7 @@
 //! Anonymous memory: the public API.
 
 use super::handle::Handle;
+use crate::engine::driver::Advised;
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
 use crate::host::addresses;
@@ -134,7 +135,7 @@ impl Region {
         match advice {
             RegionAdvice::WillNeed => {
                 let pages = bytes.start / size..bytes.end.div_ceil(size);
-                engine.region_ahead(&self.inner, pages)
+                Advised::of(engine, &self.inner).region_ahead(pages)
             }
             RegionAdvice::DontNeed | RegionAdvice::Free => {
                 let end = match bytes.end == self.len() as u64 {
@@ -143,8 +144,8 @@ impl Region {
                 };
                 let whole = bytes.start.div_ceil(size)..end;
                 match advice {
-                    RegionAdvice::Free => engine.region_free(&self.inner, whole),
-                    _ => engine.region_forget(&self.inner, whole),
+                    RegionAdvice::Free => Advised::of(engine, &self.inner).region_free(whole),
+                    _ => Advised::of(engine, &self.inner).region_forget(whole),
                 }
             }
         }
@@ -189,12 +190,9 @@ impl Drop for Region {
             // In a forked child, where there may be something else at these addresses.
             return std::mem::forget((self.cache.clone(), self.inner.clone()));
         }
-        self.cache.engine.close_region(&self.inner);
+        Advised::of(&self.cache.engine, &self.inner).close_region();
         // It can fail only if the cache is poisoned, and then the process has ended.
-        let _ = self
-            .cache
-            .engine
-            .region_forget(&self.inner, 0..self.inner.pages.len());
+        let _ = Advised::of(&self.cache.engine, &self.inner).region_forget(0..self.inner.pages.len());
         if let Some(regions) = &self.cache.engine.regions {
             self.inner.tables.all_gone(&regions.tables);
             regions.remove(self.inner.id);

@@ -11,7 +11,7 @@
 //! which is most of a fault's time (16 instead of 7 us where that was measured); the scheduler finds the near
 //! one as long as there is one.
 
-use super::driver::{Engine, Fault, MappedFault, Reads, until_asking};
+use super::driver::{Engine, Fault, MappedFault, MappedFaults, Marks, Reads, RegionFaults, until_asking};
 use crate::memory::mapped::{MARKED, MappedFile};
 use crate::memory::{At, Bell, RegionInner, Regions};
 use crate::sys::clock::Patience;
@@ -126,7 +126,9 @@ fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
                 }
                 continue;
             };
-            if let Fault::NoFrame(_) = engine.region_fault(&region, page, access, n + 1 == faults) {
+            if let Fault::NoFrame(_) =
+                RegionFaults::of(engine, &region).region_fault(page, access, n + 1 == faults)
+            {
                 waiting.push(Waiting {
                     region,
                     page,
@@ -159,7 +161,9 @@ fn read_meanwhile(engine: &Engine, regions: &Regions, address: usize) {
 
 /// Tries a fault again. Whether it goes on waiting.
 fn again(engine: &Engine, fault: &mut Waiting, pause: &mut Duration) -> bool {
-    let Fault::NoFrame(at_most) = engine.region_fault(&fault.region, fault.page, fault.access, false) else {
+    let Fault::NoFrame(at_most) =
+        RegionFaults::of(engine, &fault.region).region_fault(fault.page, fault.access, false)
+    else {
         return false;
     };
     fault.patience.slept(PAUSE_MAX);
@@ -167,7 +171,7 @@ fn again(engine: &Engine, fault: &mut Waiting, pause: &mut Duration) -> bool {
     *pause = until_asking(at_most, waited).min(*pause);
     let is_given_up = waited > engine.patience();
     if is_given_up {
-        engine.give_up_fault(&fault.region, fault.page);
+        RegionFaults::of(engine, &fault.region).give_up_fault(fault.page);
     }
     !is_given_up
 }
@@ -209,13 +213,13 @@ impl Mapped {
         let Touched {
             mapped, page, access, ..
         } = &touched;
-        let mut fault = engine.mapped_fault(mapped, *page, *access, false);
+        let mut fault = MappedFaults::of(engine, mapped).mapped_fault(*page, *access, false);
         if let MappedFault::NoFrame(at_most) = fault {
             if waited <= engine.patience() {
                 self.asks_after = self.asks_after.min(until_asking(at_most, waited));
                 return self.without_frame.push(touched);
             }
-            fault = engine.give_up_touch(mapped, *page, waited);
+            fault = Marks::of(engine, mapped).give_up_touch(*page, waited);
         }
         match fault {
             MappedFault::Served => {}

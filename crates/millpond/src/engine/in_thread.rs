@@ -13,7 +13,7 @@
 //! page, and if no frame can be had. All that is as for a call that reads a file: what is interrupted holds
 //! no lock that these need.
 
-use super::driver::Engine;
+use super::driver::{Engine, MappedFaults, RegionFaults};
 use crate::memory::RegionInner;
 use crate::memory::mapped::MappedFile;
 use crate::sys::sigbus;
@@ -81,7 +81,7 @@ fn serve(address: usize, access: Access) -> bool {
         return serve_file(address, access);
     };
     let _poisons = engine.poison_on_panic("fault in a thread");
-    engine.region_touched(&region, page, access)
+    RegionFaults::of(&engine, &region).region_touched(page, access)
 }
 
 fn serve_file(address: usize, access: Access) -> bool {
@@ -93,5 +93,5 @@ fn serve_file(address: usize, access: Access) -> bool {
         return false;
     };
     let _poisons = engine.poison_on_panic("fault in a thread");
-    engine.mapped_touched(&mapped, page, access)
+    MappedFaults::of(&engine, &mapped).mapped_touched(page, access)
 }

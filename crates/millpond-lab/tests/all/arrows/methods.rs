@@ -27,7 +27,7 @@ const SPREAD: &[(&str, usize)] = &[
     // millpond-core
     ("FileWork", 2), ("Flusher", 5), ("GoalState", 1), ("Manager", 14), ("Millpond", 2), ("ReadAhead", 1),
     // millpond
-    ("Cache", 7), ("CoreGuard", 5), ("DeviceFile", 3), ("Engine", 18), ("Error", 2), ("Exchange", 4), ("File", 12),
+    ("Cache", 7), ("CoreGuard", 5), ("DeviceFile", 3), ("Engine", 6), ("Error", 2), ("Exchange", 4), ("File", 12),
     ("FileInner", 1), ("Files", 1), ("Frames", 2), ("Handle", 3), ("MemoryGroup", 1), ("Outbox", 1), ("PageCache", 8),
     ("PageMut", 1), ("PageRef", 1), ("Regions", 1), ("Setting", 1), ("Table", 3), ("Watched", 1), ("What", 1),
 ];

@@ -2,7 +2,7 @@
 
 use super::File;
 use crate::api::guard::{OwnedPageMut, OwnedPageRef, PageMut, PageRef};
-use crate::engine::driver::{Dirtying, Granted, Missing, PageFaults, Reach};
+use crate::engine::driver::{CallBack, Dirtying, Granted, Missing, PageFaults, Reach};
 use crate::error::{Error, Result};
 use crate::files::{LEN_MAX, Shrunk};
 use crate::frames::own::Waits;
@@ -107,7 +107,7 @@ impl File {
         }
         let Some(pin) = hit(self.key(page)).or_else(|| {
             // A mapping may have it alone.
-            self.engine().call_back(&self.inner, page..page + 1, false);
+            CallBack::of(self.engine()).call_back(&self.inner, page..page + 1, false);
             hit(self.key(page))
         }) else {
             return Ok(None);

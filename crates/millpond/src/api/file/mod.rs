@@ -35,7 +35,7 @@ pub use options::{Advice, OpenOptions};
 use super::handle::Handle;
 use super::opened::Opened;
 use crate::device::FileIdentity;
-use crate::engine::driver::{Dirtier, Discards, Engine, Holders, Reads, Syncs};
+use crate::engine::driver::{CallBack, Dirtier, Discards, Engine, Holders, Reads, Syncs};
 use crate::error::{Error, Result};
 use crate::files::{FileInner, LEN_MAX};
 use crate::frames::own::Waits;
@@ -226,7 +226,7 @@ impl File {
             let page = key.index().0;
             let watched = |slow: Slow<'_>| self.engine().table.pin(key, slow);
             match self.engine().watched(&self.inner, page, watched) {
-                Lookup::Busy(_) => self.engine().call_one_back(&self.inner, page, false),
+                Lookup::Busy(_) => CallBack::of(self.engine()).call_one_back(&self.inner, page, false),
                 other => break other,
             }
         };
@@ -245,7 +245,7 @@ impl File {
                     );
                     match self.engine().watched(&self.inner, page, watched) {
                         Lookup::Busy(frame) if self.engine().table.word(frame).is_mapped() => {
-                            self.engine().call_one_back(&self.inner, page, true);
+                            CallBack::of(self.engine()).call_one_back(&self.inner, page, true);
                         }
                         other => break other,
                     }
@@ -263,7 +263,7 @@ impl File {
         match table.try_lock(key) {
             Lookup::Busy(frame) if table.word(frame).is_mapped() => {
                 let page = key.index().0;
-                self.engine().call_back(&self.inner, page..page + 1, true);
+                CallBack::of(self.engine()).call_back(&self.inner, page..page + 1, true);
                 table.try_lock(key)
             }
             other => other,

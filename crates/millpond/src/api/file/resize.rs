@@ -2,7 +2,7 @@
 
 use super::File;
 use crate::device::{Device, LengthLimit, is_behind_limit};
-use crate::engine::driver::Quiet;
+use crate::engine::driver::{CallBack, Quiet};
 use crate::error::{Error, Result};
 use crate::files::{Kept, LEN_MAX};
 use crate::frames::table::{ExclusivePin, Table};
@@ -224,7 +224,7 @@ impl File {
         let (len, size) = (self.len(), self.engine().page_size.bytes());
         (!len.is_multiple_of(size)).then(|| {
             let kept = self.inner.tail.keep(len / size);
-            self.engine().shut_page(&self.inner, len / size);
+            CallBack::of(self.engine()).shut_page(&self.inner, len / size);
             kept
         })
     }
@@ -285,7 +285,7 @@ impl File {
             file: self.inner.id,
             pages: PageCount(len.div_ceil(self.engine().page_size.bytes())),
         });
-        self.engine().mapped_grew(&self.inner);
+        CallBack::of(self.engine()).mapped_grew(&self.inner);
     }
 
     /// Raises the length to at least `end` bytes. The caller holds the pages past the old end, and the length lock.

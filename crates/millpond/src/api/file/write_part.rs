@@ -14,7 +14,7 @@
 
 use super::File;
 use super::pieces::Source;
-use crate::engine::driver::{Granted, PageFaults, Reach};
+use crate::engine::driver::{CallBack, Granted, PageFaults, Reach};
 use crate::error::Result;
 use crate::files::Shrunk;
 use crate::frames::table::{ExclusivePin, Lookup, Table};
@@ -98,8 +98,7 @@ impl File {
         };
         if part.last > part.page {
             // At once, where each would be called back alone.
-            self.engine()
-                .call_back(&self.inner, part.page..part.last + 1, true);
+            CallBack::of(self.engine()).call_back(&self.inner, part.page..part.last + 1, true);
         }
         let mut next = Next::GoOn;
         while matches!(next, Next::GoOn) && part.page <= part.last {

@@ -6,8 +6,8 @@
 //!   open   ─► moved to the frame, unless a device writes into it (`unmap.rs`)
 //! ```
 
-use super::Engine;
 use super::unmap::Held;
+use super::{Doubles, Engine, Unmap};
 use crate::device::Awaited;
 use crate::files::FileInner;
 use crate::frames::wait::SLOW_AFTER;
@@ -38,41 +38,55 @@ pub(super) const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-impl Engine {
-    fn hold_mapped(&self, mapped: &Arc<MappedFile>, page: u64) -> Option<Held> {
+/// Pages of mappings that are called back.
+#[derive(Clone, Copy)]
+pub(crate) struct CallBack<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> CallBack<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> CallBack<'a> {
+        CallBack { engine }
+    }
+
+    fn hold_mapped(self, mapped: &Arc<MappedFile>, page: u64) -> Option<Held> {
+        let engine = self.engine;
         mapped.space.pages.take(page, &[At::Mapped])?;
         Some(Held {
             mapped: mapped.clone(),
             page,
-            frame: self.frame_of(&mapped.space, page),
+            frame: engine.frame_of(&mapped.space, page),
         })
     }
 
     /// The frame has the page as well, from now on. `false`: there is no memory for it, or the program has had the kernel
     /// drop the mapping's. It takes memory, so it is not called under the core lock.
-    fn make_twin(&self, held: &Held) -> bool {
+    fn make_twin(self, held: &Held) -> bool {
+        let engine = self.engine;
         if held.is_double() {
             return true;
         }
-        let is_twin = self.regions().exchange.copy_out(&held.in_hand());
+        let is_twin = engine.regions().exchange.copy_out(&held.in_hand());
         if is_twin {
             held.note(true);
-            self.table.map_shared(held.frame);
+            engine.table.map_shared(held.frame);
         }
         is_twin
     }
 
     /// The only copy of the page, which we hold, is given up: it is read again when it is wanted. `false`: not now, for a
     /// device reads what is in its frame. The caller must not have the core lock.
-    pub(super) fn lose_copy(&self, mapped: &MappedFile, page: u64, frame: FrameNo) -> bool {
-        let mut core = self.core();
-        if self.table.word(frame).is_writeback() {
+    pub(super) fn lose_copy(self, mapped: &MappedFile, page: u64, frame: FrameNo) -> bool {
+        let engine = self.engine;
+        let mut core = engine.core();
+        if engine.table.word(frame).is_writeback() {
             return false;
         }
-        self.table.locked(&mut core.token).vacate(frame);
+        engine.table.locked(&mut core.token).vacate(frame);
         mapped.file.writeback_rules.forget(PageIndex(page));
         let space = &mapped.space;
-        self.regions()
+        engine
+            .regions()
             .exchange
             .discard(&space.memory, page..page + 1, &[frame]);
         let (file, pages) = (mapped.file.id, &[(PageIndex(page), frame)][..]);
@@ -80,22 +94,23 @@ impl Engine {
         true
     }
 
-    /// As [`Engine::call_back`] of one page, for a thread that waits for it: also until a device that reads what was in its
+    /// As [`CallBack::call_back`] of one page, for a thread that waits for it: also until a device that reads what was in its
     /// frame, or writes into the mapping, has done so.
-    pub(crate) fn call_one_back(&self, file: &FileInner, page: u64, to_change: bool) {
-        let Some(mapped) = self.mapped_of(file) else {
+    pub(crate) fn call_one_back(self, file: &FileInner, page: u64, to_change: bool) {
+        let engine = self.engine;
+        let Some(mapped) = engine.mapped_of(file) else {
             return;
         };
         let key = PageKey::new(file.id, PageIndex(page));
         let (mut patience, mut slept, mut known) = (Patience::new(), Duration::ZERO, None);
         for n in 0_u32.. {
             let is_stuck = self.call_mapped_back(&mapped, page..page + 1, to_change);
-            let frame = self.table.frame_of(key);
-            let Some(frame) = frame.filter(|&frame| self.table.word(frame).is_open()) else {
+            let frame = engine.table.frame_of(key);
+            let Some(frame) = frame.filter(|&frame| engine.table.word(frame).is_open()) else {
                 return;
             };
-            self.table.wait_written(frame, key);
-            if !is_stuck || self.call_flags.check().is_err() {
+            engine.table.wait_written(frame, key);
+            if !is_stuck || engine.call_flags.check().is_err() {
                 return;
             }
             if n < AT_ONCE {
@@ -105,7 +120,7 @@ impl Engine {
             let waited = patience.waited();
             if waited >= SLOW_AFTER {
                 let awaited = Awaited::Transfer { page };
-                known.get_or_insert_with(|| self.device.waits(&file.path, awaited, waited));
+                known.get_or_insert_with(|| engine.device.waits(&file.path, awaited, waited));
             }
             slept = (waited / 4).clamp(PAUSE_MIN, PAUSE_MAX);
             sleep(slept);
@@ -114,15 +129,16 @@ impl Engine {
 
     /// The file's frames have these pages, for a thread that reads them, or to change them: then the mapping has them no
     /// more. Those that other threads have in hand are left as they are. The caller must not have the core lock.
-    pub(crate) fn call_back(&self, file: &FileInner, pages: Range<u64>, to_change: bool) {
-        if let Some(mapped) = self.mapped_of(file) {
+    pub(crate) fn call_back(self, file: &FileInner, pages: Range<u64>, to_change: bool) {
+        let engine = self.engine;
+        if let Some(mapped) = engine.mapped_of(file) {
             self.call_mapped_back(&mapped, pages, to_change);
         }
     }
 
     /// Whether a device writes into one of them, so that it can't be called back.
     pub(super) fn call_mapped_back(
-        &self,
+        self,
         mapped: &Arc<MappedFile>,
         pages: Range<u64>,
         to_change: bool,
@@ -144,19 +160,20 @@ impl Engine {
     }
 
     /// Whether some stay, because devices write into them.
-    fn let_go(&self, held: &mut Vec<Held>, to_change: bool) -> bool {
+    fn let_go(self, held: &mut Vec<Held>, to_change: bool) -> bool {
+        let engine = self.engine;
         let (open, rest): (Vec<_>, Vec<_>) = held.drain(..).partition(Held::is_open);
-        let shut = self.shut(open);
-        self.settle_held(&shut.out, At::Absent);
-        self.settle_held(&shut.stuck, At::Mapped);
+        let shut = Unmap::of(engine).shut(open);
+        Unmap::of(engine).settle_held(&shut.out, At::Absent);
+        Unmap::of(engine).settle_held(&shut.stuck, At::Mapped);
         let (twins, alone): (Vec<_>, Vec<_>) = rest.into_iter().partition(|page| self.make_twin(page));
         match to_change {
             true => {
-                self.unmap_twins(&twins);
-                self.settle_held(&twins, At::Absent);
+                Unmap::of(engine).unmap_twins(&twins);
+                Unmap::of(engine).settle_held(&twins, At::Absent);
             }
             false => {
-                self.settle_held(&twins, At::Mapped);
+                Unmap::of(engine).settle_held(&twins, At::Mapped);
                 for page in &twins {
                     self.enqueue_mapped(&page.mapped, page.page, true);
                 }
@@ -166,7 +183,7 @@ impl Engine {
         for page in alone.iter().chain(&shut.gone) {
             let is_lost = self.lose_copy(&page.mapped, page.page, page.frame);
             let to = if is_lost { At::Absent } else { At::Mapped };
-            self.regions().settle(page.space(), page.page, to);
+            engine.regions().settle(page.space(), page.page, to);
         }
         if !shut.stuck.is_empty() {
             yield_now();
@@ -175,45 +192,47 @@ impl Engine {
     }
 
     /// A page of a mapping is a twin, or was made one. The pages whose turn it is now give up one of their memories.
-    pub(super) fn enqueue_mapped(&self, mapped: &MappedFile, page: u64, is_new: bool) {
+    pub(super) fn enqueue_mapped(self, mapped: &MappedFile, page: u64, is_new: bool) {
+        let engine = self.engine;
         let key = PageKey::new(mapped.file.id, PageIndex(page));
-        let due = self.regions().doubles.enqueue(key, is_new);
-        self.part(due, is_new);
+        let due = engine.regions().doubles.enqueue(key, is_new);
+        Doubles::of(engine).part(due, is_new);
     }
 
     /// Twins of mapped files among these give up one memory: new ones the mapping's, where their uses are not seen, others the
     /// frame's. One whose frame is in use keeps both for as long as a new one: a thread that has pinned it may be about to
     /// touch it, and would fault again and again. Gives those that are not of mapped files.
-    pub(super) fn part_mapped(&self, mut due: Vec<PageKey>, are_new: bool) -> Vec<PageKey> {
+    pub(super) fn part_mapped(self, mut due: Vec<PageKey>, are_new: bool) -> Vec<PageKey> {
+        let engine = self.engine;
         let (mut go, mut stay, mut open, mut later) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         due.retain(|key| {
-            let Some(mapped) = self.regions().mapped.of(key.file()) else {
+            let Some(mapped) = engine.regions().mapped.of(key.file()) else {
                 return true;
             };
             let page = key.index().0;
             if page < mapped.space.pages.len() {
                 match self.hold_mapped(&mapped, page) {
-                    Some(held) if !held.is_double() => self.settle_held(&[held], At::Mapped),
+                    Some(held) if !held.is_double() => Unmap::of(engine).settle_held(&[held], At::Mapped),
                     Some(held) if held.is_open() => open.push(held),
-                    Some(held) if !are_new && self.table.map_alone(held.frame) => stay.push(held),
+                    Some(held) if !are_new && engine.table.map_alone(held.frame) => stay.push(held),
                     Some(held) if are_new => go.push(held),
                     Some(held) => later.push(held),
                     None if mapped.space.pages.at(page) == At::Absent => {}
-                    None => self.regions().doubles.enqueue_again(*key),
+                    None => engine.regions().doubles.enqueue_again(*key),
                 }
             }
             false
         });
         self.part_open(open);
-        self.unmap_twins(&go);
-        self.settle_held(&go, At::Absent);
+        Unmap::of(engine).unmap_twins(&go);
+        Unmap::of(engine).settle_held(&go, At::Absent);
         if !stay.is_empty() {
             let copies = stay.iter().map(|page| Copy::InFrame(page.in_hand()));
-            self.regions().exchange.drop_copies(copies);
+            engine.regions().exchange.drop_copies(copies);
             stay.iter().for_each(|page| page.note(false));
-            self.settle_held(&stay, At::Mapped);
+            Unmap::of(engine).settle_held(&stay, At::Mapped);
         }
-        self.settle_held(&later, At::Mapped);
+        Unmap::of(engine).settle_held(&later, At::Mapped);
         for page in later {
             self.enqueue_mapped(&page.mapped, page.page, true);
         }
@@ -221,21 +240,23 @@ impl Engine {
     }
 
     /// Open pages give up what their frames have, unless a device reads that.
-    fn part_open(&self, open: Vec<Held>) {
-        let is_written = |page: &Held| self.table.word(page.frame).is_writeback();
+    fn part_open(self, open: Vec<Held>) {
+        let engine = self.engine;
+        let is_written = |page: &Held| engine.table.word(page.frame).is_writeback();
         let (later, open): (Vec<_>, Vec<_>) = open.into_iter().partition(is_written);
-        self.drop_old(open.iter());
-        self.settle_held(&open, At::Mapped);
-        self.settle_held(&later, At::Mapped);
+        Unmap::of(engine).drop_old(open.iter());
+        Unmap::of(engine).settle_held(&open, At::Mapped);
+        Unmap::of(engine).settle_held(&later, At::Mapped);
         for page in later {
             let key = PageKey::new(page.mapped.file.id, PageIndex(page.page));
-            self.regions().doubles.enqueue_again(key);
+            engine.regions().doubles.enqueue_again(key);
         }
     }
 
     /// The next use of these pages of one file, in order, is to be seen. `false`: the file is not mapped.
-    pub(super) fn sample_mapped(&self, keys: &[PageKey]) -> bool {
-        let Some(mapped) = self.regions().mapped.of(keys[0].file()) else {
+    pub(super) fn sample_mapped(self, keys: &[PageKey]) -> bool {
+        let engine = self.engine;
+        let Some(mapped) = engine.regions().mapped.of(keys[0].file()) else {
             return false;
         };
         for keys in keys.chunks(BATCH as usize) {
@@ -248,7 +269,8 @@ impl Engine {
     }
 
     /// The mapping is at its end: no page comes from now on, and none is there afterwards.
-    pub(crate) fn close_mapped(&self, mapped: &Arc<MappedFile>) {
+    pub(crate) fn close_mapped(self, mapped: &Arc<MappedFile>) {
+        let engine = self.engine;
         let pages = &mapped.space.pages;
         mapped.space.closed.store(true, Ordering::Relaxed);
         // Faults that began before.
@@ -265,34 +287,73 @@ impl Engine {
                     if let Some(held) = self.hold_mapped(mapped, at) {
                         let frame = held.frame;
                         // A device reads what was in its frame. No other write of it begins while it is held.
-                        let is_written = self.table.word(frame).is_writeback();
+                        let is_written = engine.table.word(frame).is_writeback();
                         let is_out = !is_written && held.is_open() && self.tear_out(&held);
-                        self.settle_held(&[held], if is_out { At::Absent } else { At::Mapped });
+                        Unmap::of(engine).settle_held(&[held], if is_out { At::Absent } else { At::Mapped });
                         if is_written {
-                            self.table
+                            engine
+                                .table
                                 .wait_written(frame, PageKey::new(mapped.file.id, PageIndex(at)));
                         } else if !is_out {
-                            self.warn_no_memory(at);
+                            engine.warn_no_memory(at);
                             sleep(PAUSE_MIN);
                         }
                     }
                 }
-                At::Poisoned => self.regions().unmark(mapped, at),
+                At::Poisoned => engine.regions().unmark(mapped, at),
                 At::Busy => yield_now(),
                 _ => at += 1,
             }
         }
-        mapped.space.tables.all_gone(&self.regions().tables);
+        mapped.space.tables.all_gone(&engine.regions().tables);
     }
 
     /// A page that is open and stays so for long, as the mapping ends: what a device puts there from now on is lost. Whether
     /// it is out: not if there is no memory for that. No device reads what is in its frame.
-    pub(super) fn tear_out(&self, page: &Held) -> bool {
-        self.drop_old(std::iter::once(page));
-        let is_out = self.regions().exchange.copy_away(&page.in_hand());
+    pub(super) fn tear_out(self, page: &Held) -> bool {
+        let engine = self.engine;
+        Unmap::of(engine).drop_old(std::iter::once(page));
+        let is_out = engine.regions().exchange.copy_away(&page.in_hand());
         if is_out {
-            self.is_shut(page);
+            Unmap::of(engine).is_shut(page);
         }
         is_out
+    }
+
+    /// The page is not open for a moment, and stays so if it [may not be opened](FileInner::may_open).
+    pub(crate) fn shut_page(self, file: &FileInner, page: u64) {
+        let engine = self.engine;
+        if engine.mapped_of(file).is_none() {
+            return;
+        }
+        let key = PageKey::new(file.id, PageIndex(page));
+        // Also such as a thread is about to open.
+        let may_be_open = || {
+            let frame = engine.table.frame_of(key);
+            frame.is_some_and(|frame| engine.table.word(frame).is_mapped_alone())
+        };
+        while may_be_open() && engine.call_flags.check().is_ok() {
+            self.call_one_back(file, page, true);
+        }
+    }
+
+    /// The file has become longer: what is there now can be touched.
+    pub(crate) fn mapped_grew(self, file: &FileInner) {
+        let engine = self.engine;
+        let Some(mapped) = engine.mapped_of(file) else {
+            return;
+        };
+        let pages = file.len().div_ceil(engine.page_size.bytes());
+        let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
+        for page in marked {
+            engine.regions().unmark(&mapped, page);
+            // A thread that marked it at that moment had it in hand, and has let go of it since or will.
+            while mapped.marked.lock().contains(&page)
+                && matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned)
+            {
+                yield_now();
+                engine.regions().unmark(&mapped, page);
+            }
+        }
     }
 }

@@ -24,38 +24,10 @@ pub(crate) struct SwapRead {
     pub(super) loads: Vec<Load>,
 }
 
-impl CoreGuard<'_> {
-    /// Has pages read by the device.
-    pub(super) fn read_later(&mut self, mut read: SwapRead) {
-        let (io, first) = (read.io, PageIndex(read.page));
-        let request = self.engine.swap_request(&mut read, u64::from(io.0));
-        let (file, _) = self.engine.regions().place(read.slot);
-        self.outbox.submit(file.clone(), request);
-        let kind = Kind::SwapIn(read);
-        self.transfers.insert(io, Transfer { file, first, kind });
-    }
-
-    /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
-    /// The page is loading or nowhere, and we hold it.
-    pub(super) fn lose(&mut self, region: &Arc<RegionInner>, page: u64, why: String) {
-        self.outbox.warnings.push(Warning::PageLost {
-            page,
-            why: why.clone(),
-        });
-        self.outbox.lost.push((region.clone(), page, why));
-    }
-}
-
-impl Engine {
-    pub(super) fn swap_request(&self, read: &mut SwapRead, token: u64) -> Request {
-        let reason = read.reason;
-        let (file, slot) = self.regions().place(read.slot);
-        FileIo::of(self, &file).read_request((token, reason), slot, &mut read.loads)
-    }
-
+impl SwapRead {
     /// Pages are to be read from their slots: they are ours until they are.
-    pub(super) fn hold_read(
-        &self,
+    pub(super) fn hold(
+        engine: &Engine,
         io: IoId,
         reason: Reason,
         key: PageKey,
@@ -63,7 +35,7 @@ impl Engine {
         loads: Vec<Load>,
     ) -> SwapRead {
         let (file, page) = (key.file(), key.index().0);
-        let region = self.regions().of(file);
+        let region = engine.regions().of(file);
         let region = region.unwrap_or_else(|| panic!("{file:?} is no region"));
         for page in (page..).take(loads.len()) {
             let taken = region.pages.take(page, &[At::Absent]);
@@ -83,6 +55,34 @@ impl Engine {
         }
     }
 
+    pub(super) fn request(&mut self, engine: &Engine, token: u64) -> Request {
+        let reason = self.reason;
+        let (file, slot) = engine.regions().place(self.slot);
+        FileIo::of(engine, &file).read_request((token, reason), slot, &mut self.loads)
+    }
+}
+
+impl CoreGuard<'_> {
+    /// Has pages read by the device.
+    pub(super) fn read_later(&mut self, mut read: SwapRead) {
+        let (io, first) = (read.io, PageIndex(read.page));
+        let request = read.request(self.engine, u64::from(io.0));
+        let (file, _) = self.engine.regions().place(read.slot);
+        self.outbox.submit(file.clone(), request);
+        let kind = Kind::SwapIn(read);
+        self.transfers.insert(io, Transfer { file, first, kind });
+    }
+
+    /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
+    /// The page is loading or nowhere, and we hold it.
+    pub(super) fn lose(&mut self, region: &Arc<RegionInner>, page: u64, why: String) {
+        self.outbox.warnings.push(Warning::PageLost {
+            page,
+            why: why.clone(),
+        });
+        self.outbox.lost.push((region.clone(), page, why));
+    }
+
     /// The first thread that touches this page of a region asks for more; if the page is not on its way, none does.
     pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
         if region.pages.at(page) == At::Busy {
@@ -93,7 +93,7 @@ impl Engine {
 
     /// A page that was never touched has got a frame, if it is one of a region: it is ours until it is filled.
     pub(super) fn hold_granted(&self, file: FileId, first: PageIndex) {
-        if let Some(region) = self.regions.as_ref().and_then(|regions| regions.of(file)) {
+        if let Some(region) = self.engine.regions.as_ref().and_then(|regions| regions.of(file)) {
             let taken = region.pages.take(first.0, &[At::Absent]);
             assert_eq!(taken, Some(At::Absent), "{first:?} was granted");
         }

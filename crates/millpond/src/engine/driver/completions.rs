@@ -1,6 +1,7 @@
 //! Transfers that are over: what follows for their pages, and what the core is told.
 
 use super::coming::SwapRead;
+use super::swap_in::SwapIn;
 use super::transfers::{BAD, Kind, OwnRead, Transfer, io_error};
 use super::{CoreGuard, Engine, Outbox, Reads};
 use crate::error::again;
@@ -93,7 +94,7 @@ impl Unchecked {
     pub(crate) fn check<'a>(self, engine: &'a Engine, outbox: Outbox<'a>) -> Outbox<'a> {
         let (file, read) = match self {
             Unchecked::Of(file, read) => (file, read),
-            Unchecked::Swap(read, result) => return engine.swapped_in(read, result, outbox),
+            Unchecked::Swap(read, result) => return SwapIn::of(engine).swapped_in(read, result, outbox),
         };
         let OwnRead { io, first, mut loads } = read;
         let checked = Reads::of(engine, &file).check_read(first, &mut loads);

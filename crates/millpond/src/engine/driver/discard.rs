@@ -2,7 +2,7 @@
 //! one that can't be written those that failed.
 
 use super::hold::DISCARD_BATCH;
-use super::{Engine, Holders};
+use super::{CallBack, Engine, Holders, Unmap};
 use crate::error::Result;
 use crate::files::{FileInner, Making};
 use crate::frames::own::{self, Waits};
@@ -138,7 +138,7 @@ impl<'a> Discards<'a> {
             *frame = now.unwrap_or(*frame);
             now.is_some()
         });
-        let lost = engine.unmap_found(&mut table, held, dirty_too);
+        let lost = Unmap::of(engine).unmap_found(&mut table, held, dirty_too);
         let frames = held.iter().map(|&(_, frame)| frame);
         let mut gone: Vec<FrameNo> = frames.filter(|frame| !lost.contains(frame)).collect();
         if dirty_too {
@@ -208,7 +208,7 @@ impl<'a> Discards<'a> {
             if let Some(&(page, frame)) = busy.first() {
                 Holders::of(engine, file).wait_unused(frame, page.0);
                 // It may be open: what a device puts there is not lost for that.
-                engine.call_one_back(file, page.0, true);
+                CallBack::of(engine).call_one_back(file, page.0, true);
             }
         }
         Ok(given_up)

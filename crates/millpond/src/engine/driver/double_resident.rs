@@ -18,8 +18,8 @@
 //! frame the next use is seen when replacement asks for it. All second memories together are one frame in 80, and 192 at
 //! most; they are out of the budget (`memory/double_resident.rs`).
 
-use super::Engine;
 use super::leave::Leaving;
+use super::{CallBack, Engine};
 use crate::memory::{At, Pages, RegionInner, Residence};
 use crate::sys::arena::exchange::{Copy, Exchange, InHand};
 use crate::sys::uffd::Access;
@@ -86,48 +86,61 @@ fn end_double(pages: &Pages, page: u64) -> bool {
     is_double && is_protected
 }
 
-impl Engine {
+/// Pages of regions in two places.
+#[derive(Clone, Copy)]
+pub(crate) struct Doubles<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> Doubles<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Doubles<'a> {
+        Doubles { engine }
+    }
+
     /// A page that a thread has touched stays in its frame, since the system has no memory. A thread that waits for it
     /// touches it again, and so on until there is some.
-    pub(super) fn stays_out(&self, region: &RegionInner, page: u64) {
-        self.warn_no_memory(page);
-        self.regions().settle(region, page, At::Cached);
-        self.regions().exchange.wake(&region.memory, page);
+    pub(super) fn stays_out(self, region: &RegionInner, page: u64) {
+        let engine = self.engine;
+        engine.warn_no_memory(page);
+        engine.regions().settle(region, page, At::Cached);
+        engine.regions().exchange.wake(&region.memory, page);
     }
 
     /// A page has been brought, `is_new` to replacement. The pages whose turn it is now give up one of their memories.
     /// New ones that could not be written give up the one in the region, where their uses are not seen. The caller must
     /// not have the core lock.
-    pub(super) fn enqueue_double(&self, region: &RegionInner, page: u64, is_new: bool) {
+    pub(super) fn enqueue_double(self, region: &RegionInner, page: u64, is_new: bool) {
+        let engine = self.engine;
         let residence = region.pages.residence(page);
         if !residence.is_double {
             return;
         }
-        let doubles = &self.regions().doubles;
+        let doubles = &engine.regions().doubles;
         let are_new = is_new && residence.is_protected;
         let due = doubles.enqueue(PageKey::new(region.id, PageIndex(page)), are_new);
         self.part(due, are_new);
     }
 
     /// Pages whose turn it is give up one of their memories.
-    pub(super) fn part(&self, due: Vec<PageKey>, are_new: bool) {
-        let doubles = &self.regions().doubles;
-        let due = self.part_mapped(due, are_new);
+    pub(super) fn part(self, due: Vec<PageKey>, are_new: bool) {
+        let engine = self.engine;
+        let doubles = &engine.regions().doubles;
+        let due = CallBack::of(engine).part_mapped(due, are_new);
         if due.is_empty() {
             return;
         }
         let mut held = Vec::with_capacity(due.len());
         for key in due {
-            let (page, region) = (key.index().0, self.regions().of(key.file()));
+            let (page, region) = (key.index().0, engine.regions().of(key.file()));
             let Some(region) = region.filter(|region| page < region.pages.len()) else {
                 continue;
             };
             match region.pages.take(page, &[At::Mapped]) {
                 Some(_) if region.pages.residence(page).is_double => {
-                    let frame = self.frame_of(&region, page);
+                    let frame = engine.frame_of(&region, page);
                     held.push(Leaving { region, page, frame });
                 }
-                Some(_) => self.regions().settle(&region, page, At::Mapped),
+                Some(_) => engine.regions().settle(&region, page, At::Mapped),
                 // Others have it, or had a moment ago.
                 None if matches!(region.pages.at(page), At::Busy | At::Mapped) => doubles.enqueue_again(key),
                 None => {}
@@ -138,17 +151,18 @@ impl Engine {
             true => Copy::InRegion(page.in_hand()),
             false => Copy::InFrame(page.in_hand()),
         });
-        self.regions().exchange.drop_copies(copies);
+        engine.regions().exchange.drop_copies(copies);
         for page in held {
             let to = if goes_out(&page) { At::Cached } else { At::Mapped };
             end_double(&page.region.pages, page.page);
-            self.regions().settle(&page.region, page.page, to);
+            engine.regions().settle(&page.region, page.page, to);
         }
     }
 
     /// A thread has come for a page that we hold in its region: it is write-protected, or was brought meanwhile.
-    pub(super) fn come_late(&self, region: &RegionInner, page: u64, access: Access) {
-        let (exchange, residence) = (&self.regions().exchange, region.pages.residence(page));
+    pub(super) fn come_late(self, region: &RegionInner, page: u64, access: Access) {
+        let engine = self.engine;
+        let (exchange, residence) = (&engine.regions().exchange, region.pages.residence(page));
         if access == Access::Read || !residence.is_protected {
             if exchange.restore(&region.memory, page) {
                 // What is in its frame, if anything is, has nothing to do with it any more.
@@ -161,15 +175,15 @@ impl Engine {
                     },
                 );
             }
-            return self.regions().settle(region, page, At::Mapped);
+            return engine.regions().settle(region, page, At::Mapped);
         }
         if !exchange.open(&region.memory, page) {
             // The thread that was woken comes again.
-            return self.regions().settle(region, page, At::Mapped);
+            return engine.regions().settle(region, page, At::Mapped);
         }
         region.write_protect.note_written();
         if mutation::is(Mutation::OldTwinIsKept) {
-            return self.regions().settle(region, page, At::Mapped);
+            return engine.regions().settle(region, page, At::Mapped);
         }
         let is_protected = false;
         region.pages.note_residence(
@@ -179,27 +193,29 @@ impl Engine {
                 ..residence
             },
         );
-        self.regions().settle(region, page, At::Mapped);
+        engine.regions().settle(region, page, At::Mapped);
         self.enqueue_double(region, page, false);
     }
 
     /// Of pages that we hold in their region and that are to leave it, those that are write-protected become double-resident.
-    pub(super) fn make_doubles(&self, region: &RegionInner, held: &[(u64, FrameNo)]) {
+    pub(super) fn make_doubles(self, region: &RegionInner, held: &[(u64, FrameNo)]) {
+        let engine = self.engine;
         let memory = &*region.memory;
         for &(page, frame) in held {
             let page = InHand { memory, page, frame };
-            make_double(&self.regions().exchange, &region.pages, &page);
+            make_double(&engine.regions().exchange, &region.pages, &page);
         }
     }
 
     /// Of pages that we hold in their region, those that are in two places give up one. What remains is to be moved.
-    pub(super) fn drop_one_copy(&self, region: &RegionInner, held: &mut Vec<(u64, FrameNo)>) {
+    pub(super) fn drop_one_copy(self, region: &RegionInner, held: &mut Vec<(u64, FrameNo)>) {
+        let engine = self.engine;
         let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {
             memory: &region.memory,
             page,
             frame,
         };
-        let exchange = &self.regions().exchange;
+        let exchange = &engine.regions().exchange;
         let copies = held
             .iter()
             .filter_map(|page| copy_of(&region.pages, in_hand(page)));
@@ -207,7 +223,7 @@ impl Engine {
         held.retain(|&(page, _)| {
             let is_out = leave_double(&region.pages, page);
             if is_out {
-                self.regions().settle(region, page, At::Cached);
+                engine.regions().settle(region, page, At::Cached);
             }
             !is_out
         });

@@ -73,7 +73,7 @@ impl CoreGuard<'_> {
             Effect::Grant { file, first, frames } => {
                 let loads = std::mem::take(&mut answer.room);
                 answer.granted = self.insert(*file, *first, effects.frames(frames), loads);
-                engine.hold_granted(*file, *first);
+                self.hold_granted(*file, *first);
             }
             Effect::Write {
                 io,
@@ -121,7 +121,7 @@ impl CoreGuard<'_> {
             } => {
                 let loads = self.insert(*file, *page, effects.frames(frames), Vec::new());
                 let (io, reason, slot, count) = (*io, *reason, *slot, loads.len());
-                let read = engine.hold_read(io, reason, PageKey::new(*file, *page), slot, loads);
+                let read = SwapRead::hold(engine, io, reason, PageKey::new(*file, *page), slot, loads);
                 if reason == Reason::Fault {
                     answer.swap_read = Some(read);
                 } else {
@@ -157,7 +157,7 @@ impl CoreGuard<'_> {
             }
             Effect::MarkReadAhead { file, at } => {
                 if let Some(region) = engine.regions.as_ref().and_then(|regions| regions.of(*file)) {
-                    return engine.mark_ahead(&region, at.0);
+                    return self.mark_ahead(&region, at.0);
                 }
                 self.file(*file).readahead_mark.store(at.0, Ordering::Relaxed);
             }

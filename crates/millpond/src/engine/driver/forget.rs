@@ -1,37 +1,54 @@
-//! Pages of regions that their program gives up.
+//! Pages of regions that their program gives up, or will want.
 
-use super::Engine;
 use super::leave::RUN_MAX;
+use super::{Doubles, Engine};
 use crate::error::Result;
 use crate::memory::{At, RegionInner};
 use crate::sys::arena::exchange::InHand;
-use millpond_core::event::Event;
+use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{PageIndex, PageKey};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// Pages that are asked for at a time with [`RegionAdvice::WillNeed`](crate::RegionAdvice::WillNeed): 1 MiB.
+const AHEAD_BATCH: u64 = 256;
 
 /// Pages that a discard takes at a time, before it lets others have the core lock.
 const FORGET_BATCH: u64 = 1024;
 
-impl Engine {
+/// Pages of a region of which its program says what it wants.
+#[derive(Clone, Copy)]
+pub(crate) struct Advised<'a> {
+    engine: &'a Engine,
+    region: &'a Arc<RegionInner>,
+}
+
+impl<'a> Advised<'a> {
+    pub(crate) fn of(engine: &'a Engine, region: &'a Arc<RegionInner>) -> Advised<'a> {
+        Advised { engine, region }
+    }
+
     /// No thread will use the region any more: no page comes from now on.
-    pub(crate) fn close_region(&self, region: &RegionInner) {
-        let _core = self.core();
+    pub(crate) fn close_region(self) {
+        let Advised { engine, region } = self;
+        let _core = engine.core();
         region.closed.store(true, Ordering::Relaxed);
     }
 
     /// Pages of the region are no more: they read as zeros from now on. Waits for those that a device writes.
-    pub(crate) fn region_forget(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
+    pub(crate) fn region_forget(self, pages: Range<u64>) -> Result<()> {
+        let engine = self.engine;
         let mut at = pages.start;
         while at < pages.end {
-            self.call_flags.check()?;
-            let seen = self.waits.frames.events.count();
-            let done = self.forget_some(region, at..pages.end.min(at + FORGET_BATCH));
+            engine.call_flags.check()?;
+            let seen = engine.waits.frames.events.count();
+            let done = self.forget_some(at..pages.end.min(at + FORGET_BATCH));
             if done == at {
                 // A write or a read that ends wakes this as well.
-                self.waits.frames.events.wait(seen, Duration::from_millis(1));
+                engine.waits.frames.events.wait(seen, Duration::from_millis(1));
             }
             at = done;
         }
@@ -40,28 +57,30 @@ impl Engine {
 
     /// The content of these pages is of no use unless they are touched. Those only in their slots are no more; those in
     /// memory go without a write when it is needed. Those that another thread has in hand stay as they are.
-    pub(crate) fn region_free(&self, region: &RegionInner, pages: Range<u64>) -> Result<()> {
+    pub(crate) fn region_free(self, pages: Range<u64>) -> Result<()> {
+        let engine = self.engine;
         for at in pages.clone().step_by(RUN_MAX) {
-            self.call_flags.check()?;
-            self.free_some(region, at..pages.end.min(at + RUN_MAX as u64));
+            engine.call_flags.check()?;
+            self.free_some(at..pages.end.min(at + RUN_MAX as u64));
         }
         Ok(())
     }
 
-    fn free_some(&self, region: &RegionInner, pages: Range<u64>) {
+    fn free_some(self, pages: Range<u64>) {
+        let Advised { engine, region } = self;
         // Only a thread that has the core lock can take a page that is nowhere.
-        let (mut core, mut held) = (self.core(), Vec::new());
+        let (mut core, mut held) = (engine.core(), Vec::new());
         for page in pages {
             match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
                 Some(At::Absent) => {
                     let (file, pages) = (region.id, page..page + 1);
                     core.step(Event::Forgotten { file, pages });
-                    self.regions().settle(region, page, At::Absent);
+                    engine.regions().settle(region, page, At::Absent);
                 }
                 Some(was) => {
                     region.pages.note_lazy(page);
                     let key = PageKey::new(region.id, PageIndex(page));
-                    let frame = self.table.locked(&mut core.token).lookup(key);
+                    let frame = engine.table.locked(&mut core.token).lookup(key);
                     let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
                     let memory = &*region.memory;
                     match was {
@@ -69,12 +88,14 @@ impl Engine {
                         At::Mapped => {
                             held.clear();
                             held.push((page, frame));
-                            self.drop_one_copy(region, &mut held);
+                            Doubles::of(engine).drop_one_copy(region, &mut held);
                             if !held.is_empty() {
-                                self.regions().move_out(region, &[InHand { memory, page, frame }]);
+                                engine
+                                    .regions()
+                                    .move_out(region, &[InHand { memory, page, frame }]);
                             }
                         }
-                        _ => self.regions().settle(region, page, At::Cached),
+                        _ => engine.regions().settle(region, page, At::Cached),
                     }
                 }
                 None => {}
@@ -82,9 +103,10 @@ impl Engine {
         }
     }
 
-    /// Forgets pages, up to one that another thread has in hand. Returns the end of the forgotten ones.
-    fn forget_some(&self, region: &RegionInner, pages: Range<u64>) -> u64 {
-        let mut core = self.core();
+    /// Advised pages, up to one that another thread has in hand. Returns the end of the forgotten ones.
+    fn forget_some(self, pages: Range<u64>) -> u64 {
+        let Advised { engine, region } = self;
+        let mut core = engine.core();
         let (mut held, mut unfilled) = (Vec::new(), Vec::new());
         let mut end = pages.start;
         while end < pages.end {
@@ -94,7 +116,7 @@ impl Engine {
             };
             if matches!(was, At::Mapped | At::Cached) {
                 let key = PageKey::new(region.id, PageIndex(end));
-                let frame = self.table.locked(&mut core.token).lookup(key);
+                let frame = engine.table.locked(&mut core.token).lookup(key);
                 let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
                 held.push((PageIndex(end), frame));
                 unfilled.extend((was == At::Mapped).then_some(frame));
@@ -102,13 +124,14 @@ impl Engine {
             end += 1;
         }
         let mut frames: Vec<_> = held.iter().map(|&(_, frame)| frame).collect();
-        self.table.locked(&mut core.token).forget(&mut frames);
+        engine.table.locked(&mut core.token).forget(&mut frames);
         assert_eq!(frames.len(), held.len(), "pages of a region in other hands");
         let done = pages.start..end;
-        self.regions()
+        engine
+            .regions()
             .exchange
             .discard(&region.memory, done.clone(), &unfilled);
-        region.tables.gone_with(&done, &self.regions().tables);
+        region.tables.gone_with(&done, &engine.regions().tables);
         let file = region.id;
         if !held.is_empty() {
             core.step(Event::Discarded { file, pages: &held });
@@ -117,7 +140,41 @@ impl Engine {
             let pages = done.clone();
             core.step(Event::Forgotten { file, pages });
         }
-        done.for_each(|page| self.regions().settle(region, page, At::Absent));
+        done.for_each(|page| engine.regions().settle(region, page, At::Absent));
         end
+    }
+
+    /// Reads pages of the region that are in their slots, in the background, as far as there is memory for them.
+    pub(crate) fn region_ahead(self, pages: Range<u64>) -> Result<()> {
+        let Advised { engine, region } = self;
+        let mut at = pages.start;
+        while at < pages.end {
+            engine.call_flags.check()?;
+            let (count, answer);
+            {
+                let mut core = engine.core();
+                let is_away = |page: &u64| {
+                    region.pages.at(*page) == At::Absent && core.manager.has_slot(region.id, PageIndex(*page))
+                };
+                let most = pages.end.min(at + AHEAD_BATCH);
+                count = (at..most).take_while(is_away).count() as u64;
+                if count == 0 {
+                    at += 1;
+                    continue;
+                }
+                let event = Event::Fault {
+                    file: region.id,
+                    first: PageIndex(at),
+                    count: count as u32,
+                    intent: Intent::Prefetch,
+                };
+                answer = core.step(event);
+            }
+            if answer.ahead < count {
+                break;
+            }
+            at += count;
+        }
+        Ok(())
     }
 }

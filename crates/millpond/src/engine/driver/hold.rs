@@ -1,8 +1,8 @@
 //! Waits for threads that have a page in hand. The watchdog knows of a wait that takes long, and a wait of a thread for
 //! itself is refused.
 
-use super::Engine;
 use super::call_back::PAUSE_MIN;
+use super::{CallBack, Engine};
 use crate::error::{Error, Result};
 use crate::files::FileInner;
 use crate::frames::own::{self, Held, Waits};
@@ -41,7 +41,7 @@ impl<'a> Holders<'a> {
         engine.watched(file, page, |slow| engine.table.wait_unused(frame, key, slow));
         if engine.table.word(frame).is_mapped()
             && let Some(mapped) = engine.mapped_of(file)
-            && engine.call_mapped_back(&mapped, page..page + 1, true)
+            && CallBack::of(engine).call_mapped_back(&mapped, page..page + 1, true)
         {
             sleep(PAUSE_MIN);
         }

@@ -130,7 +130,7 @@ impl Frames<'_> {
         self.engine.table.word(frame).is_mapped() || self.is_in_region(frame)
     }
 
-    /// The core has asked for a page's uses: notes it for [`Engine::sample_marked`].
+    /// The core has asked for a page's uses: notes it for [`Sampling::sample_marked`](super::sample::Sampling::sample_marked).
     pub(super) fn note_sampled(&mut self, frame: FrameNo) {
         if self.hides_uses(frame) {
             self.pages.sampled.push(self.table.key(frame));

@@ -8,7 +8,7 @@
 //! What is waited for is waited for with nothing in hand. What is written is in `open.rs`, how pages leave in `unmap.rs` and
 //! `call_back.rs`, why no store and no thread is lost in decision 0016.
 
-use super::{Engine, Holders, Missing, Reads};
+use super::{CallBack, Engine, Holders, MappedStates, Marks, Missing, Opening, Reads};
 use crate::error::{Error, Result};
 use crate::files::{FileInner, Shrunk};
 use crate::frames::own::Waits;
@@ -24,6 +24,7 @@ use millpond_core::units::{PageIndex, PageKey};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::Range;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::yield_now;
 use std::time::Duration;
@@ -102,20 +103,26 @@ enum Came {
     Not,
 }
 
-impl Engine {
+/// Faults of a mapped file, served.
+#[derive(Clone, Copy)]
+pub(crate) struct MappedFaults<'a> {
+    engine: &'a Engine,
+    mapped: &'a Arc<MappedFile>,
+}
+
+impl<'a> MappedFaults<'a> {
+    pub(crate) fn of(engine: &'a Engine, mapped: &'a Arc<MappedFile>) -> MappedFaults<'a> {
+        MappedFaults { engine, mapped }
+    }
+
     /// A thread has touched a page of a mapping that is not there. `may_wait`: the calling thread may wait for others that
     /// change the page, for it is the one that has touched it.
-    pub(crate) fn mapped_fault(
-        &self,
-        mapped: &MappedFile,
-        page: u64,
-        access: Access,
-        may_wait: bool,
-    ) -> MappedFault {
+    pub(crate) fn mapped_fault(self, page: u64, access: Access, may_wait: bool) -> MappedFault {
+        let MappedFaults { engine, mapped } = self;
         loop {
-            let failed = match self.serve_mapped(mapped, page, access, may_wait) {
+            let failed = match self.serve_mapped(page, access, may_wait) {
                 Ok(fault) => return fault,
-                Err(why) => self.touch_failed(mapped, page, &why),
+                Err(why) => Marks::of(engine, mapped).touch_failed(page, &why),
             };
             if let Try::Over(fault) = failed {
                 return fault;
@@ -123,19 +130,14 @@ impl Engine {
         }
     }
 
-    fn serve_mapped(
-        &self,
-        mapped: &MappedFile,
-        page: u64,
-        access: Access,
-        may_wait: bool,
-    ) -> Result<MappedFault> {
+    fn serve_mapped(self, page: u64, access: Access, may_wait: bool) -> Result<MappedFault> {
+        let MappedFaults { engine, mapped } = self;
         let _serving = mapped.serving.read();
         let (space, mut stood_back) = (&mapped.space, StoodBack::default());
         loop {
             if space.closed.load(Ordering::Relaxed) {
                 // It finds no mapping there soon.
-                self.regions().exchange.wake(&space.memory, page);
+                engine.regions().exchange.wake(&space.memory, page);
                 return Ok(MappedFault::Served);
             }
             let at = space.pages.at(page);
@@ -144,7 +146,7 @@ impl Engine {
                 At::Mapped => access == Access::Write && space.pages.residence(page).is_protected,
                 _ => false,
             };
-            if opens && !self.may_open(mapped, may_wait) {
+            if opens && !Opening::of(engine, mapped).may_open(may_wait) {
                 match may_wait {
                     true => continue,
                     false => return Ok(MappedFault::Later),
@@ -153,13 +155,13 @@ impl Engine {
             match at {
                 At::Mapped => {
                     if space.pages.take(page, &[At::Mapped]).is_some()
-                        && let Try::Over(fault) = self.mapped_already(mapped, page, access, may_wait)
+                        && let Try::Over(fault) = self.mapped_already(page, access, may_wait)
                     {
                         return Ok(fault);
                     }
                 }
                 At::Poisoned => {
-                    self.regions().exchange.wake(&space.memory, page);
+                    engine.regions().exchange.wake(&space.memory, page);
                     return Ok(MappedFault::Refused);
                 }
                 At::Busy => {
@@ -168,13 +170,13 @@ impl Engine {
                     }
                 }
                 At::Absent => {
-                    self.room_for_states(mapped, page);
+                    MappedStates::of(engine, mapped).room_for_states(page);
                     let may = May {
                         wait_for_writers: may_wait,
                         wait_for_frames: may_wait,
                         is_polite: stood_back.again(),
                     };
-                    match self.map_page(mapped, page, access, may) {
+                    match self.map_page(page, access, may) {
                         Try::Over(fault) => return Ok(fault),
                         Try::Again => yield_now(),
                         Try::Failed(why) => return Err(why),
@@ -186,7 +188,8 @@ impl Engine {
     }
 
     /// A thread serves its own touch. `false`: the page can't be had.
-    pub(crate) fn mapped_touched(&self, mapped: &MappedFile, page: u64, access: Access) -> bool {
+    pub(crate) fn mapped_touched(self, page: u64, access: Access) -> bool {
+        let mapped = self.mapped;
         let space = &mapped.space;
         loop {
             let settled = space.settled.count();
@@ -196,7 +199,7 @@ impl Engine {
                 }
                 continue;
             }
-            match self.mapped_fault(mapped, page, access, true) {
+            match self.mapped_fault(page, access, true) {
                 MappedFault::Served => return true,
                 MappedFault::Refused => return false,
                 MappedFault::Later | MappedFault::NoFrame(_) => yield_now(),
@@ -206,24 +209,25 @@ impl Engine {
 
     /// The page, which we hold, is write-protected, or it came meanwhile; or the program has had the kernel drop it behind our
     /// back, and it comes anew.
-    fn mapped_already(&self, mapped: &MappedFile, page: u64, access: Access, may_wait: bool) -> Try {
-        let (space, exchange) = (&mapped.space, &self.regions().exchange);
+    fn mapped_already(self, page: u64, access: Access, may_wait: bool) -> Try {
+        let MappedFaults { engine, mapped } = self;
+        let (space, exchange) = (&mapped.space, &engine.regions().exchange);
         let Residence {
             is_double,
             is_protected,
         } = space.pages.residence(page);
         if access == Access::Write && is_protected {
-            return self.open_page(mapped, page, may_wait);
+            return Opening::of(engine, mapped).open_page(page, may_wait);
         }
         let mut to = At::Mapped;
         if !exchange.has(&space.memory, page) {
-            let frame = self.frame_of(space, page);
+            let frame = engine.frame_of(space, page);
             let is_lost = match is_double && is_protected {
                 true => {
-                    self.table.unmap(frame);
+                    engine.table.unmap(frame);
                     true
                 }
-                false => self.lose_copy(mapped, page, frame),
+                false => CallBack::of(engine).lose_copy(mapped, page, frame),
             };
             if is_lost {
                 to = At::Absent;
@@ -231,32 +235,33 @@ impl Engine {
         } else if access == Access::Write {
             exchange.open(&space.memory, page);
         }
-        self.regions().settle(space, page, to);
+        engine.regions().settle(space, page, to);
         exchange.wake(&space.memory, page);
         Try::Over(MappedFault::Served)
     }
 
-    fn map_page(&self, mapped: &MappedFile, page: u64, access: Access, may: May) -> Try {
+    fn map_page(self, page: u64, access: Access, may: May) -> Try {
+        let MappedFaults { engine, mapped } = self;
         let pin = match self.pin_for_mapping(&mapped.file, page, may) {
             Ok(Wanted::Pinned(pin)) => pin,
             Ok(Wanted::Mapped) => return Try::Again,
             Ok(Wanted::Busy) if may.is_polite => return Try::Again,
             Ok(Wanted::Busy) => return Try::Over(MappedFault::Later),
             Ok(Wanted::NoFrame(at_most)) => return Try::Over(MappedFault::NoFrame(at_most)),
-            Ok(Wanted::Outside) => return self.refuse_touch(mapped, page, true),
+            Ok(Wanted::Outside) => return Marks::of(engine, mapped).refuse_touch(page, true),
             Err(error) => return Try::Failed(error),
         };
         let frame = pin.frame();
-        let came = self.map_pinned(mapped, page, pin, access, may.is_polite);
-        let uses = self.table.word(frame).uses();
+        let came = self.map_pinned(page, pin, access, may.is_polite);
+        let uses = engine.table.word(frame).uses();
         match came {
             None => return Try::Again,
-            Some(Came::Not) => self.stays_unmapped(mapped, page),
+            Some(Came::Not) => self.stays_unmapped(page),
             Some(came) => {
                 // A page that is touched once is not worth a memory of its own.
-                self.enqueue_mapped(mapped, page, came == Came::Protected && uses < 2);
-                if uses > 0 || mapped.file.record_of(page, self.page_size.bytes()).is_some() {
-                    self.map_around(mapped, page);
+                CallBack::of(engine).enqueue_mapped(mapped, page, came == Came::Protected && uses < 2);
+                if uses > 0 || mapped.file.record_of(page, engine.page_size.bytes()).is_some() {
+                    self.map_around(page);
                 }
             }
         }
@@ -266,25 +271,25 @@ impl Engine {
     /// Copies a page that is pinned into the mapping, write-protected unless it is to be written and no other thread uses it.
     /// `None`: another thread has it in hand, or a writer goes first.
     fn map_pinned(
-        &self,
-        mapped: &MappedFile,
+        self,
         page: u64,
         pin: SharedPin<&Table<Arena>>,
         access: Access,
         is_polite: bool,
     ) -> Option<Came> {
+        let MappedFaults { engine, mapped } = self;
         let (space, frame) = (&mapped.space, pin.frame());
         space.pages.take(page, &[At::Absent])?;
-        if space.closed.load(Ordering::Relaxed) || !self.table.map(frame, is_polite) {
-            self.regions().settle(space, page, At::Absent);
+        if space.closed.load(Ordering::Relaxed) || !engine.table.map(frame, is_polite) {
+            engine.regions().settle(space, page, At::Absent);
             return None;
         }
         // From here on no thread changes the page, and it does not leave.
         drop(pin);
         let memory = &*space.memory;
         let in_hand = InHand { memory, page, frame };
-        let is_open = access == Access::Write && self.open_word(mapped, page, frame);
-        let came = match self.regions().exchange.copy_in(&in_hand, !is_open) {
+        let is_open = access == Access::Write && Opening::of(engine, mapped).open_word(page, frame);
+        let came = match engine.regions().exchange.copy_in(&in_hand, !is_open) {
             None => Came::Not,
             Some(_) if is_open => Came::Open,
             Some(_) => Came::Protected,
@@ -293,9 +298,9 @@ impl Engine {
             Came::Not => {
                 if is_open {
                     // It is dirty for nothing. A device may be reading what was in the frame before, which it still is.
-                    self.table.map_shared(frame);
+                    engine.table.map_shared(frame);
                 }
-                self.table.unmap(frame);
+                engine.table.unmap(frame);
             }
             Came::Protected | Came::Open => {
                 let (is_double, is_protected) = (true, !is_open);
@@ -309,52 +314,55 @@ impl Engine {
             }
         }
         let to = if came == Came::Not { At::Absent } else { At::Mapped };
-        self.regions().settle(space, page, to);
+        engine.regions().settle(space, page, to);
         Some(came)
     }
 
     /// The system has no memory for the page. A thread that waits for it touches it again, and so on until there is some.
-    fn stays_unmapped(&self, mapped: &MappedFile, page: u64) {
-        self.warn_no_memory(page);
-        self.regions().exchange.wake(&mapped.space.memory, page);
+    fn stays_unmapped(self, page: u64) {
+        let MappedFaults { engine, mapped } = self;
+        engine.warn_no_memory(page);
+        engine.regions().exchange.wake(&mapped.space.memory, page);
     }
 
     /// Pages behind one come with it, as far as they are in memory and a reader was seen to go there, or they are of one record.
-    fn map_around(&self, mapped: &MappedFile, page: u64) {
-        let record = mapped.file.record_of(page, self.page_size.bytes());
+    fn map_around(self, page: u64) {
+        let MappedFaults { engine, mapped } = self;
+        let record = mapped.file.record_of(page, engine.page_size.bytes());
         let count = match record {
             Some(record) => record.end.saturating_sub(page),
             None => mapped.space.around.lock().touched(PageIndex(page)),
         };
-        let count = count.min(1 + self.regions().doubles.together());
+        let count = count.min(1 + engine.regions().doubles.together());
         let (space, end) = (&mapped.space, mapped.space.pages.len().min(page + count));
         let mut held = Vec::with_capacity((end - page) as usize);
         for page in page + 1..end {
             if space.pages.at(page) != At::Absent {
                 continue;
             }
-            let Some(pin) = self.table.hit(PageKey::new(mapped.file.id, PageIndex(page))) else {
+            let Some(pin) = engine.table.hit(PageKey::new(mapped.file.id, PageIndex(page))) else {
                 break;
             };
             self.readahead_due(&mapped.file, page);
             if space.pages.take(page, &[At::Absent]).is_some() {
                 let (memory, frame) = (&*space.memory, pin.frame());
-                match !space.closed.load(Ordering::Relaxed) && self.table.map(frame, true) {
+                match !space.closed.load(Ordering::Relaxed) && engine.table.map(frame, true) {
                     true => held.push(InHand { memory, page, frame }),
-                    false => self.regions().settle(space, page, At::Absent),
+                    false => engine.regions().settle(space, page, At::Absent),
                 }
             }
         }
-        self.bring_around(mapped, &held);
+        self.bring_around(&held);
     }
 
     /// Copies pages that we hold, and that no thread can change any more, into the mapping: those that follow one another in
     /// memory at once.
-    fn bring_around(&self, mapped: &MappedFile, held: &[InHand<'_>]) {
+    fn bring_around(self, held: &[InHand<'_>]) {
+        let MappedFaults { engine, mapped } = self;
         let (space, mut left) = (&mapped.space, held);
         let mut came = Vec::with_capacity(held.len());
         while let [first, ..] = left {
-            let copied = self.regions().exchange.copy_in_run(left);
+            let copied = engine.regions().exchange.copy_in_run(left);
             for page in &left[..copied] {
                 let (is_double, is_protected) = (true, true);
                 space.pages.note_residence(
@@ -364,49 +372,53 @@ impl Engine {
                         is_protected,
                     },
                 );
-                self.regions().settle(space, page.page, At::Mapped);
+                engine.regions().settle(space, page.page, At::Mapped);
                 came.push(page.page);
             }
             if copied == 0 {
-                self.table.unmap(first.frame);
-                self.regions().settle(space, first.page, At::Absent);
+                engine.table.unmap(first.frame);
+                engine.regions().settle(space, first.page, At::Absent);
             }
             left = &left[copied.max(1)..];
         }
         came.into_iter()
-            .for_each(|page| self.enqueue_mapped(mapped, page, true));
+            .for_each(|page| CallBack::of(engine).enqueue_mapped(mapped, page, true));
     }
 
-    fn pin_for_mapping<'a>(&'a self, file: &'a FileInner, page: u64, may: May) -> Result<Wanted<'a>> {
+    fn pin_for_mapping(self, file: &'a FileInner, page: u64, may: May) -> Result<Wanted<'a>> {
+        let engine = self.engine;
         let key = PageKey::new(file.id, PageIndex(page));
         loop {
-            self.call_flags.check()?;
-            match self.table.try_pin(key, may.is_polite) {
+            engine.call_flags.check()?;
+            match engine.table.try_pin(key, may.is_polite) {
                 Lookup::Found(pin) => {
                     self.readahead_due(file, page);
                     return Ok(Wanted::Pinned(pin));
                 }
                 Lookup::Loading(frame) => {
                     let (file, page) = (file.id, PageIndex(page));
-                    self.tell(Event::Awaited { file, page });
-                    self.table.wait_loading(frame, key);
+                    engine.tell(Event::Awaited { file, page });
+                    engine.table.wait_loading(frame, key);
                 }
-                Lookup::Busy(frame) if self.table.word(frame).is_mapped() => return Ok(Wanted::Mapped),
-                Lookup::Busy(frame) if may.wait_for_writers && self.table.word(frame).is_exclusive() => {
-                    Holders::of(self, file).check_guards(page..page + 1, Waits::ForWriters)?;
-                    if let Lookup::Found(pin) = self.watched(file, page, |slow| self.table.pin(key, slow)) {
+                Lookup::Busy(frame) if engine.table.word(frame).is_mapped() => return Ok(Wanted::Mapped),
+                Lookup::Busy(frame) if may.wait_for_writers && engine.table.word(frame).is_exclusive() => {
+                    Holders::of(engine, file).check_guards(page..page + 1, Waits::ForWriters)?;
+                    if let Lookup::Found(pin) = engine.watched(file, page, |slow| engine.table.pin(key, slow))
+                    {
                         return Ok(Wanted::Pinned(pin));
                     }
                 }
                 Lookup::Busy(_) => return Ok(Wanted::Busy),
                 Lookup::Absent => {
-                    if page >= file.len().div_ceil(self.page_size.bytes()) {
+                    if page >= file.len().div_ceil(engine.page_size.bytes()) {
                         return Ok(Wanted::Outside);
                     }
-                    if Reads::of(self, file).read_around(page)? {
+                    if Reads::of(engine, file).read_around(page)? {
                         continue;
                     }
-                    match Reads::of(self, file).pin_missing(page, (may.wait_for_frames, Shrunk::LeftOver))? {
+                    match Reads::of(engine, file)
+                        .pin_missing(page, (may.wait_for_frames, Shrunk::LeftOver))?
+                    {
                         Missing::Read(pin) => return Ok(Wanted::Pinned(pin)),
                         Missing::There => {}
                         Missing::NoFrame(at_most) => return Ok(Wanted::NoFrame(at_most)),
@@ -424,25 +436,22 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the file ends before one of them; those of reading; [`Error::NoFrames`].
-    pub(crate) fn pin_together<'a>(
-        &'a self,
-        mapped: &'a MappedFile,
-        pages: Range<u64>,
-    ) -> Result<Vec<SharedPin<&'a Table<Arena>>>> {
+    pub(crate) fn pin_together(self, pages: Range<u64>) -> Result<Vec<SharedPin<&'a Table<Arena>>>> {
+        let engine = self.engine;
         let mut pins = Vec::with_capacity((pages.end - pages.start) as usize);
         let (mut turn, mut page) = (None, pages.start);
         while page < pages.end {
             let may_wait = turn.is_some() || pins.is_empty();
-            if let Some(pin) = self.pin_mapped(mapped, page, may_wait)? {
+            if let Some(pin) = self.pin_mapped(page, may_wait)? {
                 pins.push(pin);
                 page += 1;
                 continue;
             }
-            turn = self.gathering.try_lock();
+            turn = engine.gathering.try_lock();
             if turn.is_none() {
                 pins.clear();
                 page = pages.start;
-                turn = Some(self.lock_in_time(&self.gathering)?);
+                turn = Some(self.lock_in_time(&engine.gathering)?);
             }
         }
         Ok(pins)
@@ -452,12 +461,13 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NoFrames`].
-    fn lock_in_time<'a, T>(&self, lock: &'a Mutex<T>) -> Result<MutexGuard<'a, T>> {
+    fn lock_in_time<T>(self, lock: &'a Mutex<T>) -> Result<MutexGuard<'a, T>> {
+        let engine = self.engine;
         let mut patience = Patience::new();
         loop {
-            let (waited, most) = (patience.waited(), self.patience());
+            let (waited, most) = (patience.waited(), engine.patience());
             if waited > most {
-                return Err(self.no_frames(waited));
+                return Err(engine.no_frames(waited));
             }
             let slept = (most - waited).clamp(Duration::from_millis(1), LOCK_SLEEP);
             if let Some(locked) = lock.try_lock_for(slept) {
@@ -468,12 +478,8 @@ impl Engine {
     }
 
     /// `None`: no frame can be had, and it must not wait for one.
-    fn pin_mapped<'a>(
-        &'a self,
-        mapped: &'a MappedFile,
-        page: u64,
-        wait_for_frames: bool,
-    ) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
+    fn pin_mapped(self, page: u64, wait_for_frames: bool) -> Result<Option<SharedPin<&'a Table<Arena>>>> {
+        let MappedFaults { engine, mapped } = self;
         // A thread that waits to change the page may wait for a pin that this one holds: it gives way once.
         let mut may = May {
             wait_for_writers: true,
@@ -483,14 +489,14 @@ impl Engine {
         loop {
             match self.pin_for_mapping(&mapped.file, page, may)? {
                 Wanted::Pinned(pin) => {
-                    self.unmark_pinned(mapped, page);
+                    Marks::of(engine, mapped).unmark_pinned(page);
                     return Ok(Some(pin));
                 }
                 Wanted::NoFrame(_) if !wait_for_frames => return Ok(None),
                 Wanted::Busy | Wanted::NoFrame(_) => yield_now(),
-                Wanted::Mapped => self.call_one_back(&mapped.file, page, false),
+                Wanted::Mapped => CallBack::of(engine).call_one_back(&mapped.file, page, false),
                 Wanted::Outside => {
-                    let pages = mapped.file.len().div_ceil(self.page_size.bytes());
+                    let pages = mapped.file.len().div_ceil(engine.page_size.bytes());
                     return Err(Error::OutOfRange {
                         path: mapped.file.path.clone(),
                         what: "page",
@@ -504,13 +510,14 @@ impl Engine {
     }
 
     /// Tells the core if a reader has come to the page that asks for more read-ahead.
-    fn readahead_due(&self, file: &FileInner, page: u64) {
+    fn readahead_due(self, file: &FileInner, page: u64) {
+        let engine = self.engine;
         let mark = &file.readahead_mark;
         let is_it = mark.load(Ordering::Relaxed) == page;
         let swap = || mark.compare_exchange(page, u64::MAX, Ordering::Relaxed, Ordering::Relaxed);
         if is_it && swap().is_ok() {
             let (file, at) = (file.id, PageIndex(page));
-            self.tell(Event::ReadAheadDue { file, at });
+            engine.tell(Event::ReadAheadDue { file, at });
         }
     }
 }

@@ -9,42 +9,56 @@ use super::mapped::Try;
 use super::{Engine, MappedFault};
 use crate::device::Warning;
 use crate::error::Error;
-use crate::files::FileInner;
 use crate::frames::state::State;
 use crate::memory::At;
 use crate::memory::mapped::MappedFile;
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{PageIndex, PageKey};
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::thread::yield_now;
 use std::time::Duration;
 
-impl Engine {
+/// Pages of a mapped file of which a touch is `SIGBUS`.
+#[derive(Clone, Copy)]
+pub(crate) struct Marks<'a> {
+    engine: &'a Engine,
+    mapped: &'a Arc<MappedFile>,
+}
+
+impl<'a> Marks<'a> {
+    pub(crate) fn of(engine: &'a Engine, mapped: &'a Arc<MappedFile>) -> Marks<'a> {
+        Marks { engine, mapped }
+    }
+
     /// A page that was touched can't be had. The warning is out before the thread gets its signal.
-    pub(super) fn touch_failed(&self, mapped: &MappedFile, page: u64, why: &Error) -> Try {
+    pub(super) fn touch_failed(self, page: u64, why: &Error) -> Try {
+        let Marks { engine, mapped } = self;
         // Not while a fault of the file is served: the hook may drop its last mapping.
-        self.device.warn(Warning::Unreadable {
+        engine.device.warn(Warning::Unreadable {
             path: mapped.file.path.clone(),
-            offset: self.offset(PageIndex(page)),
+            offset: engine.offset(PageIndex(page)),
             why: why.to_string(),
         });
         let _serving = mapped.serving.read();
         match mapped.space.closed.load(Ordering::Relaxed) {
             true => Try::Again,
-            false => self.refuse_touch(mapped, page, false),
+            false => self.refuse_touch(page, false),
         }
     }
 
     /// No frame came free for a page that was touched, for as long as a thread waits at most.
-    pub(crate) fn give_up_touch(&self, mapped: &MappedFile, page: u64, waited: Duration) -> MappedFault {
-        match self.touch_failed(mapped, page, &self.no_frames(waited)) {
+    pub(crate) fn give_up_touch(self, page: u64, waited: Duration) -> MappedFault {
+        let engine = self.engine;
+        match self.touch_failed(page, &engine.no_frames(waited)) {
             Try::Over(fault) => fault,
             _ => MappedFault::Later,
         }
     }
 
     /// A touch of the page is a signal: it can't be read, or the file ends before it.
-    pub(super) fn refuse_touch(&self, mapped: &MappedFile, page: u64, is_outside: bool) -> Try {
+    pub(super) fn refuse_touch(self, page: u64, is_outside: bool) -> Try {
+        let Marks { engine, mapped } = self;
         let space = &mapped.space;
         if space.memory.signals() {
             return Try::Over(MappedFault::Refused);
@@ -55,57 +69,40 @@ impl Engine {
         // In one order with a thread that has pinned it and looks for a mark then.
         fence(Ordering::SeqCst);
         if self.has_resident(PageKey::new(mapped.file.id, PageIndex(page))) {
-            self.regions().settle(space, page, At::Absent);
+            engine.regions().settle(space, page, At::Absent);
             return Try::Again;
         }
         mapped.marked.lock().insert(page);
-        let is_marked = self.regions().exchange.poison(&space.memory, page).is_ok();
+        let is_marked = engine.regions().exchange.poison(&space.memory, page).is_ok();
         let to = if is_marked { At::Poisoned } else { At::Absent };
-        self.regions().settle(space, page, to);
-        self.regions().exchange.wake(&space.memory, page);
+        engine.regions().settle(space, page, to);
+        engine.regions().exchange.wake(&space.memory, page);
         // It may have become longer before the page was noted.
-        if is_outside && page < mapped.file.len().div_ceil(self.page_size.bytes()) {
-            self.regions().unmark(mapped, page);
+        if is_outside && page < mapped.file.len().div_ceil(engine.page_size.bytes()) {
+            engine.regions().unmark(mapped, page);
         }
         Try::Over(MappedFault::Refused)
     }
 
     /// Whether the page is in memory: under the lock, for without it one that is there may be missed (X1).
-    fn has_resident(&self, key: PageKey) -> bool {
-        let mut core = self.core();
-        let found = self.table.locked(&mut core.token).lookup(key);
-        found.is_some_and(|frame| self.table.word(frame).state() == State::Resident)
+    fn has_resident(self, key: PageKey) -> bool {
+        let engine = self.engine;
+        let mut core = engine.core();
+        let found = engine.table.locked(&mut core.token).lookup(key);
+        found.is_some_and(|frame| engine.table.word(frame).state() == State::Resident)
     }
 
     /// A touch of the page, which the caller has pinned, is no signal, whatever became of the touches before.
-    pub(super) fn unmark_pinned(&self, mapped: &MappedFile, page: u64) {
+    pub(super) fn unmark_pinned(self, page: u64) {
+        let Marks { engine, mapped } = self;
         fence(Ordering::SeqCst);
         loop {
-            self.regions().unmark(mapped, page);
+            engine.regions().unmark(mapped, page);
             // A thread that marked it at that moment had it in hand, and has let go of it since or will.
             if !matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned) {
                 return;
             }
             yield_now();
-        }
-    }
-
-    /// The file has become longer: what is there now can be touched.
-    pub(crate) fn mapped_grew(&self, file: &FileInner) {
-        let Some(mapped) = self.mapped_of(file) else {
-            return;
-        };
-        let pages = file.len().div_ceil(self.page_size.bytes());
-        let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
-        for page in marked {
-            self.regions().unmark(&mapped, page);
-            // A thread that marked it at that moment had it in hand, and has let go of it since or will.
-            while mapped.marked.lock().contains(&page)
-                && matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned)
-            {
-                yield_now();
-                self.regions().unmark(&mapped, page);
-            }
         }
     }
 }

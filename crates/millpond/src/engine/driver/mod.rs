@@ -80,21 +80,28 @@ mod writes;
 
 use self::core::Core;
 pub(crate) use self::core::CoreGuard;
+pub(crate) use call_back::CallBack;
 pub(crate) use discard::Discards;
+pub(crate) use double_resident::Doubles;
 pub(crate) use effects::StepAnswer;
 #[cfg(feature = "tokio")]
 pub(crate) use fault::PAGES_MAX;
 pub(crate) use fault::{Granted, PageFaults, Reach, until_asking};
+pub(crate) use forget::Advised;
 pub(crate) use hold::Holders;
 #[cfg(feature = "lock-times")]
 pub use hold_times::Hold;
-pub(crate) use mapped::MappedFault;
+pub(crate) use mapped::{MappedFault, MappedFaults};
+pub(crate) use marked::Marks;
+pub(crate) use open::Opening;
 pub(crate) use outbox::Outbox;
 pub(crate) use quiet::Quiet;
 pub(crate) use read::{Missing, Reads};
-pub(crate) use region::Fault;
+pub(crate) use region::{Fault, RegionFaults};
+pub(crate) use states::MappedStates;
 pub(crate) use sync::{Syncing, Syncs};
 pub(crate) use throttle::{Dirtier, Dirtying};
+pub(crate) use unmap::Unmap;
 
 use crate::device::{Awaited, Warning, Watched};
 use crate::engine::call_flags::{CallFlags, PoisonOnPanic};
@@ -148,7 +155,7 @@ pub(crate) struct Engine {
     /// What transfers are made of.
     mempool: Mempool,
     pub(crate) background_reads: BackgroundReads,
-    /// Whose turn it is to hold pages while it waits for frames for more ([`Engine::pin_together`]).
+    /// Whose turn it is to hold pages while it waits for frames for more ([`MappedFaults::pin_together`]).
     gathering: Mutex<()>,
     /// Pages that are read together where one of them is used through a guard and memory is free; 0 or 1 on devices where
     /// that gains nothing.
@@ -272,6 +279,17 @@ impl Engine {
     /// The regions, whose pages the caller knows.
     fn regions(&self) -> &Regions {
         self.regions.as_ref().expect("there is a region")
+    }
+
+    /// There are so many frames: those that are new get their memory at once, and can be exchanged.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn exchange_frames(&self, frames: u32) -> io::Result<()> {
+        match &self.regions {
+            None => Ok(()),
+            Some(regions) => regions.exchange.add_frames(frames),
+        }
     }
 
     /// The file's mapping, if it has one.

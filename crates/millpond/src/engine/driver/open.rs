@@ -11,14 +11,14 @@
 //! a device has put there, and what the flusher writes is a page that nobody changes.
 
 use super::mapped::Try;
-use super::{Dirtier, Dirtying, Engine, MappedFault};
+use super::{CallBack, Dirtier, Dirtying, Engine, MappedFault, Unmap};
 use crate::device::Warning;
-use crate::files::FileInner;
 use crate::memory::mapped::MappedFile;
 use crate::memory::{At, Residence};
 use crate::sys::signals::end_if_told;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -26,29 +26,44 @@ use std::time::Duration;
 /// disk that is full.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-impl Engine {
+/// Pages of a mapped file that threads begin to write.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening<'a> {
+    engine: &'a Engine,
+    mapped: &'a Arc<MappedFile>,
+}
+
+impl<'a> Opening<'a> {
+    pub(crate) fn of(engine: &'a Engine, mapped: &'a Arc<MappedFile>) -> Opening<'a> {
+        Opening { engine, mapped }
+    }
+
     /// Whether a page of the file may be opened now. `may_wait`: waits for that a while, as the calling thread is the one that
     /// writes it.
-    pub(super) fn may_open(&self, mapped: &MappedFile, may_wait: bool) -> bool {
+    pub(super) fn may_open(self, may_wait: bool) -> bool {
+        let Opening { engine, mapped } = self;
         let file = &mapped.file;
-        self.tell_of_stores(mapped);
+        self.tell_of_stores();
         if !may_wait {
-            return Dirtier::of(self, file).may_dirty().unwrap_or(false);
+            return Dirtier::of(engine, file).may_dirty().unwrap_or(false);
         }
-        let seen = self.waits.dirtiers.events.count();
-        let accepted = Dirtier::of(self, file).accept(Dirtying::Asked, 1);
-        let may = accepted.and_then(|_| Dirtier::of(self, file).throttle()).is_ok();
+        let seen = engine.waits.dirtiers.events.count();
+        let accepted = Dirtier::of(engine, file).accept(Dirtying::Asked, 1);
+        let may = accepted
+            .and_then(|_| Dirtier::of(engine, file).throttle())
+            .is_ok();
         if !may {
             end_if_told();
             // It is told by nothing but its wait: a store has no error. A sync has.
-            self.waits.dirtiers.events.wait(seen, LOOK_AGAIN);
+            engine.waits.dirtiers.events.wait(seen, LOOK_AGAIN);
         }
         may
     }
 
     /// Warns if stores wait because too much of the file can't be written, and was not said yet.
-    fn tell_of_stores(&self, mapped: &MappedFile) {
-        let refused = Dirtier::of(self, &mapped.file).check_accepts();
+    fn tell_of_stores(self) {
+        let Opening { engine, mapped } = self;
+        let refused = Dirtier::of(engine, &mapped.file).check_accepts();
         let waits = &mapped.stores_wait;
         if waits.load(Ordering::Relaxed) == refused.is_err()
             || waits.swap(refused.is_err(), Ordering::Relaxed)
@@ -57,63 +72,49 @@ impl Engine {
         }
         if let Err(why) = refused {
             let (path, why) = (mapped.file.path.clone(), why.to_string());
-            self.device.warn_soon(Warning::StoresWait { path, why });
+            engine.device.warn_soon(Warning::StoresWait { path, why });
         }
     }
 
     /// The word of a page that we hold says that threads may write it. `false`: not now.
-    pub(super) fn open_word(&self, mapped: &MappedFile, page: u64, frame: FrameNo) -> bool {
+    pub(super) fn open_word(self, page: u64, frame: FrameNo) -> bool {
+        let Opening { engine, mapped } = self;
         // After no other thread can use it: a thread that punches, or makes the file longer, stores that first and then looks
         // for the page.
-        let opened = self.table.open(frame, || mapped.file.may_open(page));
+        let opened = engine.table.open(frame, || mapped.file.may_open(page));
         if opened == Some(true) && !mutation::is(Mutation::OpenedPageIsUnknown) {
-            Dirtier::of(self, &mapped.file).dirtied(PageIndex(page), &[frame]);
+            Dirtier::of(engine, &mapped.file).dirtied(PageIndex(page), &[frame]);
         }
         opened.is_some()
     }
 
     /// A thread writes a write-protected page, which we hold.
-    pub(super) fn open_page(&self, mapped: &MappedFile, page: u64, may_wait: bool) -> Try {
+    pub(super) fn open_page(self, page: u64, may_wait: bool) -> Try {
+        let Opening { engine, mapped } = self;
         let space = &mapped.space;
-        let frame = self.frame_of(space, page);
+        let frame = engine.frame_of(space, page);
         let Residence { is_double, .. } = space.pages.residence(page);
-        if !self.open_word(mapped, page, frame) {
-            self.regions().settle(space, page, At::Mapped);
+        if !self.open_word(page, frame) {
+            engine.regions().settle(space, page, At::Mapped);
             if !may_wait {
                 return Try::Over(MappedFault::Later);
             }
             let key = PageKey::new(mapped.file.id, PageIndex(page));
-            self.watched(&mapped.file, page, |slow| {
-                self.table.wait_unpinned(frame, key, slow);
+            engine.watched(&mapped.file, page, |slow| {
+                engine.table.wait_unpinned(frame, key, slow);
             });
             if !mapped.file.may_open(page) {
                 mapped.file.wait_openable(page);
             }
             return Try::Again;
         }
-        self.note_open(mapped, page, is_double);
+        Unmap::of(engine).note_open(mapped, page, is_double);
         // If the kernel can't now the thread comes again.
-        self.regions().exchange.open(&space.memory, page);
-        self.regions().settle(space, page, At::Mapped);
+        engine.regions().exchange.open(&space.memory, page);
+        engine.regions().settle(space, page, At::Mapped);
         if is_double {
-            self.enqueue_mapped(mapped, page, false);
+            CallBack::of(engine).enqueue_mapped(mapped, page, false);
         }
         Try::Over(MappedFault::Served)
-    }
-
-    /// The page is not open for a moment, and stays so if it [may not be opened](FileInner::may_open).
-    pub(crate) fn shut_page(&self, file: &FileInner, page: u64) {
-        if self.mapped_of(file).is_none() {
-            return;
-        }
-        let key = PageKey::new(file.id, PageIndex(page));
-        // Also such as a thread is about to open.
-        let may_be_open = || {
-            let frame = self.table.frame_of(key);
-            frame.is_some_and(|frame| self.table.word(frame).is_mapped_alone())
-        };
-        while may_be_open() && self.call_flags.check().is_ok() {
-            self.call_one_back(file, page, true);
-        }
     }
 }

@@ -7,6 +7,7 @@
 
 use super::Engine;
 use super::mempool::{Batch, Marked};
+use super::sample::Sampling;
 use super::writes::WritePin;
 use crate::device::{Device, Op, Request, Warning};
 use crate::files::FileInner;
@@ -180,7 +181,7 @@ impl<'a> Outbox<'a> {
             engine.device.wake();
         }
         if regions.is_some() {
-            engine.sample_marked(&mut self.marked);
+            Sampling::of(engine).sample_marked(&mut self.marked);
             engine.mempool.take_back(&mut self.marked);
         }
     }

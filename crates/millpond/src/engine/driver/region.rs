@@ -9,7 +9,8 @@
 //!
 //! How a step takes them in hand is in `coming.rs`, how they leave in `leave.rs`.
 
-use super::{Engine, until_asking};
+use super::swap_in::SwapIn;
+use super::{Doubles, Engine, until_asking};
 use crate::memory::{Ahead, At, RegionInner};
 use crate::observe::trace::What;
 use crate::sys::arena::exchange::InHand;
@@ -19,7 +20,6 @@ use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
 use millpond_core::readahead::fault_around;
 use millpond_core::units::PageIndex;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -42,18 +42,24 @@ pub(crate) enum Fault {
     NoFrame(Duration),
 }
 
-impl Engine {
+/// Faults of a region, served.
+#[derive(Clone, Copy)]
+pub(crate) struct RegionFaults<'a> {
+    engine: &'a Engine,
+    region: &'a Arc<RegionInner>,
+}
+
+impl<'a> RegionFaults<'a> {
+    pub(crate) fn of(engine: &'a Engine, region: &'a Arc<RegionInner>) -> RegionFaults<'a> {
+        RegionFaults { engine, region }
+    }
+
     /// A thread has touched a page that is not there. `may_read`: the calling thread may read it itself; else the device
     /// does it in the background.
-    pub(crate) fn region_fault(
-        &self,
-        region: &Arc<RegionInner>,
-        page: u64,
-        access: Access,
-        may_read: bool,
-    ) -> Fault {
-        let noted = self.note(region.id, (page, 1), What::Region);
-        let fault = self.serve_fault(region, page, access, may_read);
+    pub(crate) fn region_fault(self, page: u64, access: Access, may_read: bool) -> Fault {
+        let RegionFaults { engine, region } = self;
+        let noted = engine.note(region.id, (page, 1), What::Region);
+        let fault = self.serve_fault(page, access, may_read);
         if matches!(fault, Fault::NoFrame(_)) {
             // It comes again.
             std::mem::forget(noted);
@@ -61,23 +67,24 @@ impl Engine {
         fault
     }
 
-    fn serve_fault(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Fault {
+    fn serve_fault(self, page: u64, access: Access, may_read: bool) -> Fault {
+        let RegionFaults { engine, region } = self;
         let pages = &region.pages;
         loop {
             match pages.at(page) {
                 At::Mapped => {
                     if pages.take(page, &[At::Mapped]).is_some() {
-                        self.come_late(region, page, access);
+                        Doubles::of(engine).come_late(region, page, access);
                         return Fault::Served;
                     }
                 }
                 At::Poisoned => {
-                    self.regions().exchange.wake(&region.memory, page);
+                    engine.regions().exchange.wake(&region.memory, page);
                     return Fault::Served;
                 }
                 At::Cached => {
                     if pages.take(page, &[At::Cached]).is_some() {
-                        self.soft_fault(region, page, access);
+                        self.soft_fault(page, access);
                         return Fault::Served;
                     }
                 }
@@ -87,7 +94,7 @@ impl Engine {
                     }
                 }
                 At::Absent => {
-                    if let Some(fault) = self.miss(region, page, access, may_read) {
+                    if let Some(fault) = self.miss(page, access, may_read) {
                         return fault;
                     }
                 }
@@ -96,7 +103,8 @@ impl Engine {
     }
 
     /// A page that we hold comes back from its frame, with those behind it that the touching thread will come to.
-    fn soft_fault(&self, region: &RegionInner, page: u64, access: Access) {
+    fn soft_fault(self, page: u64, access: Access) {
+        let RegionFaults { engine, region } = self;
         let ahead = region.pages.ahead(page);
         let mut count = region.around.lock().touched(PageIndex(page));
         if ahead.was_read {
@@ -106,16 +114,16 @@ impl Engine {
             page: InHand {
                 memory: &region.memory,
                 page,
-                frame: self.frame_of(region, page),
+                frame: engine.frame_of(region, page),
             },
             was_read_ahead: ahead.was_read,
         };
         let mut pages = vec![in_hand(page, ahead)];
         let behind = page + 1..region.pages.len().min(page + count);
         pages.extend(behind.filter_map(|page| Some(in_hand(page, region.pages.take_with_another(page)?))));
-        self.come_back(region, &pages, access);
+        self.come_back(&pages, access);
         if ahead.is_mark {
-            let mut core = self.core();
+            let mut core = engine.core();
             // The thread that touched the page went on when it landed, and may have dropped the region since.
             if !region.closed.load(Ordering::Relaxed) {
                 let (file, at) = (region.id, PageIndex(page));
@@ -125,16 +133,17 @@ impl Engine {
     }
 
     /// Pages that we hold come back: the first of them, and of the others what the kernel moves at once.
-    fn come_back(&self, region: &RegionInner, pages: &[Back<'_>], access: Access) {
+    fn come_back(self, pages: &[Back<'_>], access: Access) {
+        let RegionFaults { engine, region } = self;
         let in_hand: Vec<_> = pages.iter().map(|back| back.page).collect();
-        let exchange = &self.regions().exchange;
+        let exchange = &engine.regions().exchange;
         let (mut left, mut hits) = (pages, 0);
         while let [first, ..] = left {
             let hands = &in_hand[pages.len() - left.len()..];
             let run;
             (run, left) = left.split_at(exchange.run(hands));
             let moved = match run {
-                [_] => self.regions().bring(region, &first.page, access).into(),
+                [_] => engine.regions().bring(region, &first.page, access).into(),
                 _ => exchange.move_in_run(&hands[..run.len()]),
             };
             let (came, stayed) = run.split_at(moved);
@@ -143,28 +152,29 @@ impl Engine {
                 // page whose fault read it. That it is in its region says that it had one.
                 match back.was_read_ahead {
                     true => hits += 1,
-                    false => self.table.note_use(back.page.frame),
+                    false => engine.table.note_use(back.page.frame),
                 }
                 // A thread that was woken when the page came may wait again, to write to a write-protected page.
-                self.regions().settle(region, back.page.page, At::Mapped);
-                self.enqueue_double(region, back.page.page, false);
+                engine.regions().settle(region, back.page.page, At::Mapped);
+                Doubles::of(engine).enqueue_double(region, back.page.page, false);
             }
             let settled = usize::from(moved == 0);
             stayed[..settled]
                 .iter()
-                .for_each(|back| self.stays_out(region, back.page.page));
+                .for_each(|back| Doubles::of(engine).stays_out(region, back.page.page));
             stayed[settled..]
                 .iter()
-                .for_each(|back| self.regions().settle(region, back.page.page, At::Cached));
+                .for_each(|back| engine.regions().settle(region, back.page.page, At::Cached));
         }
-        self.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
+        engine.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
 
     /// A thread serves its own touch of a page that is not there. `false`: the page is lost.
-    pub(crate) fn region_touched(&self, region: &Arc<RegionInner>, page: u64, access: Access) -> bool {
+    pub(crate) fn region_touched(self, page: u64, access: Access) -> bool {
+        let RegionFaults { engine, region } = self;
         let (mut patience, mut slept) = (Patience::new(), Duration::ZERO);
         loop {
-            let (settled, memory) = (region.settled.count(), self.waits.frames.events.count());
+            let (settled, memory) = (region.settled.count(), engine.waits.frames.events.count());
             match region.pages.at(page) {
                 At::Poisoned => return false,
                 At::Busy | At::Writing => {
@@ -173,17 +183,17 @@ impl Engine {
                     }
                 }
                 At::Mapped | At::Cached | At::Absent => {
-                    let Fault::NoFrame(at_most) = self.region_fault(region, page, access, true) else {
+                    let Fault::NoFrame(at_most) = self.region_fault(page, access, true) else {
                         return true;
                     };
                     end_if_told();
-                    self.look();
+                    engine.look();
                     patience.slept(slept);
-                    if patience.waited() > self.patience() {
-                        self.give_up_fault(region, page);
+                    if patience.waited() > engine.patience() {
+                        self.give_up_fault(page);
                     } else {
                         slept = until_asking(at_most, patience.waited());
-                        self.waits.frames.events.wait(memory, slept);
+                        engine.waits.frames.events.wait(memory, slept);
                     }
                 }
             }
@@ -191,10 +201,11 @@ impl Engine {
     }
 
     /// A page that has no frame gets one. `None`: it has one by now.
-    fn miss(&self, region: &Arc<RegionInner>, page: u64, access: Access, may_read: bool) -> Option<Fault> {
+    fn miss(self, page: u64, access: Access, may_read: bool) -> Option<Fault> {
+        let RegionFaults { engine, region } = self;
         let mut answer;
         {
-            let mut core = self.core();
+            let mut core = engine.core();
             if region.closed.load(Ordering::Relaxed) {
                 return Some(Fault::Served);
             }
@@ -216,22 +227,22 @@ impl Engine {
             }
         }
         for mut load in answer.granted {
-            self.table.load_bytes(&mut load).fill(0);
-            let (memory, frame) = (&*region.memory, self.table.loading_frame(&load));
-            let is_in = self
+            engine.table.load_bytes(&mut load).fill(0);
+            let (memory, frame) = (&*region.memory, engine.table.loading_frame(&load));
+            let is_in = engine
                 .regions()
                 .bring(region, &InHand { memory, page, frame }, access);
-            self.table.finish_load_dirty(load);
+            engine.table.finish_load_dirty(load);
             match is_in {
                 true => {
-                    self.regions().settle(region, page, At::Mapped);
-                    self.enqueue_double(region, page, true);
+                    engine.regions().settle(region, page, At::Mapped);
+                    Doubles::of(engine).enqueue_double(region, page, true);
                 }
-                false => self.stays_out(region, page),
+                false => Doubles::of(engine).stays_out(region, page),
             }
         }
         if let Some(read) = answer.swap_read {
-            self.read_now(read);
+            SwapIn::of(engine).read_now(read);
         }
         Some(match answer.wait {
             None => Fault::Served,
@@ -239,20 +250,10 @@ impl Engine {
         })
     }
 
-    /// There are so many frames: those that are new get their memory at once, and can be exchanged.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(crate) fn exchange_frames(&self, frames: u32) -> io::Result<()> {
-        match &self.regions {
-            None => Ok(()),
-            Some(regions) => regions.exchange.add_frames(frames),
-        }
-    }
-
     /// No frame could be had for a page for as long as a call waits at most.
-    pub(crate) fn give_up_fault(&self, region: &Arc<RegionInner>, page: u64) {
-        let mut core = self.core();
+    pub(crate) fn give_up_fault(self, page: u64) {
+        let RegionFaults { engine, region } = self;
+        let mut core = engine.core();
         if region.pages.take(page, &[At::Absent]).is_some() {
             let frames = core.manager.derived().frames.0;
             let why = format!(

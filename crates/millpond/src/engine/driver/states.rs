@@ -1,6 +1,6 @@
 //! What is known of the pages of mapped files, within the budget (`memory/states.rs`).
 
-use super::Engine;
+use super::{CallBack, Engine};
 use crate::memory::mapped::MappedFile;
 use crate::memory::{At, States};
 use std::ops::Range;
@@ -9,10 +9,22 @@ use std::sync::Arc;
 /// So many of the oldest blocks are tried before one more than there should be comes.
 const TRIES: u32 = 8;
 
-impl Engine {
+/// What is known of the pages of a mapped file.
+#[derive(Clone, Copy)]
+pub(crate) struct MappedStates<'a> {
+    engine: &'a Engine,
+    mapped: &'a Arc<MappedFile>,
+}
+
+impl<'a> MappedStates<'a> {
+    pub(crate) fn of(engine: &'a Engine, mapped: &'a Arc<MappedFile>) -> MappedStates<'a> {
+        MappedStates { engine, mapped }
+    }
+
     /// A page of the mapping is about to come: there is room for what is known of it, as far as there can be. The caller holds
     /// no page.
-    pub(super) fn room_for_states(&self, mapped: &MappedFile, page: u64) {
+    pub(super) fn room_for_states(self, page: u64) {
+        let MappedStates { engine, mapped } = self;
         let (states, block) = (&mapped.states, States::of(page));
         if states.is_there(block) {
             return;
@@ -21,35 +33,36 @@ impl Engine {
             if states.enter(block, n == TRIES) {
                 return;
             }
-            let most = self.core().manager.derived().frames.0 / 4;
+            let most = engine.core().manager.derived().frames.0 / 4;
             let limit = (2 * states.limit()).min(most).min(states.most());
             let has_more = limit > states.limit() && states.raise(limit, &*mapped.pays_states).is_ok();
             if !has_more
                 && let Some(oldest) = states.oldest()
-                && let Some(mapped) = self.mapped_of(&mapped.file)
+                && let Some(mapped) = engine.mapped_of(&mapped.file)
             {
-                self.forget_states(&mapped, oldest);
+                MappedStates::of(engine, &mapped).forget_states(oldest);
             }
         }
     }
 
     /// The pages of the block leave the mapping, and what is known of them goes, if no thread has one in hand.
-    fn forget_states(&self, mapped: &Arc<MappedFile>, block: u64) {
+    fn forget_states(self, block: u64) {
+        let MappedStates { engine, mapped } = self;
         let (space, pages) = (&mapped.space, &mapped.space.pages);
         let Some(all) = States::pages(block, pages.len()) else {
             return;
         };
-        self.call_mapped_back(mapped, all.clone(), true);
+        CallBack::of(engine).call_mapped_back(mapped, all.clone(), true);
         let taken = all
             .clone()
             .take_while(|&page| pages.take(page, &[At::Absent]).is_some());
         let held: Range<u64> = all.start..all.start + taken.count() as u64;
         if held == all && pages.forget(&all, || mapped.states.left(block)) {
             // Those that have touched one meanwhile do so again.
-            self.regions().exchange.wake_all(&space.memory, all);
+            engine.regions().exchange.wake_all(&space.memory, all);
             space.settled.notify_all();
         } else {
-            held.for_each(|page| self.regions().settle(space, page, At::Absent));
+            held.for_each(|page| engine.regions().settle(space, page, At::Absent));
         }
     }
 }

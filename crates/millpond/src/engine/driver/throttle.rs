@@ -173,8 +173,8 @@ impl<'a> Dirtier<'a> {
         left.map_or(u64::MAX, |left| left.0)
     }
 
-    /// Whether a page of the file may become dirty now, without [waiting for room](Engine::accept) and
-    /// [pausing](Engine::throttle).
+    /// Whether a page of the file may become dirty now, without [waiting for room](Dirtier::accept) and
+    /// [pausing](Dirtier::throttle).
     ///
     /// # Errors
     /// `Error::Write` if too much of this file can't be written.

@@ -77,8 +77,18 @@ impl Held {
     }
 }
 
-impl Engine {
-    pub(super) fn note_open(&self, mapped: &MappedFile, page: u64, is_double: bool) {
+/// Pages of mappings that leave them.
+#[derive(Clone, Copy)]
+pub(crate) struct Unmap<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> Unmap<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Unmap<'a> {
+        Unmap { engine }
+    }
+
+    pub(super) fn note_open(self, mapped: &MappedFile, page: u64, is_double: bool) {
         let is_protected = false;
         mapped.space.pages.note_residence(
             page,
@@ -90,8 +100,9 @@ impl Engine {
     }
 
     /// Open pages that we hold leave their mappings: they are in their frames then, and nowhere else.
-    pub(super) fn shut(&self, open: Vec<Held>) -> Shut {
-        let is_written = |page: &Held| self.table.word(page.frame).is_writeback();
+    pub(super) fn shut(self, open: Vec<Held>) -> Shut {
+        let engine = self.engine;
+        let is_written = |page: &Held| engine.table.word(page.frame).is_writeback();
         let (stuck, mut open): (Vec<_>, Vec<_>) = open.into_iter().partition(is_written);
         let (out, gone) = (Vec::with_capacity(open.len()), Vec::new());
         let mut shut = Shut { out, stuck, gone };
@@ -104,7 +115,7 @@ impl Engine {
             let hands = &in_hands(run, Held::in_hand)[..run.len()];
             let mut done = 0;
             while done < run.len() {
-                let (moved, why) = self.regions().exchange.move_out(&hands[done..]);
+                let (moved, why) = engine.regions().exchange.move_out(&hands[done..]);
                 done += moved;
                 if why.is_some() {
                     why_not[at + done] = why;
@@ -127,61 +138,68 @@ impl Engine {
     }
 
     /// The memory that these pages have in their frames, if any, is old: it goes.
-    pub(super) fn drop_old<'a>(&self, open: impl Iterator<Item = &'a Held> + Clone) {
+    pub(super) fn drop_old(self, open: impl Iterator<Item = &'a Held> + Clone) {
+        let engine = self.engine;
         let doubles = open.filter(|page| page.is_double());
         if doubles.clone().next().is_some() {
             let copies = doubles.clone().map(|page| Copy::InFrame(page.in_hand()));
-            self.regions().exchange.drop_copies(copies);
+            engine.regions().exchange.drop_copies(copies);
             doubles.for_each(|page| self.note_open(&page.mapped, page.page, false));
         }
     }
 
     /// The page is in its frame. What a thread has stored behind the end of the file is not the file's.
-    pub(super) fn is_shut(&self, page: &Held) {
+    pub(super) fn is_shut(self, page: &Held) {
+        let engine = self.engine;
         // Read after the page has left: a store by a thread that knows of a longer file is before that.
-        let (len, start) = (page.mapped.file.len(), self.offset(PageIndex(page.page)));
+        let (len, start) = (page.mapped.file.len(), engine.offset(PageIndex(page.page)));
         let inside = len.saturating_sub(start);
-        if inside < self.page_size.bytes() && !mutation::is(Mutation::MappedTailIsKept) {
-            self.regions()
+        if inside < engine.page_size.bytes() && !mutation::is(Mutation::MappedTailIsKept) {
+            engine
+                .regions()
                 .exchange
                 .zero_behind(&page.in_hand(), inside as usize);
         }
-        self.table.shut(page.frame);
+        engine.table.shut(page.frame);
     }
 
     /// Twins leave their mappings.
-    pub(super) fn unmap_twins(&self, twins: &[Held]) {
+    pub(super) fn unmap_twins(self, twins: &[Held]) {
+        let engine = self.engine;
         if twins.is_empty() {
             return;
         }
         let copies = twins.iter().map(|page| Copy::InRegion(page.in_hand()));
         if !mutation::is(Mutation::MappedCopyIsKept) {
-            self.regions().exchange.drop_copies(copies);
+            engine.regions().exchange.drop_copies(copies);
         }
-        twins.iter().for_each(|page| self.table.unmap(page.frame));
+        twins.iter().for_each(|page| engine.table.unmap(page.frame));
     }
 
     /// Pages that are in their mappings only, and clean or gone there, leave memory.
-    pub(super) fn vacate_held(&self, table: &mut LockedTable<'_, Arena>, held: &[Held]) {
+    pub(super) fn vacate_held(self, table: &mut LockedTable<'_, Arena>, held: &[Held]) {
+        let engine = self.engine;
         held.iter().for_each(|page| table.vacate(page.frame));
-        let exchange = &self.regions().exchange;
+        let exchange = &engine.regions().exchange;
         exchange.discard_each(held.iter().map(Held::in_hand));
     }
 
-    pub(super) fn settle_held(&self, held: &[Held], to: At) {
+    pub(super) fn settle_held(self, held: &[Held], to: At) {
+        let engine = self.engine;
         held.iter()
-            .for_each(|page| self.regions().settle(page.space(), page.page, to));
+            .for_each(|page| engine.regions().settle(page.space(), page.page, to));
     }
 
     /// Pages of a file that are to leave memory leave its mapping, but for those that other threads have in hand. Gives the
     /// frames of those that are given up, `dirty_too`, while a device writes into them: they are out of the table. The caller has
     /// the core lock.
     pub(super) fn unmap_found(
-        &self,
+        self,
         table: &mut LockedTable<'_, Arena>,
         pages: &[(PageKey, FrameNo)],
         dirty_too: bool,
     ) -> Vec<FrameNo> {
+        let engine = self.engine;
         let mut held: Vec<_> = pages
             .iter()
             .filter_map(|&(key, frame)| self.hold_found(key, frame))
@@ -193,7 +211,7 @@ impl Engine {
             self.unmap_twins(&twins);
             let shut = self.shut(open);
             lost.extend(shut.gone);
-            let goes = |page: &Held| dirty_too && !self.table.word(page.frame).is_writeback();
+            let goes = |page: &Held| dirty_too && !engine.table.word(page.frame).is_writeback();
             let (torn, stuck): (Vec<_>, Vec<_>) = shut.stuck.into_iter().partition(goes);
             lost.extend(torn);
             self.vacate_held(table, &lost);
@@ -206,11 +224,12 @@ impl Engine {
         gone
     }
 
-    pub(super) fn hold_found(&self, key: PageKey, frame: FrameNo) -> Option<Held> {
-        if !self.table.word(frame).is_mapped() {
+    pub(super) fn hold_found(self, key: PageKey, frame: FrameNo) -> Option<Held> {
+        let engine = self.engine;
+        if !engine.table.word(frame).is_mapped() {
             return None;
         }
-        let (mapped, page) = (self.regions.as_ref()?.mapped.of(key.file())?, key.index().0);
+        let (mapped, page) = (engine.regions.as_ref()?.mapped.of(key.file())?, key.index().0);
         mapped.space.pages.take(page, &[At::Mapped])?;
         Some(Held { mapped, page, frame })
     }
@@ -232,19 +251,19 @@ impl Frames<'_> {
             if !engine.table.word(next).is_open() {
                 break;
             }
-            let Some(page) = engine.hold_found(key, next) else {
+            let Some(page) = Unmap::of(engine).hold_found(key, next) else {
                 break;
             };
             held.push(page);
         }
         let (open, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(Held::is_open);
-        let shut = engine.shut(open);
-        engine.settle_held(&shut.out, At::Absent);
+        let shut = Unmap::of(engine).shut(open);
+        Unmap::of(engine).settle_held(&shut.out, At::Absent);
         // They are called back after this step, and found to be gone then.
         let gone = shut.gone.iter().map(|page| self.table.key(page.frame));
         self.pages.sampled.extend(gone);
         for stay in [&rest, &shut.stuck, &shut.gone] {
-            engine.settle_held(stay, At::Mapped);
+            Unmap::of(engine).settle_held(stay, At::Mapped);
         }
         !engine.table.word(frame).is_open()
     }
@@ -275,7 +294,7 @@ impl Frames<'_> {
         for &frame in frames {
             let word = engine.table.word(frame);
             if word.is_mapped() && !word.is_dirty() && !engine.table.was_used(frame) {
-                held.extend(engine.hold_found(self.table.key(frame), frame));
+                held.extend(Unmap::of(engine).hold_found(self.table.key(frame), frame));
             }
         }
         if held.is_empty() {
@@ -283,8 +302,8 @@ impl Frames<'_> {
         }
         // Those in their mappings only get no memory in their frames: it would be for nothing.
         let (mut held, alone): (Vec<_>, Vec<_>) = held.into_iter().partition(Held::is_double);
-        engine.unmap_twins(&held);
-        engine.vacate_held(&mut self.table, &alone);
+        Unmap::of(engine).unmap_twins(&held);
+        Unmap::of(engine).vacate_held(&mut self.table, &alone);
         let gone = alone.iter().map(|page| page.frame).collect();
         held.extend(alone);
         (held, gone)
