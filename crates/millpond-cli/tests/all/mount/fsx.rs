@@ -1,6 +1,6 @@
 //! One file at the mount, and anything that can be done with it, beside a vector of bytes: as fsx does with file systems.
 //!
-//! Reads and writes by descriptors and through shared memory maps (by a child in Python, as the house has no unsafe code
+//! Reads and writes by descriptors, with `O_DIRECT` and without, and through shared memory maps (by a child in Python, as the house has no unsafe code
 //! here), appends, cuts, growth, holes, zeros, copies within the file, syncs, closing and opening; at the end what the
 //! source has. `MILLPOND_SEED=n` replays one history, `MILLPOND_FSX=n` plays n.
 
@@ -9,7 +9,7 @@ use rustix::fs::FallocateFlags;
 use rustix::process::Signal;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -81,15 +81,17 @@ impl Drop for Mapper {
 struct World {
     path: PathBuf,
     file: File,
+    /// The same file, opened with `O_DIRECT`.
+    direct: File,
     model: Vec<u8>,
     draw: fastrand::Rng,
     mapper: Option<Mapper>,
 }
 
-fn open(path: &Path) -> File {
+fn open(path: &Path, flags: i32) -> File {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    options.open(path).unwrap()
+    options.custom_flags(flags).open(path).unwrap()
 }
 
 impl World {
@@ -106,6 +108,13 @@ impl World {
         let most = [100, 5_000, 70_000][self.draw.usize(0..3)];
         let (at, wanted) = (self.below(len), 1 + self.below(most));
         (at, if inside { wanted.min(len - at) } else { wanted })
+    }
+
+    fn either(&mut self) -> (&File, &'static str) {
+        match self.draw.bool() {
+            true => (&self.file, "cached"),
+            false => (&self.direct, "direct"),
+        }
     }
 
     fn put(&mut self, at: u64, bytes: &[u8]) {
@@ -129,21 +138,23 @@ impl World {
         match self.draw.u32(0..16) {
             0..=2 => {
                 let (at, len) = self.range(false);
-                self.file.write_all_at(&vec![byte; len as usize], at).unwrap();
+                let (file, how) = self.either();
+                file.write_all_at(&vec![byte; len as usize], at).unwrap();
                 self.put(at, &vec![byte; len as usize]);
-                format!("write {at} {len}")
+                format!("write {how} {at} {len}")
             }
             3..=4 => {
                 let (at, len) = self.range(false);
                 let mut bytes = vec![0; len as usize];
-                let read = self.file.read_at(&mut bytes, at).unwrap();
+                let (file, how) = self.either();
+                let read = file.read_at(&mut bytes, at).unwrap();
                 let end = (at + len).min(self.model.len() as u64).max(at);
                 assert_eq!(read as u64, end - at, "read at {at}");
                 assert!(
                     bytes[..read] == self.model[(at as usize).min(self.model.len())..][..read],
-                    "read {at} {len}"
+                    "read {how} {at} {len}"
                 );
-                format!("read {at} {len}")
+                format!("read {how} {at} {len}")
             }
             5 => {
                 let len = self.below(LEN_MAX);
@@ -208,7 +219,8 @@ impl World {
                 "sync".into()
             }
             12 => {
-                self.file = open(&self.path);
+                self.file = open(&self.path, 0);
+                self.direct = open(&self.path, libc::O_DIRECT);
                 "open again".into()
             }
             13..=14 if !is_empty => {
@@ -251,9 +263,10 @@ fn history(folder: &Path, seed: u64) -> bool {
         return false;
     };
     let path = mounted.at().join("file");
-    let file = open(&path);
+    let file = open(&path, 0);
     let mut world = World {
         mapper: Mapper::start(&path),
+        direct: open(&path, libc::O_DIRECT),
         path,
         file,
         model: Vec::new(),

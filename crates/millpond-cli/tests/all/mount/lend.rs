@@ -426,7 +426,7 @@ print(first, between, most(readers(8)))
 
 #[test]
 fn the_process_and_the_lent_pages_are_within_the_budget_also_when_it_becomes_smaller() {
-    let Some(mounted) = lending(&["--memory", "64M"]) else {
+    let Some(mounted) = lending(&["--memory", "64M", "--lend", "auto"]) else {
         return;
     };
     fs::write(mounted.source().join("file"), vec![7; 256 << 20]).unwrap();
@@ -454,7 +454,7 @@ fn the_process_and_the_lent_pages_are_within_the_budget_also_when_it_becomes_sma
 /// it.
 #[test]
 fn without_a_setting_what_is_used_is_lent_and_given_back_to_what_would_be_read_from_the_disk() {
-    let Some(mounted) = lending(&["--memory", "32M"]) else {
+    let Some(mounted) = lending(&["--memory", "32M", "--lend", "auto"]) else {
         return;
     };
     for (name, pages) in [("used", 2800), ("direct", 5632)] {

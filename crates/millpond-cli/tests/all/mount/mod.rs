@@ -4,7 +4,8 @@
 //! ends, however it ends.
 //!
 //! `MILLPOND_FOLDERS=a:b cargo test -p millpond-cli --test all mount::` has the source in each of these folders, one after the
-//! other: on other file systems. `MILLPOND_LEND=1M` has every mount that has a cache lend as much to the kernel.
+//! other: on other file systems. `MILLPOND_LEND=1M` has every mount that has a cache lend as much to the kernel, and
+//! `MILLPOND_MEMORY=8M` gives as much memory to those of 16 and 32 MiB whose test does not say what is lent.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -166,6 +167,19 @@ impl TestMount {
     }
 }
 
+/// The arguments, with other memory where a test is not about how much there is.
+fn with_memory(arguments: &[String]) -> Vec<String> {
+    let mut arguments = arguments.to_vec();
+    let says_what_is_lent = arguments.iter().any(|argument| argument == "--lend");
+    let memory = arguments
+        .iter_mut()
+        .find(|argument| matches!(argument.as_str(), "16M" | "32M"));
+    if let (Some(memory), Ok(size), false) = (memory, std::env::var("MILLPOND_MEMORY"), says_what_is_lent) {
+        *memory = size;
+    }
+    arguments
+}
+
 /// What every mount with a cache lends, unless its arguments say something else.
 fn lend(arguments: &[String]) -> Option<String> {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
@@ -185,7 +199,7 @@ fn mount_program(runner: &[String], folder: &Path, arguments: &[String]) -> Chil
     command
         .arg("mount")
         .args([folder.join("src"), folder.join("mnt")])
-        .args(arguments)
+        .args(with_memory(arguments))
         .args(lend(arguments))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
