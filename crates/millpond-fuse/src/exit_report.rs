@@ -36,7 +36,8 @@ const UNWRITTEN_BYTES_MAX: usize = 16 << 10;
 const BYTES_MAX: usize = 4096;
 
 /// The pipe, on the side of the process that serves.
-pub(crate) struct ReportPipe {
+#[derive(Debug)]
+pub struct ReportPipe {
     /// Opened once more by the program that unmounts; keeps the pipe from having no reader.
     reader: PipeReader,
     writer: PipeWriter,
@@ -48,7 +49,9 @@ const SAVED: &str = "saved";
 const LOST: &str = "lost";
 
 impl ReportPipe {
-    pub(crate) fn new() -> io::Result<ReportPipe> {
+    /// # Errors
+    /// The system's.
+    pub fn new() -> io::Result<ReportPipe> {
         let (reader, writer) = io::pipe()?;
         let inode = rustix::fs::fstat(&reader)?.st_ino;
         Ok(ReportPipe {
@@ -75,7 +78,7 @@ impl ReportPipe {
 
     /// The value of `PROCESS_ATTRIBUTE`: the process, the pipe's descriptor there, and the pipe's inode number. It has
     /// [`MountState::progress`](crate::state::MountState::progress) behind it.
-    pub(crate) fn address(&self) -> String {
+    pub fn address(&self) -> String {
         format!(
             "{} {} {}",
             std::process::id(),
@@ -85,7 +88,7 @@ impl ReportPipe {
     }
 
     /// All is done: this was lost, in sentences.
-    pub(crate) fn report(&self, lost: &[String]) {
+    pub fn report(&self, lost: &[String]) {
         let mut report = match lost {
             [] => SAVED.as_bytes().to_vec(),
             lost => format!("{LOST}\n{}", lost.join("\n")).into_bytes(),

@@ -49,10 +49,12 @@ mod state;
 
 pub use error::MountError;
 pub use events::Events;
-pub use exit_report::{ExitReport, MountServer, ServerProcess};
+pub use exit_report::{ExitReport, MountServer, ReportPipe, ServerProcess};
 pub use host::servers::{DeadMount, dead_mounts, is_mounted, processes_serving, served_by};
-pub use host::{AFTER_KILL, memory_notice};
+pub use host::{AFTER_KILL, memory_notice, raise_descriptors};
+pub use mount::connect::Connection;
 pub use mount::hand_over::Successor;
+pub use mount::other::OtherMount;
 pub use mount::unsaved::Unsaved;
 pub use mount::{Ended, Mount, Unmounted};
 pub use operations::shut_down::Unwritten;

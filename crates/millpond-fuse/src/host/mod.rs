@@ -74,8 +74,11 @@ pub(crate) fn check_source(options: &Options) -> Result<PathBuf> {
 }
 
 /// Checks that the mount point can be one. Its canonical path; and what had to be cleared away for it, in a sentence.
-pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(PathBuf, Option<String>)> {
-    let given = &options.mount_point;
+pub(crate) fn check_mount_point(
+    given: &Path,
+    nonempty: bool,
+    source: Option<&Path>,
+) -> Result<(PathBuf, Option<String>)> {
     let bad = |why: String| bad(given, "the mount point", why);
     // For a mount whose process was killed the kernel may still resolve the path, or not.
     let mut point = fs::canonicalize(given);
@@ -98,7 +101,10 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
         point = fs::canonicalize(given);
     }
     let point = point.map_err(|e| bad(not_opened(&e)))?;
-    if point != source && point.starts_with(source) {
+    if let Some(source) = source
+        && point != source
+        && point.starts_with(source)
+    {
         return Err(bad(format!(
             "it lies within the source {}, which would then contain itself: choose a place outside",
             source.display()
@@ -110,7 +116,7 @@ pub(crate) fn check_mount_point(options: &Options, source: &Path) -> Result<(Pat
         ));
     }
     let mut entries = fs::read_dir(&point).map_err(|e| bad(not_opened(&e)))?;
-    if !options.nonempty && entries.next().is_some() {
+    if !nonempty && entries.next().is_some() {
         return Err(bad(
             "it is not empty; --nonempty mounts over what is there, which hides it".into(),
         ));
@@ -253,7 +259,7 @@ pub(crate) fn abort(mount: &MountEntry) -> io::Result<()> {
 }
 
 /// Raises the limit of open files of this process as far as it may. The limit then.
-pub(crate) fn raise_descriptors() -> u64 {
+pub fn raise_descriptors() -> u64 {
     // Where a filter refuses the question it is as it usually is.
     let limit = resource_limits(millpond::internal::Resource::Descriptors).unwrap_or(Limits {
         current: Some(DESCRIPTORS_USUAL),

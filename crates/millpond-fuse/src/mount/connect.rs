@@ -1,9 +1,7 @@
 //! mount(2) and the first exchange with the kernel's FUSE.
 
 use crate::host;
-use crate::options::Options;
-use crate::requests::FuseServer;
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{Config, Filesystem, MountOption, Session, SessionACL};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
 use std::ffi::CString;
@@ -11,14 +9,32 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+/// How the kernel is to mount something.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection<'a> {
+    /// What it is shown to be a mount of.
+    pub source: &'a Path,
+    /// Whether other users than the one that mounts may use it.
+    pub allow_other: bool,
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// Whether programs may be run from it.
+    pub exec: bool,
+    /// Whether programs run as their owner or group where their files say so.
+    pub suid: bool,
+    /// Whether device files are devices.
+    pub dev: bool,
+    /// Threads that answer the kernel; at least 2.
+    pub threads: usize,
+}
+
 /// Mounts, and answers the kernel's first request (`FUSE_INIT`).
-pub(super) fn connect(
-    options: &Options,
-    source: &Path,
+pub(super) fn connect<F: Filesystem>(
+    options: &Connection<'_>,
     point: &Path,
-    server: FuseServer,
-) -> io::Result<Session<FuseServer>> {
-    let config = config(options, source);
+    server: F,
+) -> io::Result<Session<F>> {
+    let (config, source) = (config(options), options.source);
     if !rustix::process::geteuid().is_root() {
         return Session::new(server, point, &config);
     }
@@ -50,10 +66,10 @@ pub(super) fn connect(
     })
 }
 
-fn config(options: &Options, source: &Path) -> Config {
+fn config(options: &Connection<'_>) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName(source.display().to_string()),
+        MountOption::FSName(options.source.display().to_string()),
         MountOption::Subtype(host::SUBTYPE.into()),
         MountOption::DefaultPermissions,
         MountOption::NoDev,

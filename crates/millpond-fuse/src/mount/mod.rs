@@ -1,9 +1,10 @@
 //! The life of a mount: created, served, unmounted, everything written.
 
 mod closed_files;
-mod connect;
+pub(crate) mod connect;
 pub(crate) mod hand_over;
 mod lender;
+pub(crate) mod other;
 mod readers;
 mod take_over;
 pub(crate) mod unsaved;
@@ -21,7 +22,7 @@ use crate::requests::FuseServer;
 use crate::source::{self, Source};
 use crate::state::{MountState, PAGE_BYTES, Parts};
 use closed_files::ClosedFilesThread;
-use connect::connect;
+use connect::{Connection, connect};
 use fuser::Session;
 use lender::LenderThread;
 use millpond::PageCache;
@@ -97,7 +98,8 @@ impl Mount {
     /// [`MountError::Cache`] if there is no memory for the cache.
     pub fn new(options: &Options) -> Result<Mount> {
         let mut source = Source::open(options)?;
-        let (point, cleared) = host::check_mount_point(options, &source.path)?;
+        let (point, cleared) =
+            host::check_mount_point(&options.mount_point, options.nonempty, Some(&source.path))?;
         source.lock(options)?;
         let state = Arc::new(new_state(options, &source, &point, None)?);
         let session = mount_and_recheck(options, &source, &point, &state)?;
@@ -185,24 +187,7 @@ impl Mount {
     /// # Errors
     /// As umount(2) and `fusermount3 -u`.
     pub fn unmount(&self) -> Result<Unmounted> {
-        let failed = system("can't unmount");
-        if !host::is_at(&self.point, self.device.as_deref()) {
-            // It was unmounted before. What is mounted there now is another's.
-            return Ok(match self.is_ended() {
-                true => Unmounted::Gone,
-                false => Unmounted::Detached,
-            });
-        }
-        match host::unmount(&self.point, false) {
-            Ok(()) => Ok(Unmounted::Gone),
-            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-                host::unmount(&self.point, true).map_err(failed)?;
-                Ok(Unmounted::Detached)
-            }
-            // Not mounted any more.
-            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(Unmounted::Gone),
-            Err(error) => Err(failed(error)),
-        }
+        unmount(&self.point, self.device.as_deref(), || self.is_ended())
     }
 
     /// Unmounts what any process of this program has mounted there: for `millpond umount`.
@@ -258,16 +243,7 @@ impl Mount {
     }
 
     fn join(&mut self) -> Result<()> {
-        let panicked = |_| Err(io::Error::other("its thread panicked"));
-        let sessions = self.sessions.drain(..);
-        let ended: Vec<_> = sessions
-            .map(|session| session.join().unwrap_or_else(panicked))
-            .collect();
-        match ended.into_iter().collect() {
-            // The kernel gives this as well, instead of ENODEV, to a thread that was asking when the last user left.
-            Err(e) if e.raw_os_error() == Some(Errno::CONNABORTED.raw_os_error()) => Ok(()),
-            other => other.map_err(system("the mount has ended")),
-        }
+        join(self.sessions.drain(..))
     }
 
     fn shut_down(&mut self) -> Ended {
@@ -301,6 +277,41 @@ impl Drop for Mount {
                 let _ = writeln!(io::stderr(), "millpond: {lost}");
             }
         }
+    }
+}
+
+/// Unmounts what is mounted there with this number; lazily if it is in use.
+fn unmount(point: &Path, device: Option<&str>, is_ended: impl Fn() -> bool) -> Result<Unmounted> {
+    let failed = system("can't unmount");
+    if !host::is_at(point, device) {
+        // It was unmounted before. What is mounted there now is another's.
+        return Ok(match is_ended() {
+            true => Unmounted::Gone,
+            false => Unmounted::Detached,
+        });
+    }
+    match host::unmount(point, false) {
+        Ok(()) => Ok(Unmounted::Gone),
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            host::unmount(point, true).map_err(failed)?;
+            Ok(Unmounted::Detached)
+        }
+        // Not mounted any more.
+        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(Unmounted::Gone),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Waits for what answers the kernel.
+fn join(sessions: impl Iterator<Item = JoinHandle<io::Result<()>>>) -> Result<()> {
+    let panicked = |_| Err(io::Error::other("its thread panicked"));
+    let ended: Vec<_> = sessions
+        .map(|session| session.join().unwrap_or_else(panicked))
+        .collect();
+    match ended.into_iter().collect() {
+        // The kernel gives this as well, instead of ENODEV, to a thread that was asking when the last user left.
+        Err(e) if e.raw_os_error() == Some(Errno::CONNABORTED.raw_os_error()) => Ok(()),
+        other => other.map_err(system("the mount has ended")),
     }
 }
 
@@ -420,7 +431,16 @@ fn mount_and_recheck(
     state: &Arc<MountState>,
 ) -> Result<Session<FuseServer>> {
     let server = FuseServer { state: state.clone() };
-    let session = connect(options, &source.path, point, server);
+    let connection = Connection {
+        source: &source.path,
+        allow_other: options.allow_other,
+        read_only: options.read_only,
+        exec: options.exec,
+        suid: options.suid,
+        dev: options.dev,
+        threads: options.threads,
+    };
+    let session = connect(&connection, point, server);
     let session = session.map_err(|e| host::unavailable(point, e))?;
     source.recheck(options).inspect_err(|_| {
         // The error to report is what was found.
