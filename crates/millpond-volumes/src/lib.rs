@@ -35,8 +35,9 @@
 //! # Modules, in rows
 //!
 //! ```text
-//!   5  cache       files of a store as files of a cache
-//!   4  store       stores as programs use them: a bucket, threads, callers
+//!   6  cache       files of a store as files of a cache
+//!   5  store       stores as programs use them: a bucket, threads, callers
+//!   4  tree        names and attributes of a mount's files, as records of a store
 //!   3  layout      what a writer and a reader ask of a store, as pure state machines
 //!   2  format      the objects of a store, byte by byte
 //!   1  mutation    deliberate mistakes, for tests of the tests
@@ -47,6 +48,7 @@ pub mod format;
 pub mod layout;
 pub mod mutation;
 mod store;
+pub mod tree;
 
 pub use cache::*;
 pub use store::*;

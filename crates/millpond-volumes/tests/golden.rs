@@ -116,6 +116,34 @@ fn what_version_1_has_written_is_read_and_written_alike() {
     assert_eq!(Pin::decode(&bytes(PIN)).unwrap(), pin());
 }
 
+/// Without its checksum.
+const WITH_RECORDS: &str = "\
+    4d50566b020006000000000000000700000000000100030000000101000000000000000300612f62 \
+    0a010000006e0200000031320b0100000078";
+
+#[test]
+fn what_version_2_has_written_is_read_and_written_alike() {
+    let record = |key: &[u8], value: Option<&[u8]>| Op::Record {
+        key: key.into(),
+        value: value.map(Into::into),
+    };
+    let mut checkpoint = checkpoint();
+    checkpoint
+        .ops
+        .extend([record(b"n", Some(b"12")), record(b"x", None)]);
+    let (fields, sum) = (
+        bytes(WITH_RECORDS),
+        millpond_volumes::format::checksum(&bytes(WITH_RECORDS)),
+    );
+    let written = [fields, sum.to_le_bytes().to_vec()].concat();
+    assert_eq!(hex(&checkpoint.encode()), hex(&written));
+    assert_eq!(Checkpoint::decode(&written).unwrap(), checkpoint);
+    let mut commit = commit();
+    commit.ops.extend(checkpoint.ops.drain(1..));
+    assert_eq!(commit.encode()[4..6], [2, 0]);
+    assert_eq!(Commit::decode(&commit.encode()).unwrap().0, commit);
+}
+
 #[test]
 fn each_changed_bit_is_noticed() {
     let whole = commit().encode();

@@ -1,6 +1,6 @@
 //! What is below a file of a cache: a file of a store's writer, or one of a reader, as of a commit.
 
-use crate::store::{Error, HeldFile, StoreFile};
+use crate::store::{Error, FileVersion, HeldFile, StoreFile};
 use bytes::Bytes;
 
 #[derive(Debug)]
@@ -23,6 +23,14 @@ impl Below {
         match self {
             Below::Written(file) => file.page_bytes(),
             Below::Held(file) => file.page_bytes(),
+        }
+    }
+
+    /// Whether it is this version.
+    pub(super) fn is(&self, version: &FileVersion) -> bool {
+        match self {
+            Below::Written(_) => false,
+            Below::Held(file) => file.is(version),
         }
     }
 

@@ -4,10 +4,10 @@ use super::CacheError;
 use super::below::Below;
 use super::device::{Backing, Quota, Volumes};
 use super::share::Share;
-use crate::store::{Entry, Error, StoreOptions, StoreReader};
+use crate::store::{Entry, Error, FileVersion, HeldFile, StoreOptions, StoreReader};
 use millpond::{File, OpenOptions, PageCache, SetAside};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A store open for reading whose files are files of a cache: with its pages, budget and read-ahead.
 ///
@@ -23,8 +23,10 @@ pub struct CacheReader {
     /// The reader's part of the cache's budget.
     _set_aside: SetAside,
     /// Files as they were opened last, by name.
-    open: Mutex<BTreeMap<String, Weak<Backing>>>,
+    open: Mutex<Open>,
 }
+
+type Open = BTreeMap<String, Weak<Backing>>;
 
 impl Volumes {
     /// Opens a store for reading whose files are files of `cache`, which must use this device.
@@ -65,25 +67,53 @@ impl CacheReader {
     /// # Errors
     /// If there is no file with this name.
     pub fn open(&self, name: &str) -> Result<File, CacheError> {
-        let mut files = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files();
         let known = files.get(name).and_then(Weak::upgrade);
         let backing = match known.filter(|backing| backing.file.is_current()) {
             Some(backing) => backing,
+            None => self.back(&mut files, name, self.reader.hold_file(name)?)?,
+        };
+        self.handle(&backing)
+    }
+
+    /// Opens a file for reading, as of a version that it had when the reader was at `commit`, or earlier. Its bytes are there
+    /// for as long as [`StoreOptions::pinning`] says, at least for a grace.
+    ///
+    /// # Errors
+    /// If that is no file.
+    pub fn open_version(&self, version: &FileVersion, commit: u64) -> Result<File, CacheError> {
+        let (mut files, name) = (self.files(), version.name());
+        let known = files.get(name).and_then(Weak::upgrade);
+        let backing = match known.filter(|backing| backing.file.is(version)) {
+            Some(backing) => backing,
             None => {
-                let file = Below::Held(self.reader.hold_file(name)?);
-                let backing = Volumes::stand_in((self.reader.name(), name), file, &self.quota)?;
-                files.retain(|_, backing| backing.strong_count() > 0);
-                files.insert(name.to_owned(), Arc::downgrade(&backing));
-                backing
+                let held = HeldFile::of(&self.reader, version, commit);
+                let held = held.ok_or_else(|| Error::NoFile(name.to_owned()))?;
+                self.back(&mut files, name, held)?
             }
         };
+        self.handle(&backing)
+    }
+
+    fn files(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn back(&self, files: &mut Open, name: &str, held: HeldFile) -> Result<Arc<Backing>, CacheError> {
+        let backing = Volumes::stand_in((self.reader.name(), name), Below::Held(held), &self.quota)?;
+        files.retain(|_, backing| backing.strong_count() > 0);
+        files.insert(name.to_owned(), Arc::downgrade(&backing));
+        Ok(backing)
+    }
+
+    fn handle(&self, backing: &Arc<Backing>) -> Result<File, CacheError> {
         let stand_in = backing.stand_in.try_clone().map_err(Error::System)?;
-        let was_known = self.volumes.knows(&backing);
+        let was_known = self.volumes.knows(backing);
         let options = OpenOptions::new().shown_as(&backing.shown);
         match self.cache.open_file(stand_in, options) {
             Ok(file) => {
                 // Its last handle may have been dropped just before this one was there.
-                self.volumes.knows(&backing);
+                self.volumes.knows(backing);
                 Ok(file)
             }
             Err(error) => {

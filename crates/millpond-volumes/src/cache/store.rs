@@ -192,6 +192,11 @@ impl CacheStore {
         Ok(())
     }
 
+    /// Forgets the names of files that no handle has open, for a program that has opened very many.
+    pub fn forget_closed(&self) {
+        self.files().retain(|_, backing| backing.strong_count() > 0);
+    }
+
     /// The files by name. Lengths are those the store knows: a cache reports a new length ahead of its writes.
     pub fn list(&self) -> Vec<Entry> {
         self.store.list()

@@ -9,7 +9,7 @@
 
 use super::op::{self, Op};
 use super::wire::{Reader, Writer};
-use super::{FormatError, VERSION, checksum};
+use super::{FormatError, VERSION, VERSION_WITHOUT_RECORDS, checksum};
 
 const COMMIT_MAGIC: [u8; 4] = *b"MPVm";
 const CHECKPOINT_MAGIC: [u8; 4] = *b"MPVk";
@@ -17,6 +17,13 @@ const FLAG_CLOSED: u16 = 1;
 
 /// The number of leading bytes of a commit that tell how long its head is.
 pub const PREFIX_BYTES: usize = 16;
+
+fn version_of(ops: &[Op]) -> u16 {
+    match ops.iter().any(|op| matches!(op, Op::Record { .. })) {
+        true => VERSION,
+        false => VERSION_WITHOUT_RECORDS,
+    }
+}
 
 /// A commit without the pages after it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,7 +56,7 @@ impl Commit {
     /// The stored form of the head.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(COMMIT_MAGIC.to_vec());
-        out.u16(VERSION);
+        out.u16(version_of(&self.ops));
         out.u16(if self.closed { FLAG_CLOSED } else { 0 });
         // The length of the head, which is known at the end.
         out.u64(0);
@@ -136,7 +143,7 @@ impl Checkpoint {
     /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(CHECKPOINT_MAGIC.to_vec());
-        out.u16(VERSION);
+        out.u16(version_of(&self.ops));
         out.u64(self.number);
         out.u32(self.epoch);
         out.u32(self.page_bytes);

@@ -20,8 +20,11 @@ pub use key::{Key, Kind, ObjectId};
 pub use op::{Op, PageEntry};
 pub use pin::Pin;
 
-/// The format version that is written. Older versions are read; newer ones are refused.
-pub const VERSION: u16 = 1;
+/// The newest format version. Older versions are read; newer ones are refused.
+pub const VERSION: u16 = 2;
+
+/// The version of what has no records, so that a program that knows none of them goes on with a store without a tree.
+const VERSION_WITHOUT_RECORDS: u16 = 1;
 
 /// The checksum used in objects: 64-bit XXH3.
 pub fn checksum(bytes: &[u8]) -> u64 {

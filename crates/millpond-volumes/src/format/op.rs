@@ -2,6 +2,7 @@
 
 use super::wire::{Reader, Writer};
 use super::{FormatError, ObjectId};
+use std::sync::Arc;
 
 /// A file's number in its store. A new file gets a number that was never used.
 pub type FileNo = u64;
@@ -22,6 +23,9 @@ pub struct PageEntry {
     /// Checksum of these bytes.
     pub checksum: u64,
 }
+
+/// A record's key or value.
+pub type RecordBytes = Arc<[u8]>;
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,6 +91,14 @@ pub enum Op {
         /// The number.
         file: FileNo,
     },
+    /// Sets a record, or removes it. What the records mean is of no concern to a store: a mount has names and attributes
+    /// in them.
+    Record {
+        /// Its key.
+        key: RecordBytes,
+        /// Its value; `None`: there is no such record.
+        value: Option<RecordBytes>,
+    },
 }
 
 impl Op {
@@ -144,6 +156,13 @@ impl Op {
                 out.u8(9);
                 out.u64(*file);
             }
+            Op::Record { key, value } => {
+                out.u8(if value.is_some() { 10 } else { 11 });
+                out.bytes(key);
+                if let Some(value) = value {
+                    out.bytes(value);
+                }
+            }
         }
     }
 
@@ -192,6 +211,13 @@ impl Op {
             },
             8 => Op::DropSnapshot { name: from.text()? },
             9 => Op::NextFile { file: from.u64()? },
+            kind @ (10 | 11) => Op::Record {
+                key: from.bytes()?.into(),
+                value: match kind {
+                    10 => Some(from.bytes()?.into()),
+                    _ => None,
+                },
+            },
             _ => return Err(FormatError::Value("change")),
         })
     }

@@ -1,7 +1,7 @@
 //! Records what a reader still reads.
 
 use super::wire::{Reader, Writer};
-use super::{FormatError, VERSION};
+use super::{FormatError, VERSION, VERSION_WITHOUT_RECORDS};
 
 const MAGIC: [u8; 4] = *b"MPVp";
 
@@ -20,7 +20,7 @@ impl Pin {
     /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(MAGIC.to_vec());
-        out.u16(VERSION);
+        out.u16(VERSION_WITHOUT_RECORDS);
         out.u64(self.number);
         out.u64(self.beat);
         out.text(&self.owner);

@@ -30,6 +30,13 @@ impl Writer {
         self.0.extend(text.as_bytes());
     }
 
+    /// Up to 4 GiB of bytes.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        let len = u32::try_from(bytes.len()).unwrap_or_else(|_| panic!("a record of {} bytes", bytes.len()));
+        self.u32(len);
+        self.0.extend(bytes);
+    }
+
     /// All fields, with their checksum behind them.
     pub(super) fn sealed(mut self) -> Vec<u8> {
         let sum = checksum(&self.0);
@@ -78,6 +85,13 @@ impl<'a> Reader<'a> {
         let (text, rest) = self.0.split_at_checked(len).ok_or(FormatError::Length)?;
         self.0 = rest;
         String::from_utf8(text.to_vec()).map_err(|_| FormatError::Value("text"))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], FormatError> {
+        let len = self.u32()? as usize;
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(FormatError::Length)?;
+        self.0 = rest;
+        Ok(bytes)
     }
 
     /// Nothing is left.

@@ -1,7 +1,7 @@
 //! The complete state as of a commit: files, the locations of their pages, snapshots.
 
 use super::places::Places;
-use crate::format::op::FileNo;
+use crate::format::op::{FileNo, RecordBytes};
 use crate::format::{ObjectId, Op, PageEntry};
 use std::collections::BTreeMap;
 
@@ -54,6 +54,8 @@ pub struct State {
     pub names: BTreeMap<String, FileNo>,
     /// By name.
     pub snapshots: BTreeMap<String, Snapshot>,
+    /// By key.
+    pub records: BTreeMap<RecordBytes, RecordBytes>,
     /// Number of the next file.
     pub next_file: FileNo,
     /// Bytes of pages that are live in each object.
@@ -138,6 +140,12 @@ impl State {
                 self.snapshots.remove(name).ok_or_else(misfit)?;
             }
             Op::NextFile { file } => self.next_file = self.next_file.max(*file),
+            Op::Record { key, value } => {
+                match value {
+                    Some(value) => self.records.insert(key.clone(), value.clone()),
+                    None => self.records.remove(key),
+                };
+            }
         }
         Ok(())
     }
@@ -184,6 +192,7 @@ impl State {
         State {
             files: self.files.clone(),
             snapshots: self.snapshots.clone(),
+            records: self.records.clone(),
             next_file: self.next_file,
             ..State::default()
         }
@@ -208,6 +217,12 @@ impl State {
                     entries: entries.collect(),
                 });
             }
+        }
+        for (key, value) in &self.records {
+            ops.push(Op::Record {
+                key: key.clone(),
+                value: Some(value.clone()),
+            });
         }
         for (name, snapshot) in &self.snapshots {
             ops.push(Op::Snapshot {
@@ -279,6 +294,13 @@ mod tests {
         (state, emptied)
     }
 
+    fn record(key: &str, value: Option<&str>) -> Op {
+        Op::Record {
+            key: key.as_bytes().into(),
+            value: value.map(|value| value.as_bytes().into()),
+        }
+    }
+
     #[test]
     fn an_object_is_emptied_by_the_change_of_its_last_page() {
         let pages = |entries: &[PageEntry]| Op::Pages {
@@ -327,8 +349,16 @@ mod tests {
                 file: 5,
                 name: name("a"),
             },
+            record("kept", Some("1")),
+            record("kept", Some("2")),
+            record("gone", Some("3")),
+            record("gone", None),
         ];
         let (state, emptied) = state(&ops);
+        assert_eq!(
+            state.records,
+            BTreeMap::from([(b"kept"[..].into(), b"2"[..].into())])
+        );
         assert_eq!(emptied, []);
         assert_eq!(
             state.names,

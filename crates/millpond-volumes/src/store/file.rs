@@ -2,25 +2,18 @@
 
 use super::clock::now;
 use super::error::Error;
+use super::names;
 use super::pages::{self, PageError};
 use super::reader::StoreReader;
-use super::writer::{Entry, Inner};
+use super::writer::Inner;
 use crate::format::op::FileNo;
-use crate::layout::{File, Place, State, Uncommitted, WriteError};
+use crate::layout::{File, Place, Uncommitted, WriteError};
+use crate::tree::Node;
 use bytes::{Bytes, BytesMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often a reader that was away for too long starts over within one call.
 const TRIES: usize = 4;
-
-pub(super) fn entries(state: &State) -> Vec<Entry> {
-    let files = state.names.iter().filter_map(|(name, file)| {
-        let bytes = state.files.get(file)?.bytes;
-        let name = name.clone();
-        Some(Entry { name, bytes })
-    });
-    files.collect()
-}
 
 /// A file open for reading and writing.
 #[derive(Debug)]
@@ -322,7 +315,7 @@ impl HeldFile {
     pub(super) fn new(store: &StoreReader, name: &str) -> Result<HeldFile, Error> {
         let found = store.driver().with(|side| {
             let state = side.reader.state();
-            let file = state.files.get(state.names.get(name)?)?.clone();
+            let file = state.files.get(&names::file_at(state, name)?)?.clone();
             Some((file, u64::from(side.reader.page_bytes()), side.reader.hold()))
         });
         let (file, page_bytes, commit) = found.ok_or_else(|| Error::NoFile(name.to_owned()))?;
@@ -332,6 +325,26 @@ impl HeldFile {
             page_bytes,
             file,
         })
+    }
+
+    /// A file as of a commit that the reader has left, perhaps. Its bytes are there for a grace at least since then.
+    pub(crate) fn of(store: &StoreReader, version: &FileVersion, commit: u64) -> Option<HeldFile> {
+        let file = version.file.clone()?;
+        let page_bytes = store.driver().with(|side| {
+            side.reader.hold_at(commit);
+            u64::from(side.reader.page_bytes())
+        });
+        Some(HeldFile {
+            store: store.clone(),
+            commit,
+            page_bytes,
+            file,
+        })
+    }
+
+    /// Whether it is this.
+    pub(crate) fn is(&self, version: &FileVersion) -> bool {
+        version.file.as_ref() == Some(&self.file)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -388,6 +401,21 @@ impl Drop for HeldFile {
     fn drop(&mut self) {
         let commit = self.commit;
         self.store.driver().with(|side| side.reader.release(commit));
+    }
+}
+
+/// What a file has as of a commit: equal while its attributes are the same and its bytes where they were. It keeps nothing
+/// from being deleted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileVersion {
+    pub(super) file: Option<File>,
+    pub(super) node: Option<Node>,
+}
+
+impl FileVersion {
+    /// The name of the store's file.
+    pub(crate) fn name(&self) -> &str {
+        self.file.as_ref().map_or("", |file| &file.name)
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `message` | what a store's error says, without secrets |
 //! | `pace` | how long an upload may take |
 //! | `pages` | pages read from where they are, neighbors at once |
+//! | `names` | names of files as paths |
 //! | `writer`, `reader`, `file` | what a program calls |
 //! | `figures` | what a store says of itself to those that watch a cache |
 //! | `stored` | sizes of what is there |
@@ -30,6 +31,7 @@ mod figures;
 mod file;
 mod home;
 mod message;
+mod names;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod odd;
@@ -48,9 +50,10 @@ pub use counters::Requests;
 pub use error::Error;
 pub(crate) use figures::WeakStore;
 pub(crate) use file::HeldFile;
-pub use file::{StoreFile, StoreFileReader};
+pub use file::{FileVersion, StoreFile, StoreFileReader};
+pub use names::Child;
 pub use options::StoreOptions;
 pub use reader::StoreReader;
 pub use stored::{Objects, Stored};
 pub use verify::{Damage, Verified};
-pub use writer::{Entry, LostPage, Store, StoreUsage};
+pub use writer::{Entry, LostPage, Records, Store, StoreUsage};

@@ -5,7 +5,8 @@ use super::bucket::Bucket;
 use super::clock;
 use super::driver::{self, Driver, Machine};
 use super::error::Error;
-use super::file::{HeldFile, StoreFileReader, entries};
+use super::file::{FileVersion, HeldFile, StoreFileReader};
+use super::names::{self, Child};
 use super::options::StoreOptions;
 use super::stored::{self, Stored};
 use super::verify::{self, Verified};
@@ -157,9 +158,9 @@ impl StoreReader {
         self.wait_beyond(moved)
     }
 
-    /// The files by name, as of the current commit.
+    /// The files by name, as of the current commit; of a store that has a tree, by path.
     pub fn list(&self) -> Vec<Entry> {
-        self.inner.driver.with(|side| entries(side.reader.state()))
+        self.inner.driver.with(|side| names::entries(side.reader.state()))
     }
 
     /// Opens a file. It follows newer commits as the reader does.
@@ -170,12 +171,75 @@ impl StoreReader {
         let found = self
             .inner
             .driver
-            .with(|side| side.reader.state().names.get(name).copied());
+            .with(|side| names::file_at(side.reader.state(), name));
         let file = found.ok_or_else(|| Error::NoFile(name.to_owned()))?;
         Ok(StoreFileReader {
             store: self.clone(),
             file,
             name: name.to_owned(),
+        })
+    }
+
+    /// What there is at a path, as of the current commit: by the store's tree, or where a slash in a file's name divides
+    /// directories. An empty path is that of the root. With the number of that commit.
+    pub fn child(&self, path: &[u8]) -> (u64, Option<Child>) {
+        let side = |side: &mut Side| (side.reader.number(), names::child(side.reader.state(), path));
+        self.inner.driver.with(side)
+    }
+
+    /// What there is in a directory, by name, as of the current commit.
+    pub fn children(&self, directory: &[u8]) -> Vec<(Vec<u8>, Child)> {
+        let side = |side: &mut Side| names::children(side.reader.state(), directory);
+        self.inner.driver.with(side)
+    }
+
+    /// The files that are at no path: their names have a part that a path can't have, or are those of directories too; or
+    /// the store has a tree, and they were put beside it.
+    pub fn without_path(&self) -> Vec<String> {
+        self.inner
+            .driver
+            .with(|side| names::without_place(side.reader.state()))
+    }
+
+    /// What there is at a path as of the current commit.
+    pub fn version(&self, path: &[u8]) -> Option<FileVersion> {
+        self.inner.driver.with(|side| {
+            let state = side.reader.state();
+            let child = names::child(state, path)?;
+            Some(FileVersion {
+                file: names::file_of(state, &child).cloned(),
+                node: child.node,
+            })
+        })
+    }
+
+    /// Whether this is there as of the current commit.
+    pub fn has_version(&self, path: &[u8], version: &FileVersion) -> bool {
+        self.inner.driver.with(|side| {
+            let state = side.reader.state();
+            names::child(state, path).is_some_and(|child| {
+                child.node == version.node && names::file_of(state, &child) == version.file.as_ref()
+            })
+        })
+    }
+
+    /// An extended attribute of what there is at a path, if the store has a tree.
+    pub fn xattr(&self, path: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+        let side = |side: &mut Side| names::xattr(side.reader.state(), path, name);
+        self.inner.driver.with(side)
+    }
+
+    /// The names of the extended attributes of what there is at a path.
+    pub fn xattrs(&self, path: &[u8]) -> Vec<Vec<u8>> {
+        let side = |side: &mut Side| names::xattrs(side.reader.state(), path);
+        self.inner.driver.with(side)
+    }
+
+    /// How many files there are as of the current commit, and their bytes.
+    pub fn totals(&self) -> (u64, u64) {
+        self.inner.driver.with(|side| {
+            let files = &side.reader.state().files;
+            (files.len() as u64, files.values().map(|file| file.bytes).sum())
         })
     }
 

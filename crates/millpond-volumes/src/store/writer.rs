@@ -11,13 +11,17 @@ use super::options::StoreOptions;
 use super::pages;
 use super::verify::Verified;
 use super::{StoreReader, address};
-use crate::format::op::FileNo;
+use crate::format::op::{FileNo, RecordBytes};
 use crate::layout::{
     Answer, Fence, Lost, Numbered, OpenError, Salvaged, SyncError, Ticket, Told, Uncommitted, Usage,
     WriteError, Writer,
 };
+use crate::tree::{Below, BelowMut, New, ROOT, Time, Tree, data_ino, data_name};
 use bytes::Bytes;
+use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +117,116 @@ impl Machine for Side {
             }
         }
     }
+}
+
+/// The records and files of a writer, below a tree.
+#[derive(Debug)]
+pub struct Records<'a>(&'a mut Writer);
+
+impl Below for Records<'_> {
+    fn get(&self, key: &[u8]) -> Option<RecordBytes> {
+        self.0.state().get(key)
+    }
+
+    fn next(&self, after: Bound<&[u8]>) -> Option<(RecordBytes, RecordBytes)> {
+        self.0.state().next(after)
+    }
+}
+
+/// All that a writer refuses of a tree's changes is for another's store.
+fn stale<T>(result: Result<T, WriteError>) -> Result<(), Errno> {
+    result.map(drop).map_err(|_| Errno::STALE)
+}
+
+impl BelowMut for Records<'_> {
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Errno> {
+        stale(self.0.put_record(key.into(), value.map(RecordBytes::from)))
+    }
+
+    fn has_file(&self, name: &str) -> bool {
+        self.0.state().names.contains_key(name)
+    }
+
+    fn create_file(&mut self, name: &str) -> Result<(), Errno> {
+        stale(self.0.create(name))
+    }
+
+    fn remove_file(&mut self, name: &str) -> Result<(), Errno> {
+        stale(self.0.remove(name))
+    }
+}
+
+/// As of [`Store::adopt`].
+fn adopt(writer: &mut Writer, (uid, gid): (u32, u32), now: Time) -> Result<Vec<String>, Errno> {
+    let had_tree = Tree(writer.state()).is_there();
+    let mut left = match had_tree {
+        true => Vec::new(),
+        false => super::names::without_place(writer.state()),
+    };
+    let is_data = |name: &String| {
+        let ino = data_ino(name).filter(|_| had_tree);
+        ino.is_some_and(|ino| Tree(writer.state()).node(ino).is_some())
+    };
+    let names = writer.state().names.keys();
+    let names: Vec<String> = names
+        .filter(|name| !is_data(name) && !left.contains(name))
+        .cloned()
+        .collect();
+    Tree(Records(writer)).make(uid, gid, now)?;
+    for name in names {
+        let ino = match place(&mut Tree(Records(writer)), &name, (uid, gid), now) {
+            Ok(ino) => ino,
+            Err(Errno::STALE) => return Err(Errno::STALE),
+            Err(_) => {
+                left.push(name);
+                continue;
+            }
+        };
+        // The empty file that it was made with is replaced, in the same commit.
+        stale(writer.rename(&name, &data_name(ino)))?;
+    }
+    Ok(left)
+}
+
+/// A new file at a path, with the directories on the way to it.
+fn place(tree: &mut Tree<Records<'_>>, path: &str, (uid, gid): (u32, u32), now: Time) -> Result<u64, Errno> {
+    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+    if path
+        .split('/')
+        .any(|part| matches!(part, "" | "." | "..") || part.contains('\0'))
+    {
+        return Err(Errno::INVAL);
+    }
+    let new = |kind: FileType, permissions| New {
+        mode: kind.as_raw_mode() | permissions,
+        uid,
+        gid,
+        rdev: 0,
+        target: b"",
+    };
+    let mut at = ROOT;
+    for part in directories.split('/').filter(|part| !part.is_empty()) {
+        at = match tree.lookup(at, part.as_bytes()) {
+            Some(ino)
+                if tree
+                    .node(ino)
+                    .is_some_and(|node| node.kind() == FileType::Directory) =>
+            {
+                ino
+            }
+            Some(_) => return Err(Errno::NOTDIR),
+            None => {
+                tree.create(at, part.as_bytes(), &new(FileType::Directory, 0o755), now)?
+                    .0
+            }
+        };
+    }
+    if tree.lookup(at, name.as_bytes()).is_some() {
+        let replaced = tree.remove(at, name.as_bytes(), false, now)?;
+        tree.drop_orphan(replaced)?;
+    }
+    let (ino, _) = tree.create(at, name.as_bytes(), &new(FileType::RegularFile, 0o644), now)?;
+    Ok(ino)
 }
 
 #[derive(Debug)]
@@ -217,11 +331,11 @@ impl Store {
         Ok(self.inner.driver.with(|side| side.writer.remove(name))?)
     }
 
-    /// The files by name.
+    /// The files by name; those of a tree by the store's own names, `inode:N`.
     pub fn list(&self) -> Vec<Entry> {
         self.inner
             .driver
-            .with(|side| super::file::entries(side.writer.state()))
+            .with(|side| super::names::by_name(side.writer.state()))
     }
 
     /// Commits all earlier changes of all files. Takes one request if they amount to 4 MiB or less.
@@ -265,6 +379,59 @@ impl Store {
     /// As [`Store::sync`]. Closing can be retried.
     pub fn close(&self) -> Result<(), Error> {
         self.inner.close()
+    }
+
+    /// Reads or changes the store's tree: its names and attributes, which are in the next commit with all else. What `act`
+    /// does is done at once for all others. A tree is made by [`Tree::make`].
+    pub fn tree<T>(&self, act: impl FnOnce(&mut Tree<Records<'_>>) -> T) -> T {
+        self.inner
+            .driver
+            .with(|side| act(&mut Tree(Records(&mut side.writer))))
+    }
+
+    /// The length of a file in bytes.
+    pub fn len_of(&self, name: &str) -> Option<u64> {
+        self.inner.driver.with(|side| {
+            let state = side.writer.state();
+            Some(state.files.get(state.names.get(name)?)?.bytes)
+        })
+    }
+
+    /// How many files there are, and their bytes.
+    pub fn totals(&self) -> (u64, u64) {
+        self.inner.driver.with(|side| {
+            let files = &side.writer.state().files;
+            (files.len() as u64, files.values().map(|file| file.bytes).sum())
+        })
+    }
+
+    /// Whether something has changed that no commit has.
+    pub fn is_changed(&self) -> bool {
+        self.inner
+            .driver
+            .with(|side| side.writer.changes() > side.writer.covered())
+    }
+
+    /// Makes the files of a store into a tree, if it has none: each is at the path that its name is. Files that were put into
+    /// a store beside its tree come to theirs in the same way, and replace what is there. The names that are no paths, or
+    /// whose paths are in the way of others, are left alone, and returned.
+    ///
+    /// # Errors
+    /// If another writer has the store.
+    pub fn adopt(&self, uid: u32, gid: u32, now: Time) -> Result<Vec<String>, Error> {
+        let adopted = self
+            .inner
+            .driver
+            .with(|side| adopt(&mut side.writer, (uid, gid), now));
+        adopted.map_err(|_| self.refused())
+    }
+
+    /// Why a change of the tree was refused.
+    fn refused(&self) -> Error {
+        match self.fence() {
+            Some(fence) => SyncError::Fenced(fence).into(),
+            None => SyncError::Store(String::from("the store is closed")).into(),
+        }
     }
 
     /// Its address.

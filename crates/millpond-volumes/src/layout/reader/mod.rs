@@ -138,6 +138,11 @@ impl Reader {
         commit
     }
 
+    /// Keeps what an earlier commit had, as far as it was not deleted yet, until it is released as often.
+    pub fn hold_at(&mut self, commit: u64) {
+        self.holds.hold(commit);
+    }
+
     /// Undoes a hold. What only that kept stays until the pin is renewed.
     pub fn release(&mut self, commit: u64) {
         self.holds.release(commit);

@@ -124,6 +124,11 @@ impl Writer {
     pub(super) fn freeze(&mut self, now: Duration, inline: Vec<Staged>) {
         let number = self.number + 1;
         let mut ops = std::mem::take(&mut self.pending);
+        let records = std::mem::take(&mut self.records).into_iter();
+        ops.extend(records.map(|key| Op::Record {
+            value: self.state.records.get(&key).cloned(),
+            key,
+        }));
         let mut is_snapshot = false;
         for name in std::mem::take(&mut self.snapshots) {
             let epoch = self.epoch;

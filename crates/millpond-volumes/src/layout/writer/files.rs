@@ -3,7 +3,7 @@
 
 use super::{WriteError, Writer};
 use crate::format::Op;
-use crate::format::op::FileNo;
+use crate::format::op::{FileNo, RecordBytes};
 
 const NAME_BYTES_MAX: usize = 4096;
 
@@ -100,6 +100,25 @@ impl Writer {
         self.staging.cut(self.seq + 1, file, pages.clone(), None);
         let (from, to) = (pages.start, pages.end);
         self.change(Op::Punch { file, from, to });
+        Ok(())
+    }
+
+    /// Sets a record, or removes it.
+    ///
+    /// # Errors
+    /// If the store is another's.
+    pub fn put_record(&mut self, key: RecordBytes, value: Option<RecordBytes>) -> Result<(), WriteError> {
+        self.open_or_why()?;
+        if self.state.records.get(&key) == value.as_ref() {
+            return Ok(());
+        }
+        self.seq += 1;
+        match value {
+            Some(value) => self.state.records.insert(key.clone(), value),
+            None => self.state.records.remove(&key),
+        };
+        // A commit has what it is by then, once, however often it was changed.
+        self.records.insert(key);
         Ok(())
     }
 

@@ -38,7 +38,7 @@ use super::options::WriterOptions;
 use super::requests::{Answer, Numbered, Outbox, RequestId};
 use super::salvage::Salvaged;
 use super::state::{Snapshot, State};
-use crate::format::op::FileNo;
+use crate::format::op::{FileNo, RecordBytes};
 use crate::format::{Key, ObjectId, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -102,6 +102,8 @@ pub struct Writer {
     /// Changes of names and lengths, and placed pages, that are in no commit yet.
     pending: Vec<Op>,
     delta: BTreeSet<PageKey>,
+    /// Keys of records that were changed since.
+    records: BTreeSet<RecordBytes>,
     snapshots: Vec<String>,
     dropped: Vec<Snapshot>,
     emptied: Vec<ObjectId>,
@@ -150,6 +152,7 @@ impl Writer {
             frozen: None,
             pending: Vec::new(),
             delta: BTreeSet::new(),
+            records: BTreeSet::new(),
             snapshots: Vec::new(),
             dropped: Vec::new(),
             emptied: Vec::new(),
