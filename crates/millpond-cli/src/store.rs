@@ -15,6 +15,7 @@ Examples:
   millpond store cp data.db file:///var/tmp/pond//data.db   makes a store in a folder, and puts a file there
   millpond store ls --long s3://bucket/prefix               the files of a store, with their lengths
   millpond store cp s3://bucket/prefix//a/file .            a file of it, as of one commit
+  millpond store mount s3://bucket/prefix /mnt              as a directory, for any program
   millpond store verify s3://bucket/prefix                  reads all of it, and says what is damaged
   millpond store --help                                     all commands
 

@@ -23,7 +23,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    fn options(&self) -> StoreOptions {
+    pub(crate) fn options(&self) -> StoreOptions {
         let options = StoreOptions::new().salvage(self.salvage);
         match &self.endpoint {
             Some(endpoint) => options.endpoint(endpoint),
@@ -80,6 +80,11 @@ impl Access {
         self.open(url, self.options())
     }
 
+    /// The same, to change files.
+    pub(crate) fn write_files(&self, url: &str) -> Result<Store, Failure> {
+        files_only(url, self.write(url)?)
+    }
+
     /// The same, and makes one where none is.
     pub(crate) fn make(&self, url: &str, page_bytes: Option<u32>) -> Result<Store, Failure> {
         let options = match page_bytes {
@@ -96,7 +101,7 @@ impl Access {
         if is_new {
             say!("millpond: made a store at {url}");
         }
-        Ok(store)
+        files_only(url, store)
     }
 
     /// Takes a store from the writer that has not closed it.
@@ -107,6 +112,17 @@ impl Access {
     fn open(&self, url: &str, options: StoreOptions) -> Result<Store, Failure> {
         Store::open(url, options).map_err(|error| Failure::of(url, &error))
     }
+}
+
+/// A store with a tree has its files under other names, and attributes with them.
+fn files_only(url: &str, store: Store) -> Result<Store, Failure> {
+    if !store.tree(|tree| tree.is_there()) {
+        return Ok(store);
+    }
+    close(url, &store)?;
+    Err(Failure::failed(format!(
+        "{url} was mounted for writing, and has directories and attributes: change its files in a mount, `millpond store mount {url} MNT`"
+    )))
 }
 
 /// Commits what was changed, and closes the store.

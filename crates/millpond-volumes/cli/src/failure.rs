@@ -13,7 +13,7 @@ pub(crate) const EXIT_HELD: u8 = 4;
 pub(crate) struct Failure {
     code: u8,
     /// `None` where no reader is left, or a signal has ended it.
-    message: Option<String>,
+    pub(crate) message: Option<String>,
 }
 
 /// A text as it can be shown in a line: nothing in it moves the cursor, or begins another line.
@@ -50,6 +50,19 @@ impl Failure {
             code: 2,
             message: Some(message.into()),
         }
+    }
+
+    /// Something failed, with a code of its own.
+    pub(crate) fn with_code(code: u8, message: String) -> Failure {
+        Failure {
+            code,
+            message: Some(message),
+        }
+    }
+
+    /// Another process has said why.
+    pub(crate) fn said(code: u8) -> Failure {
+        Failure { code, message: None }
     }
 
     /// Another writer has the store: 4.

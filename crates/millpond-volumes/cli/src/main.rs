@@ -4,9 +4,9 @@
 //! `millpond store …` starts it. Results go to stdout, progress and errors to stderr.
 //!
 //! ```text
-//!   3  show  copy  change  verify       commands
+//!   3  show  copy  change  verify  mount   commands
 //!   2  access                           a store, for reading and for writing
-//!   1  place  progress  stopping
+//!   1  place  progress  stopping  daemon
 //!   0  failure
 //! ```
 #![forbid(unsafe_code)]
@@ -22,7 +22,11 @@ macro_rules! say {
 mod access;
 mod change;
 mod copy;
+#[path = "../../../millpond-cli/src/daemon.rs"]
+#[allow(dead_code, reason = "`millpond mount` uses the rest")]
+mod daemon;
 mod failure;
+mod mount;
 mod place;
 mod progress;
 mod show;
@@ -40,13 +44,15 @@ Examples:
   millpond store ls --long s3://bucket/prefix                  the files of a store, with their lengths
   millpond store cp s3://bucket/prefix//a/file .               a file of it, as of one commit
   millpond store cat s3://bucket/prefix//a/file | head
+  millpond store mount s3://bucket/prefix /mnt                 as a directory, for any program
   millpond store verify s3://bucket/prefix                     reads all of it, and says what is damaged
 
 A store is s3://bucket/prefix or file:///folder. A file in it has two slashes before its name. Settings and keys of S3 are
 AWS' own: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL, or the profile AWS_PROFILE.
-Exit codes: 0 done, 1 failed, or something is damaged, 2 bad command line, 4 another writer has the store.";
+Exit codes: 0 done, 1 failed, or something is damaged, 2 bad command line, 3 no FUSE or not allowed to mount, 4 another
+writer has the store.";
 
-/// Files in an object store: list, copy, verify, and take a store over.
+/// Files in an object store: list, copy, mount, verify, and take a store over.
 #[derive(Parser)]
 #[command(
     name = "millpond store",
@@ -78,6 +84,8 @@ enum Command {
     Snapshot(change::SnapshotArgs),
     /// Take a store from a writer that has not closed it, and close it.
     TakeOver(change::TakeOverArgs),
+    /// Mount a store as a directory, for any program.
+    Mount(mount::MountArgs),
     /// Read all of a store, and compare every checksum and every reference.
     Verify(verify::VerifyArgs),
 }
@@ -96,6 +104,7 @@ fn main() -> ExitCode {
         Command::Rm(args) => change::rm(&args),
         Command::Snapshot(args) => change::snapshot(&args),
         Command::TakeOver(args) => change::take_over(&args),
+        Command::Mount(args) => mount::mount(&args),
         Command::Verify(args) => verify::verify(&args),
     };
     done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
