@@ -125,9 +125,9 @@ fn no_world_of_the_swarm_loses_a_write_or_stops() {
     let enough = for_seeds(test, WORLDS, run, |report| {
         coverage.add(&report.coverage);
         let s = report.stats;
-        s.for_each(|name, reason, n| {
+        s.for_each(|counter, reason, n| {
             let reason = reason.map_or("", |reason| reason.name());
-            *every.entry((name, reason)).or_insert(0) += n;
+            *every.entry((counter.name, reason)).or_insert(0) += n;
         });
         let more = [
             s.nr_vmscan_throttled_writeback,
