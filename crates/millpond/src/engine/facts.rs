@@ -12,6 +12,7 @@ use millpond_core::page::PageKind;
 use millpond_core::units::{Bytes, FileId, FrameNo, PageCount, PageKey};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+#[cfg(any(feature = "control", feature = "metrics"))]
 use std::time::Duration;
 
 impl Engine {

@@ -9,8 +9,10 @@
 //! ```
 
 use super::stats::Stats;
+#[cfg(any(feature = "control", feature = "metrics"))]
 use crate::device::DeviceFigures;
 use millpond_core::io::Reason;
+#[cfg(any(feature = "control", feature = "metrics"))]
 use millpond_core::reuse::ReuseFigures;
 use millpond_core::stats::Counter;
 use millpond_core::units::Nanos;
@@ -47,6 +49,7 @@ impl Unit {
     }
 
     /// Whether it is of the time since the cache was made, and not of this moment.
+    #[cfg(any(feature = "control", feature = "metrics"))]
     pub(crate) fn counts(self) -> bool {
         matches!(
             self,
@@ -66,6 +69,7 @@ pub(crate) struct Row<S> {
     pub(crate) read: fn(&S) -> Option<u64>,
 }
 
+#[cfg(feature = "control")]
 impl<S> Row<S> {
     /// The name of its field.
     pub(crate) fn field(&self) -> String {
