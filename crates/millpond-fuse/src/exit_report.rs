@@ -77,7 +77,7 @@ impl ReportPipe {
     }
 
     /// The value of `PROCESS_ATTRIBUTE`: the process, the pipe's descriptor there, and the pipe's inode number. It has
-    /// [`MountState::progress`](crate::state::MountState::progress) behind it.
+    /// `MountState::progress` behind it.
     pub fn address(&self) -> String {
         format!(
             "{} {} {}",
