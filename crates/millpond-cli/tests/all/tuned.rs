@@ -159,8 +159,9 @@ fn each_way_to_set_the_kernel_up_has_its_rows_and_leaves_every_setting_as_it_was
         .collect::<Vec<_>>()
         .join(" ");
     for part in [
-        "none wbt=2000us",
-        "mq-deadline wbt=3000us dirty=11M",
+        "kernel tuned none",
+        "wbt=2000us dirty=11M flush=1M",
+        "wbt=3000us dirty=11M",
         "memory=73M group=v",
     ] {
         assert!(shown.contains(part), "no {part:?} in {shown}");
