@@ -25,6 +25,14 @@ fn version_of(ops: &[Op]) -> u16 {
     }
 }
 
+/// A version says whether there are records, and nothing else.
+fn check_version(version: u16, ops: &[Op]) -> Result<(), FormatError> {
+    match version == version_of(ops) {
+        true => Ok(()),
+        false => Err(FormatError::Value("version")),
+    }
+}
+
 /// A commit without the pages after it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
@@ -103,7 +111,7 @@ impl Commit {
             .ok_or(FormatError::Length)?;
         let mut from = Reader::unsealed(head)?;
         from.magic(COMMIT_MAGIC)?;
-        from.u16()?;
+        let version = from.u16()?;
         let flags = from.u16()?;
         from.u64()?;
         let commit = Commit {
@@ -122,6 +130,7 @@ impl Commit {
         if flags & !FLAG_CLOSED != 0 {
             return Err(FormatError::Value("flag"));
         }
+        check_version(version, &commit.ops)?;
         Ok((commit, checksum(head)))
     }
 }
@@ -165,11 +174,13 @@ impl Checkpoint {
         let mut from = Reader::unsealed(bytes)?;
         from.magic(CHECKPOINT_MAGIC)?;
         from.u16()?;
-        Ok(Checkpoint {
+        let checkpoint = Checkpoint {
             number: from.u64()?,
             epoch: from.u32()?,
             page_bytes: from.u32()?,
             ops: op::read_all(&mut from)?,
-        })
+        };
+        check_version(version, &checkpoint.ops)?;
+        Ok(checkpoint)
     }
 }

@@ -35,8 +35,10 @@ impl Pin {
         let mut from = Reader(bytes);
         from.magic(MAGIC)?;
         let version = from.u16()?;
-        if version == 0 || version > VERSION {
-            return Err(FormatError::Version(version));
+        match version {
+            VERSION_WITHOUT_RECORDS => {}
+            0 | VERSION => return Err(FormatError::Value("version")),
+            newer => return Err(FormatError::Version(newer)),
         }
         let mut from = Reader::unsealed(bytes)?;
         from.magic(MAGIC)?;
