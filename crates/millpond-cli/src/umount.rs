@@ -198,7 +198,7 @@ enum Asked {
 
 /// Asks the mount for its process.
 fn ask(point: &Path, processes: &[u32]) -> Result<Asked, Failure> {
-    let child = child(Only::Ask, point)?;
+    let child = child(Only::Ask, point).map_err(not_started)?;
     let Some(output) = silence::answer_of(processes, ANSWERS_WITHIN, move || child.wait_with_output()) else {
         return Ok(Asked::Still);
     };
@@ -242,6 +242,13 @@ enum Synced {
     Still,
 }
 
+/// No child.
+fn not_started(error: io::Error) -> Failure {
+    Failure::failed(format!(
+        "cannot start a process of its own, which asks the mount: {error}"
+    ))
+}
+
 /// Starts this program for a part of the work: a call that the mount has begun to answer can't be abandoned, and a
 /// process that has made it can't end before.
 fn child(part: Only, point: &Path) -> io::Result<Child> {
@@ -249,7 +256,8 @@ fn child(part: Only, point: &Path) -> io::Result<Child> {
         Only::Ask => "ask",
         Only::Sync => "sync",
     };
-    Command::new(std::env::current_exe()?)
+    // Not by its path: the user may not search the folders on the way to it.
+    Command::new("/proc/self/exe")
         .args(["umount", "--only", word])
         .arg(point)
         .stdin(Stdio::null())
@@ -296,7 +304,7 @@ fn sync(
     force: bool,
     writes: &str,
 ) -> Result<Synced, Failure> {
-    let child = child(Only::Sync, point)?;
+    let child = child(Only::Sync, point).map_err(not_started)?;
     let progress = SyncProgress::watch(point);
     let ended = || {
         silence::answer_while(
