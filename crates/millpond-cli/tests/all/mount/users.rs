@@ -92,6 +92,26 @@ fn a_user_other_than_root_mounts_for_itself_and_no_other_gets_in() {
     assert_eq!(fs::read(source.join("file")).unwrap(), b"text");
 }
 
+/// It started itself by its path, which such a user can't resolve, and the mount stayed.
+#[test]
+fn a_user_who_may_not_search_the_folder_of_the_program_unmounts() {
+    let Some(mounted) = start("2000") else { return };
+    // Its owner's alone. The first program in it runs: setpriv has not given up root's rights when it looks it up.
+    let private = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let owners = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o700);
+    fs::set_permissions(&private, owners).unwrap();
+    let program = private.path().join("millpond");
+    fs::hard_link(PROGRAM, &program).unwrap();
+    let mut umount = Command::new("setpriv");
+    umount.args([
+        format!("--reuid={USER}"),
+        format!("--regid={USER}"),
+        "--clear-groups".into(),
+    ]);
+    let (code, said) = super::umount_by(umount.arg(program).arg("umount").arg(mounted.at()));
+    assert_eq!(code, Some(0), "{said}");
+}
+
 #[test]
 fn a_tree_with_more_files_than_descriptors_is_walked() {
     const FILES: usize = 3000;
