@@ -12,9 +12,10 @@
 //! side in a row don't know each other. A test of the lab checks this table against the sources.
 //!
 //! ```text
-//!   5  doctor                                  what this host allows
-//!   4  lab  umount  service                    lab only with the feature `lab`
-//!   3  top  mount                              showing a cache, and serving a directory
+//!   6  doctor                                  what this host allows
+//!   5  lab  umount  service                    lab only with the feature `lab`
+//!   4  top  mount                              showing a cache, and serving a directory
+//!   3  serving                                 the life of a mount
 //!   2  control  ending  replace                running caches, through their sockets; how a mount ends
 //!   1  address  complete  daemon  directories  log  man  signals  silence  store  without_lab
 //!   0  failure
@@ -49,6 +50,7 @@ mod man;
 mod mount;
 mod replace;
 mod service;
+mod serving;
 mod signals;
 mod silence;
 mod store;
