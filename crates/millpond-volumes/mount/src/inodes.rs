@@ -1,6 +1,7 @@
 //! The nodes that the kernel knows, or whose bytes are in no commit.
 
 use crate::handles::lock;
+use crate::replies::errno;
 use fuser::Errno;
 use millpond::File;
 use millpond_volumes::CacheStore;
@@ -30,10 +31,6 @@ pub(crate) struct Inodes {
     known: Mutex<HashMap<Ino, Arc<Inode>>>,
     /// Those with bytes that are in no commit: their files stay open.
     dirty: Mutex<HashSet<Ino>>,
-}
-
-pub(crate) fn errno(error: &millpond::Error) -> Errno {
-    Errno::from_i32(error.errno())
 }
 
 impl Inode {

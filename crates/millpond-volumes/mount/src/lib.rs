@@ -14,7 +14,7 @@
 //!   2  reading  writing      what answers the kernel: of a reader, of the one writer
 //!   1  nodes                 the files that the kernel knows of a reader, each as of one version
 //!      inodes  commits       those of a writer, and its commits
-//!   0  handles  attributes
+//!   0  handles  attributes  replies
 //! ```
 
 mod attributes;
@@ -23,6 +23,7 @@ mod handles;
 mod inodes;
 mod nodes;
 mod reading;
+mod replies;
 mod served;
 mod writing;
 

@@ -3,6 +3,7 @@
 use crate::attributes::{BLOCK_BYTES, NAME_BYTES_MAX, attributes, kind, xattr};
 use crate::handles::{Handles, lock};
 use crate::nodes::Nodes;
+use crate::replies::{self, REQUEST_BYTES, bytes};
 use fuser::{
     AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -11,7 +12,6 @@ use fuser::{
 use millpond::File;
 use millpond_fuse::{PROCESS_ATTRIBUTE, ReportPipe, SYNC_ATTRIBUTE};
 use millpond_volumes::{CacheReader, Child, Error};
-use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,16 +21,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// What does not change is asked for again after so long.
 const FOR_GOOD: Duration = Duration::from_secs(86_400);
 
-/// The largest request for data. The kernel reads ahead so far at most.
-const REQUEST_BYTES: u32 = 1 << 20;
-
 /// The commit that is read, and how long ago it was known to be the newest: of the root.
 const COMMIT_ATTRIBUTE: &str = "user.millpond.commit";
 const AGE_ATTRIBUTE: &str = "user.millpond.age_ms";
-
-thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// An entry of a directory that is open.
 #[derive(Debug)]
@@ -65,7 +58,7 @@ fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
 fn errno(error: &millpond_volumes::CacheError) -> Errno {
     match error {
         millpond_volumes::CacheError::Store(Error::NoFile(_)) => Errno::ESTALE,
-        millpond_volumes::CacheError::Cache(error) => Errno::from_i32(error.errno()),
+        millpond_volumes::CacheError::Cache(error) => replies::errno(error),
         _ => Errno::EIO,
     }
 }
@@ -284,20 +277,7 @@ impl Filesystem for Reading {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let file = match self.open.get(handle) {
-            Ok(file) => file,
-            Err(error) => return reply.error(error),
-        };
-        BUFFER.with_borrow_mut(|buffer| {
-            let size = size as usize;
-            if buffer.len() < size {
-                buffer.resize(size, 0);
-            }
-            match file.read_at(&mut buffer[..size], offset) {
-                Ok(read) => reply.data(&buffer[..read]),
-                Err(error) => reply.error(Errno::from_i32(error.errno())),
-            }
-        });
+        bytes(self.open.get(handle), (offset, size), reply);
     }
 
     fn release(

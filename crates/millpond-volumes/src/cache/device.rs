@@ -1,11 +1,13 @@
 //! The device that knows which files belong to stores.
 
+use super::CacheError;
 use super::below::Below;
 use super::gate::Gate;
 use super::pool::Pool;
 use super::share::{READERS, Share, WRITERS};
 use crate::layout::SyncError;
 use crate::store::{Error, Store, WeakStore};
+use millpond::PageCache;
 use millpond::device::{
     Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
 };
@@ -107,6 +109,16 @@ fn io_error(error: &Error) -> io::Error {
 }
 
 impl Volumes {
+    /// A store's part of the budget of `cache`, which must use this device.
+    pub(super) fn share_of(&self, cache: &PageCache, held_max: u64) -> Result<Share, CacheError> {
+        if !cache.has_device(self) {
+            return Err(CacheError::OtherDevice);
+        }
+        let memory = cache.memory();
+        let least = memory.auto.map_or(memory.bytes, |range| range.min);
+        Ok(Share::of(least.0, held_max))
+    }
+
     /// Creates a device that does the transfers of store files itself, and passes all others to `below`.
     ///
     /// # Errors

@@ -3,7 +3,6 @@
 use super::CacheError;
 use super::below::Below;
 use super::device::{Backing, Quota, Volumes};
-use super::share::Share;
 use crate::store::{Entry, Error, FileVersion, HeldFile, StoreOptions, StoreReader};
 use millpond::{File, OpenOptions, PageCache, SetAside};
 use std::collections::BTreeMap;
@@ -43,12 +42,7 @@ impl Volumes {
         url: &str,
         options: StoreOptions,
     ) -> Result<CacheReader, CacheError> {
-        if !cache.has_device(&**self) {
-            return Err(CacheError::OtherDevice);
-        }
-        let memory = cache.memory();
-        let least = memory.auto.map_or(memory.bytes, |range| range.min);
-        let share = Share::of(least.0, options.held());
+        let share = self.share_of(cache, options.held())?;
         let set_aside = cache.set_aside(share.reading_bytes())?;
         Ok(CacheReader {
             reader: StoreReader::open(url, options)?,

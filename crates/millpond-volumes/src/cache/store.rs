@@ -2,7 +2,6 @@
 
 use super::below::Below;
 use super::device::{Backing, Quota, Volumes};
-use super::share::Share;
 use crate::store::{Entry, Error, LostPage, Store, StoreOptions};
 use millpond::{File, OpenOptions, PageCache, SetAside};
 use std::collections::BTreeMap;
@@ -56,12 +55,7 @@ impl Volumes {
         url: &str,
         options: StoreOptions,
     ) -> Result<CacheStore, CacheError> {
-        if !cache.has_device(&**self) {
-            return Err(CacheError::OtherDevice);
-        }
-        let memory = cache.memory();
-        let least = memory.auto.map_or(memory.bytes, |range| range.min);
-        let share = Share::of(least.0, options.held());
+        let share = self.share_of(cache, options.held())?;
         let set_aside = cache.set_aside(share.bytes())?;
         let store = Store::open(url, options.held_bytes(share.held))?;
         self.watch(&store);

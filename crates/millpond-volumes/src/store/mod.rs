@@ -12,6 +12,7 @@
 //! | `pace` | how long an upload may take |
 //! | `pages` | pages read from where they are, neighbors at once |
 //! | `names` | names of files as paths |
+//! | `records` | a tree of names and attributes on a writer's records |
 //! | `writer`, `reader`, `file` | what a program calls |
 //! | `figures` | what a store says of itself to those that watch a cache |
 //! | `stored` | sizes of what is there |
@@ -41,6 +42,7 @@ mod pages;
 #[cfg(feature = "s3")]
 mod profile;
 mod reader;
+mod records;
 mod stored;
 mod verify;
 mod writer;
@@ -54,6 +56,7 @@ pub use file::{FileVersion, StoreFile, StoreFileReader};
 pub use names::Child;
 pub use options::StoreOptions;
 pub use reader::StoreReader;
+pub use records::Records;
 pub use stored::{Objects, Stored};
 pub use verify::{Damage, Verified};
-pub use writer::{Entry, LostPage, Records, Store, StoreUsage};
+pub use writer::{Entry, LostPage, Store, StoreUsage};
