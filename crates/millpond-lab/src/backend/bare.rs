@@ -305,15 +305,7 @@ mod tests {
     use millpond_core::units::Bytes;
 
     fn bare(dir: &Path, variant: &str) -> Box<dyn Storage> {
-        let setup = Setup {
-            target: "bare".into(),
-            variant: variant.into(),
-            device: Device::Real,
-            dir: dir.to_owned(),
-            memory: Bytes::from_mib(64),
-            read_latency_goal: None,
-            seed: 1,
-        };
+        let setup = Setup::of_files("bare", variant, dir, Bytes::from_mib(64));
         open(&setup).unwrap()
     }
 

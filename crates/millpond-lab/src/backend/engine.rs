@@ -456,15 +456,7 @@ mod tests {
     #[test]
     fn the_slowest_of_each_kind_of_call_is_explained() {
         let dir = crate::scratch::for_tests();
-        let setup = Setup {
-            target: "engine".into(),
-            variant: "goal".into(),
-            device: Device::Real,
-            dir: dir.path().to_owned(),
-            memory: Bytes::from_mib(16),
-            read_latency_goal: None,
-            seed: 1,
-        };
+        let setup = Setup::of_files("engine", "goal", dir.path(), Bytes::from_mib(16));
         let target = open(&setup).unwrap();
         let path = dir.path().join("file");
         let file = target.create(&path, 2 * PAGE as u64).unwrap();

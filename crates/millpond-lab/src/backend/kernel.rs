@@ -285,20 +285,11 @@ impl StorageFile for KernelWords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::Device;
     use crate::workload::data::{AlignedBuf, PAGE};
     use millpond_core::units::Bytes;
 
     fn kernel(dir: &Path, variant: &str) -> Box<dyn Storage> {
-        let setup = Setup {
-            target: "kernel".into(),
-            variant: variant.into(),
-            device: Device::Real,
-            dir: dir.to_owned(),
-            memory: Bytes::from_mib(64),
-            read_latency_goal: None,
-            seed: 1,
-        };
+        let setup = Setup::of_files("kernel", variant, dir, Bytes::from_mib(64));
         open(&setup).unwrap()
     }
 

@@ -29,6 +29,22 @@ pub struct Setup {
     pub seed: u64,
 }
 
+#[cfg(test)]
+impl Setup {
+    /// Real files in `dir`.
+    pub(crate) fn of_files(target: &str, variant: &str, dir: &std::path::Path, memory: Bytes) -> Setup {
+        Setup {
+            target: target.into(),
+            variant: variant.into(),
+            device: Device::Real,
+            dir: dir.to_owned(),
+            memory,
+            read_latency_goal: None,
+            seed: 1,
+        }
+    }
+}
+
 mod bytes_as_number {
     use super::Bytes;
     use serde::{Deserialize, Deserializer, Serializer};

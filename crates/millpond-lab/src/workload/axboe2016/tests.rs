@@ -4,7 +4,6 @@ use super::data::PAGE;
 use super::record::Read;
 use super::*;
 use crate::outcome::Setting;
-use crate::setup::Device;
 use crate::storage::{Access, Served};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -135,15 +134,7 @@ impl StorageFile for MemoryFile {
 }
 
 fn setup() -> Setup {
-    Setup {
-        target: "memory".into(),
-        variant: "memory".into(),
-        device: Device::Real,
-        dir: "/nowhere".into(),
-        memory: Bytes::from_mib(16),
-        read_latency_goal: None,
-        seed: 1,
-    }
+    Setup::of_files("memory", "memory", Path::new("/nowhere"), Bytes::from_mib(16))
 }
 
 fn work(phase: Phase) -> Axboe2016 {

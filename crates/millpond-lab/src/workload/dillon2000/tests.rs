@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::backend::{self, Driver};
-use crate::setup::Device;
 use crate::workload::data::Content;
 use millpond_core::units::Bytes;
 
@@ -52,15 +51,7 @@ fn run(target: &str, variant: &str, break_page: Option<u64>) -> Result<Outcome> 
                 .unwrap();
         }
     }
-    let setup = Setup {
-        target: target.into(),
-        variant: variant.into(),
-        device: Device::Real,
-        dir: dir.path().to_owned(),
-        memory: Bytes::from_mib(8),
-        read_latency_goal: None,
-        seed: 1,
-    };
+    let setup = Setup::of_files(target, variant, dir.path(), Bytes::from_mib(8));
     let Driver::Files(open) = backend::find(target).unwrap().driver else {
         panic!("{target} has no files");
     };

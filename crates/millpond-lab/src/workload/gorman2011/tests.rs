@@ -2,20 +2,11 @@
 
 use super::*;
 use crate::backend::{self, Driver};
-use crate::setup::Device;
 use millpond_core::units::Bytes;
 
 fn run(target: &str, variant: &str, load: Load, memory: Bytes) -> (tempfile::TempDir, Gorman2011, Outcome) {
     let dir = crate::scratch::for_tests();
-    let setup = Setup {
-        target: target.into(),
-        variant: variant.into(),
-        device: Device::Real,
-        dir: dir.path().to_owned(),
-        memory,
-        read_latency_goal: None,
-        seed: 1,
-    };
+    let setup = Setup::of_files(target, variant, dir.path(), memory);
     let Driver::Files(open) = backend::find(target).unwrap().driver else {
         panic!("{target} has no files");
     };
@@ -99,15 +90,7 @@ fn each_round_is_measured_and_a_folder_is_full_after_150_files() {
 #[test]
 fn stopping_ends_it() {
     let dir = tempfile::tempdir().unwrap();
-    let setup = Setup {
-        target: "kernel".into(),
-        variant: "direct".into(),
-        device: Device::Real,
-        dir: dir.path().to_owned(),
-        memory: Bytes::from_mib(4),
-        read_latency_goal: None,
-        seed: 1,
-    };
+    let setup = Setup::of_files("kernel", "direct", dir.path(), Bytes::from_mib(4));
     let Driver::Files(open) = backend::find("kernel").unwrap().driver else {
         panic!()
     };
