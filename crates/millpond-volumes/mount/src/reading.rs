@@ -135,15 +135,13 @@ impl Reading {
             let id = match nodes.known(child.number, commit, is_version) {
                 Some(id) => id,
                 None => {
-                    let version = reader.version(&path);
-                    // The reader may have gone on meanwhile: then it is looked for again.
-                    let (now, Some(version)) = (reader.commit(), version) else {
-                        continue;
-                    };
-                    if now != commit {
-                        continue;
+                    match reader.versions([&path]) {
+                        (now, [Some(version)]) if now == commit => {
+                            nodes.new_file((&path, child), (commit, version), self.committed_at())
+                        }
+                        // The reader has moved on meanwhile: look again.
+                        _ => continue,
                     }
-                    nodes.new_file((&path, child), (commit, version), self.committed_at())
                 }
             };
             nodes.looked_up(id);

@@ -2,6 +2,7 @@
 
 use crate::store::{Error, FileVersion, HeldFile, StoreFile};
 use bytes::Bytes;
+use std::ops::Range;
 
 #[derive(Debug)]
 pub(super) enum Below {
@@ -31,6 +32,14 @@ impl Below {
         match self {
             Below::Written(_) => false,
             Below::Held(file) => file.is(version),
+        }
+    }
+
+    /// Whether these bytes are where `other` has them.
+    pub(super) fn has_kept(&self, other: &Below, bytes: Range<u64>) -> bool {
+        match (self, other) {
+            (Below::Held(file), Below::Held(other)) => file.has_kept(other, bytes),
+            _ => false,
         }
     }
 
@@ -69,7 +78,7 @@ impl Below {
         self.written(shown)?.set_len(len)
     }
 
-    pub(super) fn punch(&self, range: std::ops::Range<u64>, shown: &str) -> Result<(), Error> {
+    pub(super) fn punch(&self, range: Range<u64>, shown: &str) -> Result<(), Error> {
         self.written(shown)?.punch(range)
     }
 

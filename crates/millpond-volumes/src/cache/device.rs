@@ -7,6 +7,7 @@ use super::pool::Pool;
 use super::share::{READERS, Share, WRITERS};
 use crate::layout::SyncError;
 use crate::store::{Error, Store, WeakStore};
+use bytes::Bytes;
 use millpond::PageCache;
 use millpond::device::{
     Completion, Device, DeviceFacts, DeviceFile, FileIdentity, Op, Request, StoreFigures,
@@ -54,6 +55,8 @@ pub(super) struct Backing {
     quota: Arc<Quota>,
     /// Held during a write, so that the pages of one write are adjacent in the store.
     writing: Mutex<()>,
+    /// A page, at its offset, that an earlier version of the file had in memory.
+    pub(super) carried: Mutex<Option<(u64, Bytes)>>,
 }
 
 #[derive(Debug)]
@@ -86,7 +89,7 @@ pub struct Volumes {
     name: String,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -180,6 +183,7 @@ impl Volumes {
             shown: format!("{}/{name}", store.trim_end_matches('/')),
             quota: quota.clone(),
             writing: Mutex::default(),
+            carried: Mutex::default(),
         }))
     }
 
@@ -232,6 +236,13 @@ impl Backing {
     fn read(&self, request: &Request) -> Result<usize, Error> {
         let len = request.segments.bytes() as u64;
         let put = |at: usize, bytes: &[u8]| request.segments.put(at, bytes);
+        let is_this =
+            |(offset, bytes): &mut (u64, Bytes)| *offset == request.offset && bytes.len() as u64 == len;
+        let carried = lock(&self.carried).take_if(is_this);
+        if let Some((_, bytes)) = carried {
+            put(0, &bytes);
+            return Ok(bytes.len());
+        }
         self.file.read_with(request.offset, len, put)
     }
 

@@ -2,16 +2,18 @@
 
 use super::CacheError;
 use super::below::Below;
-use super::device::{Backing, Quota, Volumes};
+use super::device::{Backing, Quota, Volumes, lock};
 use crate::store::{Entry, Error, FileVersion, HeldFile, StoreOptions, StoreReader};
-use millpond::{File, OpenOptions, PageCache, SetAside};
+use bytes::Bytes;
+use millpond::{Advice, File, OpenOptions, PageCache, SetAside};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A store open for reading whose files are files of a cache: with its pages, budget and read-ahead.
 ///
 /// A file stays as of the commit at which it was opened. The reader goes on ([`StoreReader::age`]): opening the file again is
-/// how to have what is newer. The reader's pin keeps what open files have; without a pin their reads fail with `ESTALE` once
+/// how to have what is newer. While an earlier version is open, pages in memory that have not changed since are copied: only
+/// changed ones are read from the store. The reader's pin keeps what open files have; without a pin their reads fail with `ESTALE` once
 /// that was superseded and a grace has passed ([`StoreOptions::pinning`]).
 #[derive(Debug)]
 pub struct CacheReader {
@@ -62,12 +64,14 @@ impl CacheReader {
     /// If there is no file with this name.
     pub fn open(&self, name: &str) -> Result<File, CacheError> {
         let mut files = self.files();
-        let known = files.get(name).and_then(Weak::upgrade);
-        let backing = match known.filter(|backing| backing.file.is_current()) {
-            Some(backing) => backing,
-            None => self.back(&mut files, name, self.reader.hold_file(name)?)?,
-        };
-        self.handle(&backing)
+        match files.get(name).and_then(Weak::upgrade) {
+            Some(known) if known.file.is_current() => self.handle(&known),
+            earlier => {
+                let backing = self.back(&mut files, name, self.reader.hold_file(name)?)?;
+                drop(files);
+                self.after(earlier, &backing)
+            }
+        }
     }
 
     /// Opens a file for reading, as of a version that it had when the reader was at `commit`, or earlier. Its bytes are there
@@ -77,16 +81,50 @@ impl CacheReader {
     /// If that is no file.
     pub fn open_version(&self, version: &FileVersion, commit: u64) -> Result<File, CacheError> {
         let (mut files, name) = (self.files(), version.name());
-        let known = files.get(name).and_then(Weak::upgrade);
-        let backing = match known.filter(|backing| backing.file.is(version)) {
-            Some(backing) => backing,
-            None => {
+        match files.get(name).and_then(Weak::upgrade) {
+            Some(known) if known.file.is(version) => self.handle(&known),
+            earlier => {
                 let held = HeldFile::of(&self.reader, version, commit);
                 let held = held.ok_or_else(|| Error::NoFile(name.to_owned()))?;
-                self.back(&mut files, name, held)?
+                let backing = self.back(&mut files, name, held)?;
+                drop(files);
+                self.after(earlier, &backing)
             }
-        };
-        self.handle(&backing)
+        }
+    }
+
+    /// A handle of a new version, with the pages in memory that an earlier one has, too.
+    fn after(&self, earlier: Option<Arc<Backing>>, backing: &Arc<Backing>) -> Result<File, CacheError> {
+        let file = self.handle(backing)?;
+        if let Some(earlier) = earlier {
+            // What fails here is read from the store when it is asked for.
+            let _ = self.carry(&earlier, backing, &file);
+        }
+        Ok(file)
+    }
+
+    /// Copies pages in memory that have stayed where they were.
+    fn carry(&self, earlier: &Arc<Backing>, backing: &Arc<Backing>, file: &File) -> Result<(), CacheError> {
+        let cached = self.handle(earlier)?;
+        let size = self.cache.page_size();
+        // Each alone: what is ahead of it may have changed.
+        file.advise(Advice::Random)?;
+        for page in 0..cached.len().min(file.len()) / size {
+            let bytes = page * size..(page + 1) * size;
+            if !cached.is_resident(bytes.start) || !backing.file.has_kept(&earlier.file, bytes.clone()) {
+                continue;
+            }
+            let Some(found) = cached.try_page(page)? else {
+                continue;
+            };
+            let copy = Bytes::copy_from_slice(&found);
+            drop(found);
+            *lock(&backing.carried) = Some((bytes.start, copy));
+            // Read, so that it is there; nobody needs the guard.
+            drop(file.page(page)?);
+        }
+        lock(&backing.carried).take();
+        Ok(file.advise(Advice::Normal)?)
     }
 
     fn files(&self) -> MutexGuard<'_, Open> {
@@ -122,6 +160,11 @@ impl CacheReader {
     /// The files by name, as of the reader's current commit.
     pub fn list(&self) -> Vec<Entry> {
         self.reader.list()
+    }
+
+    /// The cache that has its pages.
+    pub fn cache(&self) -> &PageCache {
+        &self.cache
     }
 
     /// The reader below: its commit and age, `poll`, snapshots, `verify`.

@@ -10,6 +10,7 @@ use crate::format::op::FileNo;
 use crate::layout::{File, Place, Uncommitted, WriteError};
 use crate::tree::Node;
 use bytes::{Bytes, BytesMut};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often a reader that was away for too long starts over within one call.
@@ -51,7 +52,7 @@ fn fill(
 
 /// All bytes of a range, in pieces: the position in the range, and the bytes.
 fn pieces(
-    range: std::ops::Range<u64>,
+    range: Range<u64>,
     page_bytes: u64,
     found: Vec<(u64, Found)>,
     mut read: impl FnMut(&[(u64, Place)]) -> Vec<Result<Bytes, PageError>>,
@@ -178,7 +179,7 @@ impl StoreFile {
         })
     }
 
-    fn read_range(&self, range: std::ops::Range<u64>, put: impl FnMut(usize, &[u8])) -> Result<(), Error> {
+    fn read_range(&self, range: Range<u64>, put: impl FnMut(usize, &[u8])) -> Result<(), Error> {
         let page_bytes = self.page_bytes();
         let pages = range.start / page_bytes..range.end.div_ceil(page_bytes);
         let driver = &self.store.driver;
@@ -214,7 +215,7 @@ impl StoreFile {
         &self,
         len: usize,
         offset: u64,
-        part: impl Fn(std::ops::Range<usize>) -> Bytes,
+        part: impl Fn(Range<usize>) -> Bytes,
     ) -> Result<(), Error> {
         let bytes = len as u64;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,7 +277,7 @@ impl StoreFile {
     ///
     /// # Errors
     /// As [`StoreFile::write_at`].
-    pub fn punch(&self, range: std::ops::Range<u64>) -> Result<(), Error> {
+    pub fn punch(&self, range: Range<u64>) -> Result<(), Error> {
         let page_bytes = self.page_bytes();
         let end = range.end.min(self.len()?);
         let start = range.start.min(end);
@@ -351,6 +352,16 @@ impl HeldFile {
         self.file.bytes
     }
 
+    /// Whether these bytes are where `other` has them: in the same places of the store.
+    pub(crate) fn has_kept(&self, other: &HeldFile, bytes: Range<u64>) -> bool {
+        let mut pages = bytes.start / self.page_bytes..bytes.end.div_ceil(self.page_bytes);
+        bytes.end <= self.len().min(other.len())
+            && pages.all(|page| {
+                let place = self.file.pages.get(page);
+                place.is_some() && place == other.file.pages.get(page)
+            })
+    }
+
     pub(crate) fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
@@ -416,6 +427,16 @@ impl FileVersion {
     /// The name of the store's file.
     pub(crate) fn name(&self) -> &str {
         self.file.as_ref().map_or("", |file| &file.name)
+    }
+
+    /// The length in bytes of a file; 0 for what is none.
+    pub fn len(&self) -> u64 {
+        self.file.as_ref().map_or(0, |file| file.bytes)
+    }
+
+    /// Whether there is not a byte in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 

@@ -201,15 +201,18 @@ impl StoreReader {
             .with(|side| names::without_place(side.reader.state()))
     }
 
-    /// What there is at a path as of the current commit.
-    pub fn version(&self, path: &[u8]) -> Option<FileVersion> {
+    /// What there is at each of these paths as of the current commit, with the number of that.
+    pub fn versions<const N: usize>(&self, paths: [&[u8]; N]) -> (u64, [Option<FileVersion>; N]) {
         self.inner.driver.with(|side| {
             let state = side.reader.state();
-            let child = names::child(state, path)?;
-            Some(FileVersion {
-                file: names::file_of(state, &child).cloned(),
-                node: child.node,
-            })
+            let version = |path| {
+                let child = names::child(state, path)?;
+                Some(FileVersion {
+                    file: names::file_of(state, &child).cloned(),
+                    node: child.node,
+                })
+            };
+            (side.reader.number(), paths.map(version))
         })
     }
 

@@ -81,6 +81,62 @@ fn a_file_of_a_reader_stays_as_of_the_commit_at_which_it_was_opened() {
 }
 
 #[test]
+fn pages_in_memory_that_a_new_version_has_kept_are_not_read_again() {
+    const PAGE: usize = 64 << 10;
+    const PAGES: usize = 20;
+    let url = "memory://kept-pages";
+    let seldom = StoreOptions::new()
+        .page_bytes(PAGE as u32)
+        .poll(Duration::from_secs(3600));
+    let store = Store::open(url, seldom.clone()).unwrap();
+    let written = store.create("a").unwrap();
+    // Each in a commit of its own, so that each is a request.
+    for page in 0..PAGES {
+        written.write_at(&[1; PAGE], (page * PAGE) as u64).unwrap();
+        store.sync().unwrap();
+    }
+    let (volumes, cache) = cache(64);
+    let reader = volumes.reader(&cache, url, seldom).unwrap();
+    let mut content = vec![0; PAGES * PAGE];
+    let first = reader.open("a").unwrap();
+    first.read_exact_at(&mut content, 0).unwrap();
+    let mut expected = content.clone();
+    let mut current = first.clone();
+    for (change, page) in [(2, 3), (3, 17), (4, 3)] {
+        written
+            .write_at(&[change; PAGE / 2], (page * PAGE) as u64)
+            .unwrap();
+        expected[page * PAGE..][..PAGE / 2].fill(change);
+        with(&reader, &store);
+        let before = reader.reader().requests().gets;
+        current = {
+            let next = reader.open("a").unwrap();
+            drop(current);
+            next
+        };
+        current.read_exact_at(&mut content, 0).unwrap();
+        assert!(content == expected, "version {change}");
+        let gets = reader.reader().requests().gets - before;
+        // The page that has changed, and what the reader asks for the next commit.
+        assert!(gets <= 3, "{gets} requests for one page");
+    }
+    first.read_exact_at(&mut content, 0).unwrap();
+    assert!(content.iter().all(|byte| *byte == 1));
+    // Shorter, then longer by zeros: no page of before is longer than it should be.
+    written.set_len((5 * PAGE + 10) as u64).unwrap();
+    written.set_len((7 * PAGE) as u64).unwrap();
+    expected.truncate(5 * PAGE + 10);
+    expected.resize(7 * PAGE, 0);
+    with(&reader, &store);
+    reader
+        .open("a")
+        .unwrap()
+        .read_exact_at(&mut content[..7 * PAGE], 0)
+        .unwrap();
+    assert!(content[..7 * PAGE] == expected);
+}
+
+#[test]
 fn what_an_open_file_has_is_kept_by_the_readers_pin() {
     let temp = tempfile::tempdir().unwrap();
     let url = format!("file://{}/store", temp.path().display());
