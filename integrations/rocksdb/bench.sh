@@ -134,8 +134,7 @@ run() {
     case $benchmark in
     *whilewriting) asked+=(--benchmarks="$benchmark" --duration="$seconds" --threads="$readers"
         --read_random_exp_range="$skew" --benchmark_write_rate_limit=$((rate << 20)) --seek_nexts=10) ;;
-    # db_bench writes a thousandth of them.
-    fillsync) asked+=(--benchmarks=fillsync --num=$((keys * 2))) ;;
+    fillsync) asked+=(--benchmarks=fillsync --duration="$seconds") ;;
     open) asked+=(--benchmarks=readrandom --reads=1) ;;
     *) asked+=(--benchmarks="$benchmark") ;;
     esac
