@@ -135,13 +135,15 @@ def set_beside_scan(folder, has_cache, is_grouped):
     """Reads of 4 KiB a second of a working set beside a scan, and the share of hits."""
     join = (lambda: in_group(os.getpid())) if is_grouped else None
 
+    outcome, answer = os.pipe()
+
     def scan():
+        # It never ends: what is open here has no end for the reader of the answer.
+        os.close(answer)
         fd = os.open(f"{folder}/scan", os.O_RDONLY)
         while True:
             for at in range(0, SIZES["scan"], MIB):
                 os.pread(fd, MIB, at)
-
-    outcome, answer = os.pipe()
 
     def read():
         draw, fd = random.Random(3), os.open(f"{folder}/set", os.O_RDONLY)
