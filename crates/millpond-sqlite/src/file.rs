@@ -3,10 +3,11 @@
 use crate::code;
 use crate::database::Database;
 use crate::folder::Folder;
+use crate::follower::Follower;
 use crate::locks::{Busy, Connection, Level};
 use crate::opening::{self, Asked, Found};
 use crate::process::{self, Process};
-use crate::shm::{Held, LOCKS};
+use crate::shm::{Held, LOCKS, READ_LOCKS};
 use crate::told::Log;
 use millpond::internal::Maker;
 use millpond::{Error, File, OwnedPageRef};
@@ -42,6 +43,10 @@ pub(crate) struct Opened {
     /// Pages that SQLite has, with where they are. There are as many as cursors: few.
     fetched: Vec<(u64, OwnedPageRef)>,
     main: Option<Main>,
+    /// The state of a database that another process writes, or of the database of this WAL.
+    follower: Option<Arc<Follower>>,
+    /// It has moved to another state, and SQLite does not know yet.
+    begins_anew: bool,
     /// The folder that it belongs to, if it is not on a disk. Last: it may be closed with its last file.
     folder: Option<Arc<dyn Folder>>,
 }
@@ -92,10 +97,16 @@ impl Opened {
         let cant = |why: String| (code::CANTOPEN, why);
         let setting = |name: &str| asked.is_database.then(|| setting(name)).flatten();
         let process = process::of_folder(folder.cache(), setting).map_err(cant)?;
+        let missing = || cant(format!("there is no {}", path.display()));
+        if folder.is_followed() {
+            let follower = Follower::new(folder.clone(), name).map_err(cant)?;
+            let follower = Arc::new(follower.ok_or_else(missing)?);
+            return Ok(Opened::following(process, folder, follower, path, asked, log));
+        }
         let file = folder
             .open(name, asked.creates && asked.writes)
             .map_err(cant)?
-            .ok_or_else(|| cant(format!("there is no {}", path.display())))?;
+            .ok_or_else(missing)?;
         // It is in memory while it is open, and has its number there.
         let found = rustix::fs::fstat(file.as_fd()).map_err(|errno| cant(errno.to_string()))?;
         let found = Found {
@@ -107,6 +118,79 @@ impl Opened {
         let mut opened = Opened::found(process, path, asked, found, log);
         opened.folder = Some(folder);
         Ok(opened)
+    }
+
+    /// Opens the WAL of a database that another process writes, as of the state that its connection reads.
+    ///
+    /// # Errors
+    /// As [`process::of_folder`].
+    pub(crate) fn wal_of(
+        folder: Arc<dyn Folder>,
+        follower: Arc<Follower>,
+        path: &Path,
+        asked: Asked,
+        log: &'static dyn Log,
+    ) -> Result<Opened, String> {
+        let process = process::of_folder(folder.cache(), |_| None)?;
+        Ok(Opened::following(process, folder, follower, path, asked, log))
+    }
+
+    fn following(
+        process: Process,
+        folder: Arc<dyn Folder>,
+        follower: Arc<Follower>,
+        path: &Path,
+        asked: Asked,
+        log: &'static dyn Log,
+    ) -> Opened {
+        let found = Found {
+            file: follower.database(),
+            is_writable: false,
+            is_name_new: false,
+            identity: NO_IDENTITY,
+        };
+        let mut opened = Opened::found(process, path, asked, found, log);
+        // Each connection has a state of its own, and so an index of the WAL, with locks, of its own.
+        if let Some(main) = &mut opened.main {
+            main.database = Arc::new(Database::new());
+        }
+        opened.follower = Some(follower);
+        opened.folder = Some(folder);
+        opened
+    }
+
+    pub(crate) fn follower(&self) -> Option<Arc<Follower>> {
+        self.follower.clone()
+    }
+
+    /// Of a WAL whose database another process writes: its content, if the state has any.
+    fn followed_wal(&self) -> Option<Option<File>> {
+        let follower = self.follower.as_ref().filter(|_| self.main.is_none())?;
+        Some(follower.wal())
+    }
+
+    /// Before a transaction of a connection to a database that another process writes: moves to the newest state. Whether it
+    /// has moved.
+    fn follow(&mut self) -> bool {
+        let Some(follower) = &self.follower else {
+            return false;
+        };
+        match follower.advance() {
+            Ok(true) => {
+                self.file = follower.database();
+                if let Some(main) = &self.main {
+                    main.database.state.lock().shm.forget();
+                }
+                true
+            }
+            Ok(false) => false,
+            Err(why) => {
+                let path = self.path.display();
+                self.log
+                    .tell(code::IOERR, &format!("{path} stays as it was: {why}"));
+                false
+            }
+        }
     }
 
     fn found(process: Process, path: &Path, asked: Asked, found: Found, log: &'static dyn Log) -> Opened {
@@ -135,6 +219,8 @@ impl Opened {
             chunk_bytes: 0,
             fetched: Vec::new(),
             main,
+            follower: None,
+            begins_anew: false,
             folder: None,
         }
     }
@@ -159,7 +245,12 @@ impl Opened {
 
     /// Fills the buffer, with zeros past the end of the file.
     pub(crate) fn read(&mut self, buffer: &mut [u8], offset: u64) -> c_int {
-        match self.file.read_at(buffer, offset) {
+        let read = match self.followed_wal() {
+            None => self.file.read_at(buffer, offset),
+            Some(None) => Ok(0),
+            Some(Some(wal)) => wal.read_at(buffer, offset),
+        };
+        match read {
             Ok(len) if len == buffer.len() => code::OK,
             Ok(len) => {
                 buffer[len..].fill(0);
@@ -218,7 +309,10 @@ impl Opened {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.file.len()
+        match self.followed_wal() {
+            None => self.file.len(),
+            Some(wal) => wal.map_or(0, |wal| wal.len()),
+        }
     }
 
     /// Bytes that a write of one can't spare: the cache writes pages.
@@ -285,6 +379,22 @@ impl Opened {
     }
 
     pub(crate) fn lock(&mut self, wanted: Level) -> c_int {
+        if let Some(follower) = self.follower.clone().filter(|_| self.main.is_some()) {
+            if wanted > Level::Shared {
+                return code::READONLY;
+            }
+            if self.level() == Level::None {
+                self.follow();
+            }
+            if !follower.is_readable() {
+                let path = self.path.display();
+                let why = format!(
+                    "{path} has a rollback journal: its writer is in a transaction, or was killed in one and has to open it again"
+                );
+                self.log.tell(code::BUSY, &why);
+                return code::BUSY;
+            }
+        }
         let Some(main) = &mut self.main else {
             return code::OK;
         };
@@ -351,6 +461,16 @@ impl Opened {
     }
 
     pub(crate) fn shm_lock(&mut self, locks: Range<usize>, locks_more: bool, is_exclusive: bool) -> c_int {
+        let is_between = |main: &Main| main.shm.as_ref().is_some_and(|held| !held.reads());
+        if locks_more
+            && !is_exclusive
+            && READ_LOCKS.contains(&locks.start)
+            && self.main.as_ref().is_some_and(is_between)
+        {
+            // If it moves, SQLite finds another index than it has read, and begins anew: then it stays, or that had no end
+            // beside a fast writer.
+            self.begins_anew = !self.begins_anew && self.follow();
+        }
         let Some(main) = &mut self.main else {
             return code::IOERR_LOCK;
         };
@@ -482,6 +602,9 @@ impl Opened {
         answer
     }
 }
+
+/// Of no file.
+const NO_IDENTITY: (u64, u64) = (0, 0);
 
 /// SQLite's users read messages where they read those of programs.
 const SURFACE: millpond::internal::Surface = millpond::internal::Surface::CommandLine;

@@ -33,17 +33,45 @@ pub trait Folder: Send + Sync {
 
     /// The folder's trouble, if there is more to report than a file's error does.
     fn trouble(&self) -> Option<String>;
+
+    /// Whether another process writes it, so that its databases are read by [`Folder::newest`].
+    fn is_followed(&self) -> bool {
+        false
+    }
+
+    /// The newest state of a database that another process writes. `None`: it is state number `known`, or there is no such
+    /// database.
+    ///
+    /// # Errors
+    /// Why it can't be read, for people.
+    fn newest(&self, _name: &str, _known: Option<u64>) -> Result<Option<Snapshot>, String> {
+        Ok(None)
+    }
+}
+
+/// A database that another process writes, as of one moment.
+pub struct Snapshot {
+    /// Of the state: no two have the same.
+    pub number: u64,
+    /// The database.
+    pub database: File,
+    /// Its WAL, if it has one with content.
+    pub wal: Option<File>,
+    /// A rollback journal has content: the database may have pages of a transaction that never ends.
+    pub has_hot_journal: bool,
 }
 
 /// All folders that a process can open.
 pub trait Folders: Send + Sync {
-    /// The folder of this name. It is closed when it has no user left. `parameter`: of the database's URI.
+    /// The folder of this name, for a connection that writes or one that only reads. It is closed when it has no user left.
+    /// `parameter`: of the database's URI.
     ///
     /// # Errors
     /// Why it can't be opened, for people.
     fn open(
         &self,
         folder: &str,
+        writes: bool,
         parameter: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Arc<dyn Folder>, String>;
 
@@ -100,6 +128,7 @@ fn split(path: &str) -> Option<(&str, &str)> {
 /// Why there is none, for people.
 pub(crate) fn open<'a>(
     path: &'a str,
+    writes: bool,
     parameter: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(Arc<dyn Folder>, &'a str), String> {
     let Some((folder, name)) = split(path) else {
@@ -115,7 +144,7 @@ pub(crate) fn open<'a>(
             "stores belong to the parent after a fork(): open them in a program started anew",
         ));
     }
-    Ok((folders.open(folder, parameter)?, name))
+    Ok((folders.open(folder, writes, parameter)?, name))
 }
 
 /// The same for one that is open.

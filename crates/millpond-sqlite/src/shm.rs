@@ -7,16 +7,26 @@
 use crate::locks::Busy;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `SQLITE_SHM_NLOCK`.
 pub(crate) const LOCKS: usize = 8;
+
+/// Of these a transaction has one, shared: `WAL_READ_LOCK`.
+pub(crate) const READ_LOCKS: Range<usize> = 3..LOCKS;
 
 /// The locks that a connection has.
 #[derive(Default, Debug)]
 pub(crate) struct Held {
     shared: [bool; LOCKS],
     exclusive: [bool; LOCKS],
+}
+
+impl Held {
+    /// Whether the connection is in a transaction.
+    pub(crate) fn reads(&self) -> bool {
+        self.shared[READ_LOCKS].contains(&true)
+    }
 }
 
 /// For all connections to a database.
@@ -53,6 +63,13 @@ impl Shm {
         }
         let region = self.regions.get(index)?;
         Some(region.as_ptr().cast::<c_void>().cast_mut())
+    }
+
+    /// Makes it zeros again: SQLite recovers the index before it reads anything else. Of a connection that is alone with it.
+    pub(crate) fn forget(&self) {
+        for word in self.regions.iter().flatten() {
+            word.store(0, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn unlock(&mut self, held: &mut Held, locks: Range<usize>) {

@@ -1,7 +1,7 @@
 //! Functions of a SQLite that has loaded this. There may be several in a process, each a library of its own: what is theirs,
 //! the VFS and each file, knows which.
 
-use super::types::{Routines, Sqlite, Vfs};
+use super::types::{LaterRoutines, OsFile, Routines, Sqlite, Vfs};
 use crate::told::{self, Log};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -88,6 +88,17 @@ impl Api {
     /// One of SQLite's own that is on or off, as SQLite reads it: `yes`, `FALSE`, `00`.
     pub(crate) fn uri_boolean(self, path: &CStr, name: &CStr, default: bool) -> bool {
         (self.0.uri_boolean)(path.as_ptr(), name.as_ptr(), default.into()) != 0
+    }
+
+    /// The open database of which SQLite opens the journal or WAL of this name. NULL before 3.32.
+    pub(super) fn database_file(self, name: &CStr) -> *mut OsFile {
+        if self.version() < 3_032_000 {
+            return std::ptr::null_mut();
+        }
+        let routines: *const Routines = self.0;
+        // SAFETY: the table of such a version has all of this form; `name` is SQLite's own, as its `xOpen` has got it.
+        let database_file_object = unsafe { (*routines.cast::<LaterRoutines>()).database_file_object };
+        database_file_object(name.as_ptr())
     }
 
     /// A text that SQLite frees. NULL if there is no memory.

@@ -1,6 +1,7 @@
 //! The VFS of databases that are on no disk: names are looked for in folders; all else is as of the other VFS.
 
 use super::api::Api;
+use super::methods;
 use super::types::{OsFile, Vfs};
 use super::vfs;
 use super::vfs::open::{MAIN_DB, MAIN_JOURNAL, SUPER_JOURNAL, WAL};
@@ -61,11 +62,20 @@ extern "C" fn open(
         let path_text = path
             .to_str()
             .ok_or_else(|| cant("a name in a store is UTF-8".into()))?;
-        let (folder, name) = folder::open(path_text, parameter).map_err(|why| {
-            // SQLite has only one number for it, and its log is rarely read.
+        // SQLite has only one number for it, and its log is rarely read.
+        let cant_be_opened = |why: String| {
             let _ = writeln!(std::io::stderr(), "millpond: {path_text} can't be opened: {why}");
             cant(why)
-        })?;
+        };
+        if flags & MAIN_DB == 0
+            && let Some((folder, _)) = folder::find(path_text).filter(|(folder, _)| folder.is_followed())
+        {
+            let follower = methods::follower_of(api.database_file(name));
+            let why = "a WAL of a database that another process writes can be read with SQLite 3.32 or newer";
+            let follower = follower.ok_or_else(|| cant_be_opened(why.into()))?;
+            return Opened::wal_of(folder, follower, path, asked, api.log()).map_err(cant_be_opened);
+        }
+        let (folder, name) = folder::open(path_text, asked.writes, parameter).map_err(cant_be_opened)?;
         Opened::in_folder(folder, path, name, asked, parameter, api.log())
     })
 }
@@ -76,6 +86,9 @@ extern "C" fn delete(own: *mut Vfs, name: *const c_char, _sync_dir: c_int) -> c_
         let Some((folder, name)) = text(name).and_then(folder::find) else {
             return code::IOERR_DELETE;
         };
+        if folder.is_followed() {
+            return code::IOERR_DELETE;
+        }
         if folder.len(name).is_none_or(|len| len == 0) {
             return code::IOERR_DELETE_NOENT;
         }

@@ -6,8 +6,10 @@ use super::types::{IoMethods, OsFile};
 use super::whole;
 use crate::code;
 use crate::file::Opened;
+use crate::follower::Follower;
 use crate::locks::Level;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 static METHODS: IoMethods = IoMethods {
@@ -93,6 +95,18 @@ pub(super) fn with(file: *mut OsFile, refused: c_int, call: impl FnOnce(&mut Ope
         true => opened.refuse(refused),
     };
     whole(call).unwrap_or(code::IOERR)
+}
+
+/// The state of a database that another process writes, as the connection that has this open file reads it. `None`: it is no
+/// file of this library's, or no such database.
+pub(super) fn follower_of(database: *mut OsFile) -> Option<Arc<Follower>> {
+    if !is_ours(database) {
+        return None;
+    }
+    // SAFETY: as in `with`. SQLite opens the WAL between calls on the database.
+    let opened = unsafe { (*database).opened };
+    // SAFETY: the same.
+    unsafe { &*opened }.follower()
 }
 
 fn set<T>(place: *mut T, value: T) -> c_int {

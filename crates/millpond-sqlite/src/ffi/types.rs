@@ -100,9 +100,16 @@ pub struct Routines {
     pub(crate) auto_extension: extern "C" fn(*const c_void) -> c_int,
 }
 
+/// More of it, as of 3.32.
+#[repr(C)]
+pub(crate) struct LaterRoutines {
+    _0: Unused<251>,
+    pub(crate) database_file_object: extern "C" fn(*const c_char) -> *mut OsFile,
+}
+
 /// By the names of `sqlite3ext.h`, where the test `layout` looks for them in the same order.
 #[cfg(test)]
-const PLACES: [(&str, usize); 9] = [
+const PLACES: [(&str, usize); 10] = [
     ("exec", std::mem::offset_of!(Routines, exec)),
     (
         "libversion_number",
@@ -115,6 +122,10 @@ const PLACES: [(&str, usize); 9] = [
     ("uri_boolean", std::mem::offset_of!(Routines, uri_boolean)),
     ("uri_parameter", std::mem::offset_of!(Routines, uri_parameter)),
     ("auto_extension", std::mem::offset_of!(Routines, auto_extension)),
+    (
+        "database_file_object",
+        std::mem::offset_of!(LaterRoutines, database_file_object),
+    ),
 ];
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
     python3 crates/millpond-volumes/sqlite/examples/rates.py LIBRARY [STORE] [SECONDS]
 
 LIBRARY is the path of libmillpond_volumes_sqlite.so, STORE an address such as memory://rates or s3://bucket/prefix, which
-must be empty. One row of 100 bytes a transaction, `synchronous=FULL`; then point reads of a table of 20,000 rows, cold. Each
-request takes 0, then 30 ms longer. A Python whose sqlite3 loads extensions is needed.
+must be empty. One row of 100 bytes a transaction, `synchronous=FULL`, and `NORMAL` with a commit each second; then point
+reads of a table of 20,000 rows, cold. Each request takes 0, then 30 ms longer. A Python whose sqlite3 loads extensions is
+needed.
 """
 
 import json
@@ -43,11 +44,11 @@ def figures():
     return {figure["name"]: figure["value"] for figure in said["figures"]}
 
 
-def rates(delay, page_bytes, mode):
-    name = f"{mode}-{page_bytes}-{delay}"
-    db = connect(name, delay_ms=delay, page_bytes=page_bytes)
+def rates(delay, page_bytes, mode, synchronous="full", **parameters):
+    name = f"{mode}-{synchronous}-{page_bytes}-{delay}"
+    db = connect(name, delay_ms=delay, page_bytes=page_bytes, **parameters)
     db.execute(f"pragma journal_mode={mode}")
-    db.execute("pragma synchronous=full")
+    db.execute(f"pragma synchronous={synchronous}")
     db.execute("create table t(n integer primary key, x blob)")
     before, began, count = figures(), time.monotonic(), 0
     while time.monotonic() - began < seconds:
@@ -56,8 +57,8 @@ def rates(delay, page_bytes, mode):
     took, now = time.monotonic() - began, figures()
     grown = {name: (now[name] - before[name]) / count for name in ["put", "written", "commits"]}
     print(
-        f"| {delay} ms | {mode} | {page_bytes >> 10} KiB | {count / took:.0f} | {1000 * took / count:.2f} | "
-        f"{grown['commits']:.2f} | {grown['put']:.2f} | {grown['written'] / 1024:.1f} |",
+        f"| {delay} ms | {mode}, {synchronous} | {page_bytes >> 10} KiB | {count / took:.0f} | {1000 * took / count:.2f} | "
+        f"{grown['commits']:.4f} | {grown['put']:.4f} | {grown['written'] / 1024:.1f} |",
         flush=True,
     )
     db.close()
@@ -85,6 +86,8 @@ for delay in [0, 30]:
     for mode in ["wal", "delete", "truncate"]:
         for page_bytes in [4096, 16384, 65536]:
             rates(delay, page_bytes, mode)
+    for page_bytes in [4096, 16384, 65536]:
+        rates(delay, page_bytes, "wal", "normal", commit_ms=1000)
 for delay in [0, 30]:
     for page_bytes in [4096, 16384, 65536]:
         reads(delay, page_bytes)

@@ -1,24 +1,32 @@
 //! Stores that have databases which are open: each is opened with the first of its files and closed with the last, so that
-//! the next process need not take over.
+//! the next process need not take over. A connection with `mode=ro` opens a store for reading, unless this process writes it.
 
 use millpond::internal::quantity;
 use millpond::{File, PageCache, device};
-use millpond_sqlite::folder::{self, Folder, Folders};
+use millpond_sqlite::folder::{self, Folder, Folders, Snapshot};
 use millpond_volumes::layout::OpenError;
-use millpond_volumes::{CacheError, CacheStore, Error, StoreOptions, Volumes};
+use millpond_volumes::{CacheError, CacheReader, CacheStore, Error, FileVersion, StoreOptions, Volumes};
 use std::collections::HashMap;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Of a store that is made, unless its URI says otherwise: a commit puts such pages, whole, of a WAL that SQLite writes 4 KiB
 /// of; and the map of the store has an entry for each. `docs/SQLITE.md` has what it costs.
 const PAGE_BYTES: u32 = 16 << 10;
 
+/// What SQLite adds to a database's name for its rollback journal.
+const JOURNAL: &str = "-journal";
+
 /// The largest page of a cache.
 const CACHE_PAGE_BYTES_MAX: u32 = 64 << 10;
 
 /// The budget of a store's cache unless the URI says otherwise; as that of files of disks.
 const MEMORY_BYTES: u64 = 64 << 20;
+
+/// A reader looks for newer commits this often, unless its URI says otherwise.
+const POLL_MS: u32 = 1000;
 
 /// The stores of the process, by name.
 #[derive(Default)]
@@ -32,9 +40,58 @@ struct Stores {
 
 /// A store that has files which are open.
 struct OpenStore {
-    store: Arc<CacheStore>,
+    files: Files,
     /// By which it was opened here, and is closed.
     own: Option<String>,
+    commits: Option<Commits>,
+}
+
+/// Commits what no sync has committed, every so often: `commit_ms` in the URI, for `synchronous=normal`.
+struct Commits {
+    /// Dropped to end it.
+    goes_on: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Commits {
+    fn new(name: &str, store: &Arc<CacheStore>, period: Duration) -> Result<Commits, String> {
+        let (goes_on, end) = mpsc::channel();
+        let (name, store) = (name.to_owned(), store.clone());
+        let work = move || {
+            let mut trouble = None;
+            while end.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                let refused = commit(&store).err();
+                if let Some(why) = refused.as_ref().filter(|why| trouble.as_ref() != Some(*why)) {
+                    folder::log(&format!(
+                        "{name} could not be committed: {why}; it is tried again"
+                    ));
+                }
+                trouble = refused;
+            }
+        };
+        let thread = thread::Builder::new().name("millpond-commit".into()).spawn(work);
+        let thread = thread.map_err(|error| format!("no thread to commit: {error}"))?;
+        Ok(Commits { goes_on, thread })
+    }
+
+    fn end(self) {
+        drop(self.goes_on);
+        // A panic was told when it came.
+        let _ = self.thread.join();
+    }
+}
+
+/// All that was written before, in one commit.
+fn commit(store: &CacheStore) -> Result<(), String> {
+    millpond::internal::write_out_all(store.cache()).map_err(|error| error.to_string())?;
+    store.store().sync().map_err(|error| error.to_string())
+}
+
+enum Files {
+    /// This process writes it.
+    Written(Arc<CacheStore>),
+    /// Another does, or nobody.
+    Read(CacheReader),
 }
 
 /// All stores.
@@ -50,7 +107,12 @@ fn stores() -> Arc<Stores> {
 /// Gives databases of a store that the program has open: `file:NAME//data.db`, by the VFS `millpond-store`. Its settings
 /// and its end are the program's. A name has no slash at its end, and none twice.
 pub fn serve(name: &str, store: Arc<CacheStore>) {
-    let served = Arc::new(OpenStore { store, own: None });
+    let files = Files::Written(store);
+    let served = Arc::new(OpenStore {
+        files,
+        own: None,
+        commits: None,
+    });
     lock(&stores().served).insert(name.to_owned(), served);
 }
 
@@ -62,6 +124,7 @@ impl Folders for Stores {
     fn open(
         &self,
         name: &str,
+        writes: bool,
         parameter: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Arc<dyn Folder>, String> {
         if let Some(served) = lock(&self.served).get(name) {
@@ -70,18 +133,27 @@ impl Folders for Stores {
         let mut open = lock(&self.open);
         while let Some(known) = open.get(name) {
             match known.upgrade() {
+                Some(store) if writes && store.is_followed() => {
+                    return Err(String::from(
+                        "this process has it open for reading: close its connections with mode=ro first",
+                    ));
+                }
                 Some(store) => return Ok(store),
                 None => open = self.changed.wait(open).unwrap_or_else(PoisonError::into_inner),
             }
         }
         open.insert(name.to_owned(), Weak::new());
         drop(open);
-        let opened = open_store(name, parameter);
+        let opened = match writes {
+            true => written(name, parameter),
+            false => read_store(name, parameter).map(|reader| (Files::Read(reader), None)),
+        };
         let mut open = lock(&self.open);
-        let opened = opened.map(|store| {
+        let opened = opened.map(|(files, commits)| {
             Arc::new(OpenStore {
-                store: Arc::new(store),
+                files,
                 own: Some(name.to_owned()),
+                commits,
             })
         });
         match &opened {
@@ -115,20 +187,90 @@ fn page_bytes_of(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Opens a store with a cache of its own.
-fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<CacheStore, String> {
-    let number = |name: &str| {
-        let text = parameter(name)?;
-        Some(
-            text.parse::<u32>()
-                .map_err(|_| format!("{name}={text} is no number")),
-        )
+/// A number as a URI has it, or this one.
+fn number(parameter: &dyn Fn(&str) -> Option<String>, name: &str, default: u32) -> Result<u32, String> {
+    let Some(text) = parameter(name) else {
+        return Ok(default);
     };
+    let number = text.parse::<u32>();
+    number.map_err(|_| format!("{name}={text} is not a number from 0 to {}", u32::MAX))
+}
+
+/// A cache with pages of this size.
+fn cache_for(
+    volumes: &Arc<Volumes>,
+    page_bytes: u32,
+    parameter: &dyn Fn(&str) -> Option<String>,
+) -> Result<PageCache, String> {
+    let builder = match parameter("memory") {
+        None => PageCache::builder().memory(MEMORY_BYTES),
+        Some(memory) => folder::with_memory(PageCache::builder(), &memory)?,
+    };
+    let cache = builder
+        .name("sqlite-store")
+        .page_size(page_bytes.min(CACHE_PAGE_BYTES_MAX).into())
+        .populate(false)
+        .control(folder::is_on(parameter, "control")?)
+        .device(volumes.clone())
+        .build();
+    cache.map_err(|error| error.to_string())
+}
+
+/// Opens a store for writing.
+fn written(
+    name: &str,
+    parameter: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Files, Option<Commits>), String> {
+    let millis = number(parameter, "commit_ms", 0)?;
+    let store = Arc::new(open_store(name, parameter)?);
+    let period = Duration::from_millis(millis.into());
+    let commits = (millis > 0).then(|| Commits::new(name, &store, period));
+    let commits = commits.transpose()?;
+    Ok((Files::Written(store), commits))
+}
+
+/// Opens a store for reading with a cache of its own.
+fn read_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<CacheReader, String> {
+    for of_writers in ["take_over", "page_bytes", "commit_ms"] {
+        if let Some(value) = parameter(of_writers) {
+            return Err(format!(
+                "{of_writers}={value} is for a writer, and this connection only reads: leave it out"
+            ));
+        }
+    }
+    let millis =
+        |name, default| Ok::<_, String>(Duration::from_millis(number(parameter, name, default)?.into()));
+    let poll = millis("poll_ms", POLL_MS)?;
+    if poll.is_zero() {
+        return Err(String::from("poll_ms=0 is too small: from 1"));
+    }
+    let mut options = StoreOptions::new()
+        .salvage(folder::is_on(parameter, "salvage")?)
+        .delay(millis("delay_ms", 0)?)
+        .poll(poll);
+    if let Some(snapshot) = parameter("snapshot") {
+        options = options.snapshot(snapshot);
+    }
+    let volumes = Volumes::new(device::best()).map_err(|error| error.to_string())?;
+    let cache = cache_for(&volumes, PAGE_BYTES, parameter)?;
+    let reader = volumes.reader(&cache, url, options);
+    reader.map_err(|error| in_words_of_uris(&error.to_string()))
+}
+
+/// Opens a store for writing with a cache of its own.
+fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<CacheStore, String> {
     let wanted = parameter("page_bytes")
         .map(|text| page_bytes_of(&text))
         .transpose()?;
     let is_on = |name: &str| folder::is_on(parameter, name);
-    let delay = number("delay_ms").transpose()?.unwrap_or(0);
+    let delay = number(parameter, "delay_ms", 0)?;
+    for of_readers in ["poll_ms", "snapshot"] {
+        if let Some(value) = parameter(of_readers) {
+            return Err(format!(
+                "{of_readers}={value} is for a connection that only reads: add mode=ro"
+            ));
+        }
+    }
     let options = StoreOptions::new()
         .take_over(is_on("take_over")?)
         .salvage(is_on("salvage")?)
@@ -136,18 +278,7 @@ fn open_store(url: &str, parameter: &dyn Fn(&str) -> Option<String>) -> Result<C
     let mut page_bytes = wanted.unwrap_or(PAGE_BYTES);
     loop {
         let volumes = Volumes::new(device::best()).map_err(|error| error.to_string())?;
-        let builder = match parameter("memory") {
-            None => PageCache::builder().memory(MEMORY_BYTES),
-            Some(memory) => folder::with_memory(PageCache::builder(), &memory)?,
-        };
-        let cache = builder
-            .name("sqlite-store")
-            .page_size(page_bytes.min(CACHE_PAGE_BYTES_MAX).into())
-            .populate(false)
-            .control(is_on("control")?)
-            .device(volumes.clone())
-            .build()
-            .map_err(|error| error.to_string())?;
+        let cache = cache_for(&volumes, page_bytes, parameter)?;
         match volumes.store(&cache, url, options.clone().page_bytes(page_bytes)) {
             Ok(store) => return Ok(store),
             // One that is there has the pages that it has.
@@ -175,14 +306,21 @@ fn in_words_of_uris(message: &str) -> String {
 
 impl Folder for OpenStore {
     fn cache(&self) -> &PageCache {
-        self.store.cache()
+        match &self.files {
+            Files::Written(store) => store.cache(),
+            Files::Read(reader) => reader.cache(),
+        }
     }
 
     fn open(&self, name: &str, creates: bool) -> Result<Option<File>, String> {
-        let opened = match self.store.open(name) {
-            Err(CacheError::Store(Error::NoFile(_))) if creates => match self.store.create(name) {
+        let store = match &self.files {
+            Files::Written(store) => store,
+            Files::Read(_) => return Err(format!("{name} is read as of a commit")),
+        };
+        let opened = match store.open(name) {
+            Err(CacheError::Store(Error::NoFile(_))) if creates => match store.create(name) {
                 // Another thread has made it.
-                Err(CacheError::Store(Error::Write(_))) => self.store.open(name),
+                Err(CacheError::Store(Error::Write(_))) => store.open(name),
                 created => created,
             },
             Err(CacheError::Store(Error::NoFile(_))) => return Ok(None),
@@ -192,20 +330,79 @@ impl Folder for OpenStore {
     }
 
     fn len(&self, name: &str) -> Option<u64> {
-        self.store.store().open_file(name).ok()?.len().ok()
+        match &self.files {
+            Files::Written(store) => store.store().open_file(name).ok()?.len().ok(),
+            // No state that is read has one that has to be played back.
+            Files::Read(_) if name.ends_with(JOURNAL) => None,
+            Files::Read(reader) => {
+                let (_, [version]) = reader.reader().versions([name.as_bytes()]);
+                Some(version?.len())
+            }
+        }
     }
 
     fn trouble(&self) -> Option<String> {
-        let store = self.store.store();
+        let Files::Written(store) = &self.files else {
+            return None;
+        };
+        let store = store.store();
         let fence = store.fence().map(|fence| fence.to_string());
         fence.or_else(|| store.trouble())
+    }
+
+    fn is_followed(&self) -> bool {
+        matches!(self.files, Files::Read(_))
+    }
+
+    fn newest(&self, name: &str, known: Option<u64>) -> Result<Option<Snapshot>, String> {
+        let Files::Read(reader) = &self.files else {
+            return Ok(None);
+        };
+        let names = ["", JOURNAL, "-wal"].map(|end| format!("{name}{end}"));
+        let (commit, versions) = reader
+            .reader()
+            .versions([&names[0], &names[1], &names[2]].map(|name| name.as_bytes()));
+        if known == Some(commit) {
+            return Ok(None);
+        }
+        let open = |version: &Option<FileVersion>| {
+            let content = version.as_ref().filter(|version| !version.is_empty());
+            let opened = content.map(|version| reader.open_version(version, commit));
+            opened.transpose().map_err(|error| error.to_string())
+        };
+        let [Some(database), journal, wal] = &versions else {
+            return Ok(None);
+        };
+        let has_hot_journal = match open(journal)? {
+            None => false,
+            // `journal_mode=persist` leaves one whose beginning is zeros.
+            Some(journal) => {
+                let mut first = [0];
+                let read = journal.read_at(&mut first, 0);
+                read.map_err(|error| error.to_string())?;
+                first != [0]
+            }
+        };
+        Ok(Some(Snapshot {
+            number: commit,
+            database: reader
+                .open_version(database, commit)
+                .map_err(|error| error.to_string())?,
+            wal: open(wal)?,
+            has_hot_journal,
+        }))
     }
 }
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
+        if let Some(commits) = self.commits.take() {
+            commits.end();
+        }
         let Some(name) = &self.own else { return };
-        if let Err(error) = self.store.close() {
+        if let Files::Written(store) = &self.files
+            && let Err(error) = store.close()
+        {
             folder::log(&format!("{name} could not be closed: {error}"));
         }
         let stores = stores();
@@ -229,8 +426,8 @@ mod tests {
         let (url, stores) = ("memory://opened-once", stores());
         assert!(stores.find(url).is_none());
         let (one, same) = (
-            stores.open(url, &nothing).ok().unwrap(),
-            stores.open(url, &nothing).ok().unwrap(),
+            stores.open(url, true, &nothing).ok().unwrap(),
+            stores.open(url, true, &nothing).ok().unwrap(),
         );
         assert!(Arc::ptr_eq(&one, &same));
         assert_eq!(one.len("data.db"), None);
@@ -243,7 +440,7 @@ mod tests {
         drop(same);
         assert!(stores.find(url).is_none());
         // Closed: it need not be taken over.
-        let again = stores.open(url, &nothing).ok().unwrap();
+        let again = stores.open(url, true, &nothing).ok().unwrap();
         assert_eq!(again.len("data.db"), Some(4));
     }
 
@@ -288,7 +485,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..20 {
-                        let opened = stores().open("memory://in-turn", &nothing);
+                        let opened = stores().open("memory://in-turn", true, &nothing);
                         drop(opened.map_err(|why| panic!("{why}")));
                     }
                 });
@@ -306,7 +503,7 @@ mod tests {
         let own = store.create("data.db").unwrap();
         own.write_at(b"pond", 0).unwrap();
         serve("orders", store.clone());
-        let served = stores().open("orders", &nothing).ok().unwrap();
+        let served = stores().open("orders", true, &nothing).ok().unwrap();
         let mut found = [0; 4];
         let file = served.open("data.db", false).unwrap().unwrap();
         file.read_at(&mut found, 0).unwrap();

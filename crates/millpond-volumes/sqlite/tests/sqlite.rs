@@ -38,6 +38,9 @@ in_python! {
     fn threads_see_whole_transactions();
     fn one_process_has_a_store_and_one_that_lost_it_is_told();
     fn committed_transactions_survive_a_kill();
+    fn a_reader_follows_the_writer_by_whole_transactions();
+    fn a_reader_only_reads();
+    fn what_was_not_synced_is_committed_every_so_often();
     fn what_is_not_possible_is_an_error();
     fn all_of_it_on_a_server();
 }

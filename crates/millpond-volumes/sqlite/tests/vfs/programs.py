@@ -30,3 +30,20 @@ def enters_once_a_line(_folder, store):
             print(f"{error}", flush=True)
             if db.in_transaction:
                 db.execute("rollback")
+
+
+def takes_over(_folder, store):
+    db = connect(store, take_over=1)
+    print(entered(db), flush=True)
+    db.close()
+
+
+def enters_unsynced(_folder, store):
+    """Enters 20 times, none of which SQLite syncs, and stays."""
+    db = connect(store, commit_ms=20)
+    db.execute("pragma synchronous=normal")
+    db.execute("pragma wal_autocheckpoint=0")
+    for n in range(20):
+        enter(db, n)
+    print(20, flush=True)
+    sys.stdin.read()

@@ -134,6 +134,104 @@ def committed_transactions_survive_a_kill(folder, store=None, kills=None):
     print(f"{kills} kills, {told} commits acknowledged before one")
 
 
+def a_reader_follows_the_writer_by_whole_transactions(folder, store=None):
+    for mode in MODES:
+        own = f"{store or f'file://{folder}/followed'}-{mode}"
+        db = connect(own)
+        set_mode(db, mode)
+        make(db)
+        db.close()
+        writer = start("enters_without_end", folder, own, mode)
+        assert writer.stdout.readline() == "open\n"
+        readers = [connect(own, mode="ro", poll_ms=5, memory="16M") for _ in range(2)]
+        seen = [0, 0]
+        last = 0
+        until = time.monotonic() + 120
+        while last < 40 or min(seen) < 20:
+            assert time.monotonic() < until, (mode, last, seen)
+            last = int(writer.stdout.readline())
+            for n, reader in enumerate(readers):
+                reader.execute("begin")
+                found = entered(reader)
+                assert seen[n] <= found, (mode, seen, found)
+                seen[n] = found
+                time.sleep(0.01)
+                # As it was when the transaction began.
+                assert entered(reader) == found, mode
+                reader.execute("commit")
+        writer.kill()
+        writer.wait()
+        # The writer is not needed, except for a transaction that it was killed in.
+        seen = [max(found, entered(reader)) for found, reader in zip(seen, readers)]
+        db = connect_elsewhere(folder, own)
+        assert db >= max(seen), (mode, db, seen)
+        until = time.monotonic() + 30
+        while any(entered(reader) != db for reader in readers):
+            assert time.monotonic() < until, (mode, db, [entered(reader) for reader in readers])
+            time.sleep(0.01)
+        for reader in readers:
+            reader.close()
+
+
+def connect_elsewhere(folder, store):
+    """Another process takes it over, and says how many transactions there are."""
+    other = start("takes_over", folder, store)
+    found = int(other.stdout.read())
+    assert other.wait() == 0
+    return found
+
+
+def a_reader_only_reads(folder):
+    store = f"file://{folder}/store"
+    refused(lambda: connect(store, mode="ro").execute("select 1 from entries"), "unable to open")
+    db = connect(store)
+    set_mode(db, "wal")
+    make(db)
+    enter(db, 0)
+    # Of this process's own writer: without a commit between.
+    live = connect(store, mode="ro")
+    enter(db, 1)
+    assert entered(live) == 2
+    live.close()
+    refused(lambda: connect(store, "other.db", mode="ro").execute("select 1 from entries"), "unable to open")
+    db.close()
+    db = connect(store, mode="ro", poll_ms=10)
+    assert entered(db) == 2
+    refused(lambda: enter(db, 2), "readonly")
+    db.execute("rollback")
+    refused(lambda: db.execute("pragma wal_checkpoint").fetchall(), "readonly")
+    refused(lambda: connect(store, "other.db", mode="ro").execute("select 1 from entries"), "unable to open")
+    refused(lambda: connect(store).execute("select 1 from entries"), "unable to open")
+    assert entered(db) == 2
+    db.close()
+    for wrong in [{"take_over": 1}, {"page_bytes": 4096}, {"poll_ms": 0}, {"poll_ms": "soon"}, {"snapshot": "none"}]:
+        refused(lambda: connect(store, mode="ro", **wrong).execute("select 1 from entries"), "unable to open")
+    refused(lambda: connect(store, poll_ms=10).execute("select 1 from entries"), "unable to open")
+    # All of it was closed: it can be written.
+    db = connect(store)
+    enter(db, 2)
+    assert entered(db) == 3
+
+
+def what_was_not_synced_is_committed_every_so_often(folder):
+    store = f"file://{folder}/store"
+    db = connect(store)
+    set_mode(db, "wal")
+    make(db)
+    db.close()
+    writer = start("enters_unsynced", folder, store)
+    assert writer.stdout.readline() == "20\n"
+    db = connect(store, mode="ro", poll_ms=10)
+    until = time.monotonic() + 60
+    while entered(db) < 20:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    writer.kill()
+    writer.wait()
+    db.close()
+    assert entered(connect(store, take_over=1)) == 20
+
+
 def what_is_not_possible_is_an_error(_folder):
     db = connect("memory://limits")
     db.execute("create table here(x)")
@@ -190,6 +288,7 @@ def all_of_it_on_a_server(folder):
             time.sleep(0.05)
         one_process_has_a_store_and_one_that_lost_it_is_told(folder, "s3://bucket/fenced")
         committed_transactions_survive_a_kill(folder, "s3://bucket/killed", 4)
+        a_reader_follows_the_writer_by_whole_transactions(folder, "s3://bucket/followed")
     finally:
         server.kill()
         server.wait()
