@@ -167,7 +167,7 @@ pub(super) struct Process {
     /// Whether the operation has passed the gate of its file.
     pub(super) entered: bool,
     pub(super) began: Instant,
-    /// When it began on the clock that stands still while the device is stuck.
+    /// Start time, by the clock that stops while the device is stuck.
     pub(super) began_patience: Nanos,
     /// Pages of the operation that are done, or how far it is.
     pub(super) at: u32,

@@ -555,7 +555,7 @@ impl Opened {
     /// here.
     pub(crate) fn refuse(&self, number: c_int) -> c_int {
         if self.main.is_none() {
-            process::is_parents(&self.path);
+            process::record_parents(&self.path);
         }
         let path = self.path.display();
         self.log.tell(

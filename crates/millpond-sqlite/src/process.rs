@@ -193,8 +193,8 @@ fn path_of(error: &Error) -> Option<&Path> {
     }
 }
 
-/// A connection of the parent's, which this process should not use, has this file.
-pub(crate) fn is_parents(path: &Path) {
+/// Records that a connection inherited from the parent has this file open; this process must not use it.
+pub(crate) fn record_parents(path: &Path) {
     OWN.lock().parents.insert(path.to_owned());
 }
 
@@ -266,7 +266,7 @@ mod tests {
     fn a_parent_s_open_files_are_in_use_until_the_database_is_this_process_s() {
         let wal = Path::new("/parents.db-wal");
         assert!(!may_be_in_use(wal));
-        is_parents(wal);
+        record_parents(wal);
         assert!(may_be_in_use(wal));
         has_become_own(Path::new("/parents"));
         assert!(may_be_in_use(wal));

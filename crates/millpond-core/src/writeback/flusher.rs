@@ -38,7 +38,7 @@ pub struct Job {
     pub reason: Reason,
     /// The first page, which is dirty.
     pub first: PageIndex,
-    /// The maximum of the above.
+    /// The most pages to write from `first` on.
     pub max: u64,
     /// For a sync of few pages, as of a log: a caller waits for just these.
     pub small_fsync: bool,

@@ -68,7 +68,7 @@ pub struct Plan {
     pub configuration: Configuration,
     /// Bytes that the run's files will have at most.
     pub files_bytes: Bytes,
-    /// The memory of the machine that the limits for dirty pages are those of.
+    /// The memory of the machine whose dirty limits are used.
     pub memory: Bytes,
 }
 

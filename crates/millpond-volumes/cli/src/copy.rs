@@ -218,7 +218,7 @@ pub(crate) struct CpArgs {
     /// Read as of this snapshot.
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
-    /// Pages of a store that is made: 4K to 1M, a power of two.
+    /// Page size if the command creates the store: a power of two from 4K to 1M.
     #[arg(long, value_name = "SIZE", value_parser = page_size)]
     page_size: Option<u32>,
     #[command(flatten)]

@@ -22,7 +22,7 @@ pub(super) trait Machine: Send + 'static {
     fn answered(&mut self, now: Duration, id: u64, answer: Answer);
     fn tick(&mut self, now: Duration);
     fn next_tick(&self) -> Option<Duration>;
-    /// Notes what the machine says.
+    /// Takes in what the state machine reports.
     fn hear(&mut self);
     /// The process was stopped for so long.
     fn stopped(&mut self, time: Duration);

@@ -90,6 +90,6 @@ fn list(driver: &Driver<Side>, kind: Kind) -> Result<Objects, Error> {
         Some(Err(Answer::Failed(why) | Answer::Refused(why))) => {
             Err(Error::Address(format!("{name}: {why}")))
         }
-        Some(Err(_)) | None => Err(Error::Address(format!("{name}: it answers to no list"))),
+        Some(Err(_)) | None => Err(Error::Address(format!("{name}: no usable answer to a list request"))),
     }
 }

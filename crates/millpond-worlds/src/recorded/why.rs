@@ -102,7 +102,7 @@ fn range(sorted: &[u32]) -> String {
     }
 }
 
-/// The distances of uses, most of which lie on one side of the size of memory.
+/// Says whether most reuse distances exceed the memory size, with the number and range of that majority.
 fn told(distances: &[u32], frames: u64) -> Option<(bool, String)> {
     let mut near: Vec<u32> = distances.to_vec();
     near.sort_unstable();

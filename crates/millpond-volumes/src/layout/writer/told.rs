@@ -61,7 +61,7 @@ pub enum SyncError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WriteError {
     /// The limit on held bytes is reached. [`Told::Room`] reports when there is space again.
-    #[error("as much is on its way into the store as may be")]
+    #[error("too much data is waiting to be stored; wait until there is room")]
     Full,
     /// The file or snapshot does not exist.
     #[error("there is no {0}")]

@@ -111,7 +111,7 @@ fn lock(folder: &Path) -> io::Result<FolderLock> {
             Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_WAIT_MAX => {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Err(Errno::WOULDBLOCK) => return Err(other("another program holds the lock of its folder")),
+            Err(Errno::WOULDBLOCK) => return Err(other("another program has locked the socket's folder")),
             // File systems without locks.
             Err(Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS) => return Ok(FolderLock(file)),
             Err(error) => return Err(error.into()),
