@@ -334,7 +334,7 @@ fn sync(
             let message = format!("not everything at {} can be written: {why}", shown_path(point));
             if !force {
                 return Err(Failure::failed(format!(
-                    "{message}; it stays mounted: make room or repair the disk, or use --force to lose what can't be written"
+                    "{message}; it stays mounted until that is mended; --force unmounts it and loses what can't be written"
                 )));
             }
             say!("millpond umount: {message}");
