@@ -4,10 +4,10 @@
 //!   Engine::core ─► CoreGuard ─► step, as often as it takes ─► its drop: unlocks, then the outbox
 //! ```
 //!
-//! A method of [`CoreGuard`] runs under the core lock: it waits for nothing and transfers nothing. What is slow goes into
-//! the [`Outbox`], and whoever holds the guard can't forget that: it is done when the guard is dropped, in the order of
-//! [`Outbox`]. A thread that has pages in hand which are still to be settled does so between the two, with
-//! [`CoreGuard::unlock`]: what the outbox calls may wait for them.
+//! A method of [`CoreGuard`] runs under the core lock: it waits for nothing and transfers nothing. Slow work goes into the
+//! [`Outbox`]. The holder of the guard can't forget it: dropping the guard does the work, in the outbox's order. A thread
+//! that still has pages in hand settles them between unlock and outbox ([`CoreGuard::unlock`]), because the code that the
+//! outbox calls may wait for them.
 
 use super::devices::DeviceNumbers;
 use super::effects::StepAnswer;
@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering;
 #[cfg(not(feature = "lock-times"))]
 type Held<'a> = parking_lot::MutexGuard<'a, Core>;
 
-/// What the core lock protects.
+/// The data that the core lock protects.
 pub(crate) struct Core {
     pub(crate) manager: Manager,
     /// The right to change the table.
@@ -70,7 +70,7 @@ impl Core {
         }
     }
 
-    /// An open file that the core has named.
+    /// Returns an open file that the core has named.
     pub(super) fn file(&self, file: FileId) -> Arc<FileInner> {
         self.files[file.0 as usize]
             .clone()
@@ -78,7 +78,7 @@ impl Core {
     }
 }
 
-/// The core, while its lock is held, and what is to be done afterwards. The fields are dropped in this order.
+/// The core, while its lock is held, and the work left for afterwards. The fields are dropped in this order.
 pub(crate) struct CoreGuard<'a> {
     pub(super) engine: &'a Engine,
     pub(super) held: Held<'a>,
@@ -91,18 +91,18 @@ impl Engine {
         self.outbox().lock()
     }
 
-    /// One event from a thread that wants no answer.
+    /// Steps one event, for a thread that wants no answer.
     pub(crate) fn tell(&self, event: Event<'_>) {
         self.core().step(event);
     }
 
-    /// Notes the next `count` holds of the lock, and forgets those before.
+    /// Starts recording the next `count` holds of the lock, and forgets earlier ones.
     #[cfg(feature = "lock-times")]
     pub(crate) fn note_holds(&self, count: usize) {
         let _before = self.core().holds.note(count);
     }
 
-    /// Those that were noted; notes no more.
+    /// Returns the recorded holds and stops recording.
     #[cfg(feature = "lock-times")]
     pub(crate) fn take_holds(&self) -> Vec<Hold> {
         self.core().holds.take()
@@ -110,7 +110,7 @@ impl Engine {
 }
 
 impl<'a> Outbox<'a> {
-    /// Takes the core lock: what is to be done afterwards comes to what there is.
+    /// Takes the core lock. New work is added to what the outbox already has.
     pub(crate) fn lock(self) -> CoreGuard<'a> {
         let engine = self.engine();
         hook::check_outside(engine);
@@ -124,16 +124,16 @@ impl<'a> Outbox<'a> {
 }
 
 impl<'a> CoreGuard<'a> {
-    /// Takes one event to the core and carries out what belongs under its lock.
+    /// Steps the core with one event and carries out the effects that belong under its lock.
     ///
-    /// A panic in here is a bug of ours and leaves the core in the middle of something: it poisons the cache.
+    /// A panic in here is a bug of ours and leaves the core in the middle of a step, so it poisons the cache.
     pub(crate) fn step(&mut self, event: Event<'_>) -> StepAnswer {
         let mut answer = StepAnswer::default();
         self.step_into(event, &mut answer);
         answer
     }
 
-    /// The same, with an answer that has room for pages.
+    /// As [`CoreGuard::step`], with an answer that has room for pages.
     pub(super) fn step_into(&mut self, event: Event<'_>, answer: &mut StepAnswer) {
         let engine = self.engine;
         let _poisons = engine.poison_on_panic("state machine");
@@ -190,7 +190,7 @@ impl<'a> CoreGuard<'a> {
         }
     }
 
-    /// A read has failed: its pages do not come into memory.
+    /// Ends a failed read. Its pages do not come into memory.
     pub(super) fn fail_read(&mut self, io: IoId, loads: Vec<Load>, error: IoError) {
         for load in loads {
             self.engine.table.locked(&mut self.held.token).fail_load(load);
@@ -199,17 +199,17 @@ impl<'a> CoreGuard<'a> {
         self.step(Event::ReadDone { io, result });
     }
 
-    /// Lets a thread that waits for the core lock have it, if there is one, and takes it again. One load if there is none.
+    /// Hands the core lock to a waiting thread, if there is one, and takes it again. Costs one load if there is none.
     pub(crate) fn bump(&mut self) {
         Held::bump(&mut self.held);
     }
 
-    /// Lets go of the lock, and only that: the rest is done when what this returns is dropped.
+    /// Releases the lock and nothing else. Dropping the returned outbox does the remaining work.
     pub(crate) fn unlock(self) -> Outbox<'a> {
         self.outbox
     }
 
-    /// Lets go of the lock, and of its turn if another thread waits for it.
+    /// Releases the lock, and hands it to a waiting thread directly, if there is one.
     pub(crate) fn unlock_fair(self) {
         let CoreGuard { held, outbox, .. } = self;
         Held::unlock_fair(held);

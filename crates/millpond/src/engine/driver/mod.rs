@@ -7,20 +7,21 @@
 //!                                              └── StepAnswer: frames, wait, pause        (for the caller)
 //! ```
 //!
-//! One lock is around the core and around every change of which page is where. Nothing slow happens under it:
-//! transfers are handed to the device, and threads are woken, after it was let go. A holder of the core lock never
-//! waits for a page; a holder of a page may take the core lock. That order is what keeps it free of deadlock.
+//! One lock protects the core and every change of which page is where. Nothing slow happens under it: transfers are
+//! handed to the device, and threads are woken, after the unlock. A holder of the core lock never waits for a page; a
+//! holder of a page may take the core lock. This order prevents deadlock.
 //!
-//! Below are the files of what happens under the lock, and behind it; above them those of the calls, which take it. Each is
-//! of one type, made for a call with what the call is about: `Reads::of(engine, file).read_missing(…)`. A file
-//! calls methods of those below it. Only the outbox calls up: a page that leaves a mapping may have no memory to go to, and
-//! that is a step of its own.
+//! The table lists the calls, which take the lock, above the files that work under it or after the unlock. Each file has
+//! one type, which a call makes from its arguments: `Reads::of(engine, file).read_missing(…)`. A file calls methods only of
+//! files below it or in its row. There are two exceptions. The outbox calls `sample`: a page that leaves a mapping may have
+//! no memory to go to, and then takes a step of its own. And `leave` uses two functions of `double_resident`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `mod` | what all threads share |
 //! | | **calls** |
-//! | `quiet` | pages to which nothing happens while the device is asked to give them up |
+//! | `log`, `completions`, `devices` | events of the cache's thread: a log has advanced, a transfer has ended; a device is new |
+//! | `quiet` | pages left alone while the device is asked to give them up |
 //! | `sync` | requests for durability |
 //! | `discard` | pages of a file that is closed or cut leave memory |
 //! | `hold` | waits for threads that have a page in hand |
@@ -30,19 +31,18 @@
 //! | `read` | missing pages of a file: frames, then bytes from the device, in one call |
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
-//! | `log`, `completions`, `devices` | what the cache's thread brings: a log has advanced, a transfer is over; a device is new |
-//! | | **behind the lock** |
-//! | `call_back`, `double_resident`, `sample` | pages leave mappings and regions: called back, in two places for a while, to see their next use |
-//! | `outbox` | what is left for after the lock |
+//! | | **after the unlock** |
+//! | `call_back`, `double_resident`, `sample` | pages leave mappings and regions: called back, in two places for a while, so that their next use is seen |
 //! | | **under the lock** |
-//! | `core` | what it protects, and its guard: `step`, the only place that calls the core |
-//! | `effects` | what an effect does |
-//! | `writes` | the frames as the core sees them; which dirty pages may be written now, and the copies of those that must stay as they are |
-//! | `leave`, `unmap`, `coming` | pages of regions on their way out; of mappings; of regions on their way in |
-//! | `transfers`, `mempool` | reads and writes between their start and their end; what they are made of, set aside |
+//! | `core` | what the lock protects, and its guard; `step`, the only place that calls the core |
+//! | `effects` | carries out effects |
+//! | `writes` | the frames as the core sees them; which dirty pages may be written now, and copies of those that must not change |
+//! | `leave`, `unmap`, `coming` | pages that leave regions; that leave mappings; that come into regions |
+//! | `outbox` | work left for after the unlock, and doing it |
+//! | `transfers`, `mempool` | reads and writes from their start to their end; the memory set aside for them |
 //! | `hold_times` | how long the lock is held |
-//! | | **by all** |
-//! | `waits` | threads that wait for frames, for leave to make pages dirty, for syncs |
+//! | | **used by all** |
+//! | `waits` | threads that wait for frames, for permission to dirty pages, for syncs |
 
 mod background_reads;
 mod call_back;
@@ -138,37 +138,37 @@ pub(crate) struct Engine {
     pub(crate) device: Watched,
     /// If it has a swap file.
     pub(crate) regions: Option<Regions>,
-    /// Whether the frames are in huge pages, as far as the kernel says.
+    /// Whether the frames are in huge pages, according to the kernel.
     pub(crate) is_huge: bool,
-    /// What the program has lent of its part of the budget, by its own account.
+    /// Bytes that the program says it has lent from its part of the budget.
     pub(crate) lent_bytes: AtomicU64,
     pub(crate) clock: Clock,
     pub(crate) page_size: PageSize,
     pub(crate) call_flags: CallFlags,
     /// Pages of files that calls have asked for.
     pub(crate) requests: Requests,
-    /// What is recorded of calls, on its way to a trace.
+    /// Records of calls, on their way to a trace.
     #[cfg(feature = "trace")]
     pub(crate) calls: Shards,
     core: Mutex<Core>,
     pub(super) waits: Waits,
-    /// What transfers are made of.
+    /// The memory set aside for transfers.
     mempool: Mempool,
     pub(crate) background_reads: BackgroundReads,
-    /// Whose turn it is to hold pages while it waits for frames for more ([`MappedFaults::pin_together`]).
+    /// Held by the one thread that may wait for more frames while it holds pages ([`MappedFaults::pin_together`]).
     gathering: Mutex<()>,
-    /// Pages that are read together where one of them is used through a guard and memory is free; 0 or 1 on devices where
-    /// that gains nothing.
+    /// The number of pages to read together when one of them is used through a guard and memory is free; 0 or 1 on
+    /// devices where that gains nothing.
     pub(crate) around_pages: AtomicU64,
-    /// Memory for copies of pages that are being written, from the first file that needs it on.
+    /// Memory for copies of pages that are being written. Made for the first file that needs it.
     pub(crate) copies: OnceLock<Arc<Copies>>,
-    /// A log has advanced that something waits for.
+    /// A log that something waits for has advanced.
     pub(crate) log_moved: AtomicBool,
     pub(crate) reclaim_wanted: AtomicBool,
-    /// When the background thread sends the next tick; `u64::MAX`: never.
+    /// The time of the background thread's next tick; `u64::MAX`: never.
     pub(crate) tick_at: AtomicU64,
     pub(crate) stopping: AtomicBool,
-    /// Allocations of the cache's thread.
+    /// The number of allocations by the cache's thread.
     #[cfg(test)]
     pub(crate) allocations: AtomicU64,
 }
@@ -212,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// Poisons the cache if there is a panic while the answer lives. `who`: what has panicked then, for the message.
+    /// Returns a guard that poisons the cache if the thread panics while it lives. `who` names the culprit in the message.
     pub(crate) fn poison_on_panic(&self, who: &'static str) -> PoisonOnPanic<impl Fn(String)> {
         PoisonOnPanic {
             who,
@@ -221,11 +221,11 @@ impl Engine {
         }
     }
 
-    /// Nothing of the cache can be trusted any more: says so to every thread that waits, and to every later call.
+    /// Marks the cache as unusable, and tells every waiting thread and every later call.
     pub(crate) fn poison(&self, why: String) {
         if self.regions.as_ref().is_some_and(Regions::any) {
             // No thread would serve the region's faults any more, and a thread that touches it can't be given an error.
-            // Past whatever may have redirected what this thread prints.
+            // Written to stderr directly, because the thread's printing may be redirected.
             let _ = writeln!(
                 io::stderr().lock(),
                 "millpond: a cache with regions is unusable: {why}; the process ends"
@@ -240,7 +240,7 @@ impl Engine {
         self.waits.call_off();
     }
 
-    /// A thread that waits looks whether what it waits for is overdue: the cache's thread may be what hangs.
+    /// Called by waiting threads: checks whether a device is overdue, since the cache's own thread may be the one that hangs.
     fn look(&self) {
         let _poisons = self.poison_on_panic("hook for warnings");
         self.device.look();
@@ -250,7 +250,7 @@ impl Engine {
         page.0 << self.page_size.shift()
     }
 
-    /// How long a call waits for a frame, or for pages to be written, before it gives up.
+    /// Returns how long a call waits for a frame, or for pages to be written, before it gives up.
     pub(crate) fn patience(&self) -> Duration {
         Duration::from_nanos(self.core().manager.options().alloc_timeout.0)
     }
@@ -263,7 +263,8 @@ impl Engine {
         }
     }
 
-    /// Waits for the page by `wait_for`, which calls what it gets if that takes long: from then on the watchdog knows.
+    /// Waits for the page with `wait_for`, which gets a callback, to call if the wait takes long. The callback tells the
+    /// watchdog.
     pub(crate) fn watched<T>(&self, file: &FileInner, page: u64, wait_for: impl FnOnce(Slow<'_>) -> T) -> T {
         let wait = Cell::new(None);
         let slow = || {
@@ -276,15 +277,15 @@ impl Engine {
         wait_for(Some(&slow))
     }
 
-    /// The regions, whose pages the caller knows.
+    /// Returns the regions. The caller has a page of one, so they exist.
     fn regions(&self) -> &Regions {
         self.regions.as_ref().expect("there is a region")
     }
 
-    /// There are so many frames: those that are new get their memory at once, and can be exchanged.
+    /// Sets the number of frames. New ones get their memory at once, and can be exchanged.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(crate) fn exchange_frames(&self, frames: u32) -> io::Result<()> {
         match &self.regions {
             None => Ok(()),
@@ -292,12 +293,12 @@ impl Engine {
         }
     }
 
-    /// The file's mapping, if it has one.
+    /// Returns the file's mapping, if it has one.
     pub(crate) fn mapped_of(&self, file: &FileInner) -> Option<Arc<MappedFile>> {
         self.regions.as_ref()?.mapped.of(file.id)
     }
 
-    /// The frame of a page of a region or a mapping that the caller has in hand.
+    /// Returns the frame of a page of a region or mapping. The caller has the page in hand.
     fn frame_of(&self, region: &RegionInner, page: u64) -> FrameNo {
         let key = PageKey::new(region.id, PageIndex(page));
         self.table.frame_of(key).unwrap_or_else(|| {
@@ -307,7 +308,7 @@ impl Engine {
         })
     }
 
-    /// The system has no memory to bring a page: says so, once.
+    /// Warns, once, that the system has no memory to bring in a page.
     fn warn_no_memory(&self, page: u64) {
         if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
             self.device.warn_soon(Warning::NoMemory { page });
@@ -315,7 +316,7 @@ impl Engine {
     }
 }
 
-/// Turns what the background thread measures into a time-out.
+/// Returns the background thread's time-out: the time from `now` to the next tick.
 pub(crate) fn until(now: Instant, tick_at: u64) -> Option<Duration> {
     (tick_at != u64::MAX).then(|| Duration::from_nanos(tick_at.saturating_sub(now.0)))
 }

@@ -1,9 +1,10 @@
-//! What is left to do when the core lock has been let go: requests to the device, wake-ups, whatever calls the program.
+//! Work left for after the core lock is released: requests to the device, wake-ups, and everything that calls the program.
 //!
-//! It is filled under the lock and emptied behind it, in one order ([`Outbox::drop`]): pages are copied, warnings given,
-//! lost pages marked, checksums taken, logs asked; then the device gets its requests, threads wake, and pages of regions
-//! leave. An outbox that is dropped does it, so no way out of a call can leave it out. One that is dropped by a panic of its
-//! own hold does not: the cache is poisoned, and half a step is nothing to act upon.
+//! The outbox is filled under the lock and emptied after the unlock, in a fixed order ([`Outbox::empty`]): pages are copied,
+//! warnings given, lost pages marked, checksums taken, logs asked; then the device gets its requests, threads wake, and
+//! pages of regions leave. Dropping the outbox does the work, so no way out of a call can skip it. If a panic under the lock
+//! drops it, it does nothing: the cache is poisoned, and half a step is nothing to act upon. `Outbox::lock`, which takes the
+//! lock again, is in `core.rs`.
 
 use super::Engine;
 use super::mempool::{Batch, Marked};
@@ -22,7 +23,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::panicking;
 
-/// A write whose pages are to be copied first.
+/// A write whose pages must be copied first.
 pub(super) struct Copying {
     pub(super) file: Arc<FileInner>,
     pub(super) token: u64,
@@ -34,7 +35,7 @@ pub(super) struct Copying {
 }
 
 impl Copying {
-    /// Copies the pages, lets the file's check stamp them, and lets go of them.
+    /// Copies the pages, lets the file's check stamp the copies, and releases the pages.
     fn copy(self, engine: &Engine) -> (Arc<FileInner>, Request) {
         let Copying {
             file,
@@ -67,24 +68,24 @@ impl Copying {
     }
 }
 
-/// What is left to do: of one step, or of several.
+/// The work left by one step, or by several.
 pub(crate) struct Outbox<'a> {
     engine: &'a Engine,
-    /// Whether the thread was panicking before: then what it does as it unwinds is done whole.
+    /// Whether the thread was panicking before. Then the work of its unwinding is done completely.
     was_panicking: bool,
     requests: Option<Batch>,
-    /// Writes whose pages are to be copied first.
+    /// Writes whose pages must be copied first.
     pub(super) copying: Vec<Copying>,
-    /// Logs that shall be durable up to a record, because pages wait for it.
+    /// Logs that must become durable up to a record, because pages wait for it.
     pub(super) asks: Vec<(Arc<Log>, u64)>,
-    /// Pages of regions whose next use is to be seen, and such as are to be written, with their frames: their checksums come
+    /// Pages of regions whose next use must be seen, and those to be written, with their frames: their checksums are taken
     /// first.
     marked: Marked,
-    /// To be given when the lock has been let go: their receiver may use the cache.
+    /// Given after the unlock, because the receiver may use the cache.
     pub(super) warnings: Vec<Warning>,
-    /// Pages of regions that are lost, and why: in our hands until that was said.
+    /// Lost pages of regions, and why. They stay in our hands until the warning is given.
     pub(super) lost: Vec<(Arc<RegionInner>, u64, String)>,
-    /// The same, of writes that have failed: of which file, from which page on, how many, why.
+    /// Failed writes: the file, the first page, the number of pages, and why.
     pub(super) failed: Vec<(Arc<FileInner>, PageIndex, usize, io::Error)>,
     pub(super) wake_memory: bool,
     pub(super) wake_dirtiers: bool,
@@ -93,7 +94,7 @@ pub(crate) struct Outbox<'a> {
 }
 
 impl Engine {
-    /// An empty one.
+    /// Returns an empty outbox.
     pub(crate) fn outbox(&self) -> Outbox<'_> {
         Outbox {
             engine: self,
@@ -118,7 +119,7 @@ impl<'a> Outbox<'a> {
         self.engine
     }
 
-    /// A request for the device, in lists that were set aside.
+    /// Adds a request for the device, in lists that were set aside.
     pub(super) fn submit(&mut self, file: Arc<FileInner>, request: Request) {
         let mempool = &self.engine.mempool;
         self.requests
@@ -126,7 +127,7 @@ impl<'a> Outbox<'a> {
             .push(file, request);
     }
 
-    /// Pages of regions, in lists that were set aside.
+    /// Returns the lists for pages of regions, which were set aside.
     pub(super) fn marked(&mut self) -> &mut Marked {
         self.engine.mempool.lend(&mut self.marked);
         &mut self.marked
@@ -146,7 +147,7 @@ impl<'a> Outbox<'a> {
         for warning in self.warnings.drain(..) {
             engine.device.warn(warning);
         }
-        // A thread that has touched such a page may end the process: the warning comes before it can.
+        // A thread that has touched such a page may end the process, so the warning comes first.
         for (region, page, why) in self.lost.drain(..) {
             mark_lost(engine, &region, page, &why);
         }
@@ -187,11 +188,11 @@ impl<'a> Outbox<'a> {
     }
 }
 
-/// The device gets these requests.
+/// Hands these requests to the device.
 fn hand_in(engine: &Engine, mut batch: Batch) {
     for (file, request) in batch.files.drain(..).zip(&batch.requests) {
         let bytes = request.segments.bytes() as u64;
-        // A write whose pages were all cut off has no bytes, and must not make the file longer again.
+        // A write whose pages were all cut off has no bytes, and must not extend the file again.
         if request.op == Op::Write && bytes > 0 {
             file.make_room(&engine.device, request.offset + bytes);
         }
@@ -202,11 +203,11 @@ fn hand_in(engine: &Engine, mut batch: Batch) {
     engine.mempool.give_back(batch);
 }
 
-/// A page of a region is lost, and that was said: a touch of it is `SIGBUS` from here on.
+/// Marks a page of a region as lost, after the warning: from now on a touch of it is `SIGBUS`.
 fn mark_lost(engine: &Engine, region: &RegionInner, page: u64, why: &str) {
     let regions = engine.regions();
     if let Err(error) = regions.exchange.poison(&region.memory, page) {
-        // Anything else it could get would be wrong data.
+        // Any other content would be wrong data.
         engine.poison(format!(
             "page {page} of a region is lost ({why}) and can't be marked: {error}"
         ));
@@ -230,7 +231,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A cache, and how many warnings it has given.
+    /// Returns a cache, and the number of warnings that it has given.
     fn warned() -> (PageCache, Arc<AtomicU32>) {
         let given = Arc::new(AtomicU32::new(0));
         let counts = given.clone();
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(given.load(Ordering::Relaxed), 0);
         drop(outbox);
         assert_eq!(given.load(Ordering::Relaxed), 2);
-        // No way out of a call leaves it out.
+        // No way out of a call skips it.
         let early = || -> Result<(), Error> {
             let mut core = engine.core();
             core.outbox.warnings.push(Warning::RegionUnlocked);
