@@ -1,15 +1,16 @@
 //! The threads that serve faults of regions.
 //!
-//! Each reads as many faults as there are, up to 16, and serves them: the last one's read itself, which is
-//! the lowest latency there is, those before it through the device, so that they are under way together. A
-//! fault that gets no frame is kept until memory is there; the thread goes on meanwhile, as soft faults need
-//! none. A handler waits only for the core lock and its own read, and touches no region.
+//! A handler takes all pending faults, up to 16, and serves them. It reads the page of the last one itself, which has the
+//! lowest latency; the device reads those of the others at the same time. A fault that gets no frame is kept until memory
+//! is free. The handler goes on meanwhile, since soft faults need no frame. It touches no region, and waits for three
+//! things only: the core lock, its own read, and, if the page states of a mapped file need more memory (`MappedStates`), the
+//! budget's lock, which a change of settings holds throughout.
 //!
-//! One that takes a fault and sees that no other waits for the next has one more made, eight at most; all but the first end
-//! when they were idle for a while. So a cache whose memory nobody touches has one. Each fault wakes one of them. Faults of
-//! mapped files are taken one at a time while others are idle, for their reads are done by their handlers. A handler on another processor than the thread that waits takes two wake-ups across processors,
-//! which is most of a fault's time (16 instead of 7 us where that was measured); the scheduler finds the near
-//! one as long as there is one.
+//! A handler that takes a fault while no other waits for the next one starts another, up to eight. All but the first end
+//! after a while without faults, so a cache whose memory nobody touches has one. Each fault wakes one handler. While others
+//! are idle, a handler takes faults of mapped files one at a time, because it does their reads itself. A handler on another
+//! processor than the faulting thread costs two wake-ups across processors, which is most of a fault's time (16 instead of
+//! 7 us where measured); with a single handler, the scheduler keeps it on a near processor.
 
 use super::driver::{Engine, Fault, MappedFault, MappedFaults, Marks, Reads, RegionFaults, until_asking};
 use crate::memory::mapped::{MARKED, MappedFile};
@@ -21,19 +22,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Faults that are read at a time.
+/// The number of faults read at a time.
 const FAULTS: usize = 16;
-/// How long a handler sleeps at least and at most while faults wait for memory; it is woken when some is there.
+/// The shortest and the longest sleep of a handler while faults wait for memory. Memory that comes free wakes it.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How long one that is not the first waits for a fault, and then ends.
+/// How long a handler other than the first waits for a fault before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Starts the first, if there may be faults.
+/// Starts the first handler, if there can be faults.
 ///
 /// # Errors
-/// If the system gives no thread, or the process has too many descriptors.
+/// If the system refuses a thread, or the process has too many descriptors.
 pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
     match &engine.regions {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Pages of mappings called back: by a reader, by a thread that changes them, by a scan, at the end of the mapping.
+//! Calls pages back from mappings: for a reader, a thread that changes them, a scan, or at the end of the mapping.
 //!
 //! ```text
 //!   a twin ─► stays for a reader; else its copy in the mapping goes
@@ -23,22 +23,22 @@ use std::sync::atomic::Ordering;
 use std::thread::{sleep, yield_now};
 use std::time::Duration;
 
-/// Pages that are called back at a time: as many as are dropped with one system call.
+/// The number of pages called back at a time: as many as one system call drops.
 const BATCH: u64 = 32;
 
-/// How often a page is called back into which a device writes, before it is taken as it is.
+/// How often a page into which a device writes is called back before it is taken as it is.
 const TRIES: u32 = 1000;
 
-/// How often it is called back at once by a thread that waits for it: most transfers are over then.
+/// How often a waiting thread calls the page back without sleeping: by then most transfers have ended.
 const AT_ONCE: u32 = 20;
 
-/// How long such a thread sleeps at least, and at most, before it looks again: the end of a transfer is not told. A missed one
-/// costs no more than a part of the time waited so far.
+/// The shortest and the longest sleep of such a thread before it looks again, because nothing announces the end of the
+/// transfer. Missing the end costs no more than a part of the time waited so far.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Pages of mappings that are called back.
+/// Calls pages back from mappings.
 #[derive(Clone, Copy)]
 pub(crate) struct CallBack<'a> {
     engine: &'a Engine,
@@ -59,8 +59,8 @@ impl<'a> CallBack<'a> {
         })
     }
 
-    /// The frame has the page as well, from now on. `false`: there is no memory for it, or the program has had the kernel
-    /// drop the mapping's. It takes memory, so it is not called under the core lock.
+    /// Copies the page to its frame, which makes it a twin. `false`: there is no memory for the copy, or the program has had
+    /// the kernel drop the mapping's page. Takes memory, so the caller must not have the core lock.
     fn make_twin(self, held: &Held) -> bool {
         let engine = self.engine;
         if held.is_double() {
@@ -74,8 +74,8 @@ impl<'a> CallBack<'a> {
         is_twin
     }
 
-    /// The only copy of the page, which we hold, is given up: it is read again when it is wanted. `false`: not now, for a
-    /// device reads what is in its frame. The caller must not have the core lock.
+    /// Gives up the only copy of the page, which we hold: it is read again when needed. `false`: not now, because a device
+    /// reads the frame. The caller must not have the core lock.
     pub(super) fn lose_copy(self, mapped: &MappedFile, page: u64, frame: FrameNo) -> bool {
         let engine = self.engine;
         let mut core = engine.core();
@@ -94,8 +94,8 @@ impl<'a> CallBack<'a> {
         true
     }
 
-    /// As [`CallBack::call_back`] of one page, for a thread that waits for it: also until a device that reads what was in its
-    /// frame, or writes into the mapping, has done so.
+    /// As [`CallBack::call_back`] of one page, for a thread that waits for it. Also waits for a device that reads the frame
+    /// or writes into the mapping.
     pub(crate) fn call_one_back(self, file: &FileInner, page: u64, to_change: bool) {
         let engine = self.engine;
         let Some(mapped) = engine.mapped_of(file) else {
@@ -127,8 +127,8 @@ impl<'a> CallBack<'a> {
         }
     }
 
-    /// The file's frames have these pages, for a thread that reads them, or to change them: then the mapping has them no
-    /// more. Those that other threads have in hand are left as they are. The caller must not have the core lock.
+    /// Brings these pages to the file's frames, for a thread that reads them; or for one that changes them, and then they
+    /// leave the mapping. Pages that other threads have in hand stay as they are. The caller must not have the core lock.
     pub(crate) fn call_back(self, file: &FileInner, pages: Range<u64>, to_change: bool) {
         let engine = self.engine;
         if let Some(mapped) = engine.mapped_of(file) {
@@ -136,7 +136,8 @@ impl<'a> CallBack<'a> {
         }
     }
 
-    /// Whether a device writes into one of them, so that it can't be called back.
+    /// As [`CallBack::call_back`]. Returns whether a device writes into one of the pages, which therefore can't be called
+    /// back.
     pub(super) fn call_mapped_back(
         self,
         mapped: &Arc<MappedFile>,
@@ -159,7 +160,7 @@ impl<'a> CallBack<'a> {
         is_stuck
     }
 
-    /// Whether some stay, because devices write into them.
+    /// Returns whether some pages stay because devices write into them.
     fn let_go(self, held: &mut Vec<Held>, to_change: bool) -> bool {
         let engine = self.engine;
         let (open, rest): (Vec<_>, Vec<_>) = held.drain(..).partition(Held::is_open);
@@ -179,7 +180,7 @@ impl<'a> CallBack<'a> {
                 }
             }
         }
-        // Those that can't be twins are clean: the device has them.
+        // Pages that can't become twins are clean: the device has them.
         for page in alone.iter().chain(&shut.gone) {
             let is_lost = self.lose_copy(&page.mapped, page.page, page.frame);
             let to = if is_lost { At::Absent } else { At::Mapped };
@@ -191,7 +192,7 @@ impl<'a> CallBack<'a> {
         !shut.stuck.is_empty()
     }
 
-    /// A page of a mapping is a twin, or was made one. The pages whose turn it is now give up one of their memories.
+    /// Queues a page of a mapping that is a twin. The pages whose turn it is now give up one of their memories.
     pub(super) fn enqueue_mapped(self, mapped: &MappedFile, page: u64, is_new: bool) {
         let engine = self.engine;
         let key = PageKey::new(mapped.file.id, PageIndex(page));
@@ -199,9 +200,9 @@ impl<'a> CallBack<'a> {
         Doubles::of(engine).part(due, is_new);
     }
 
-    /// Twins of mapped files among these give up one memory: new ones the mapping's, where their uses are not seen, others the
-    /// frame's. One whose frame is in use keeps both for as long as a new one: a thread that has pinned it may be about to
-    /// touch it, and would fault again and again. Gives those that are not of mapped files.
+    /// Makes the twins of mapped files among these give up one memory: new ones the mapping's, where uses are not seen;
+    /// others the frame's. A twin whose frame is in use keeps both as long as a new one does: a thread that has pinned it
+    /// may be about to touch it, and would fault again and again. Returns the pages that are not of mapped files.
     pub(super) fn part_mapped(self, mut due: Vec<PageKey>, are_new: bool) -> Vec<PageKey> {
         let engine = self.engine;
         let (mut go, mut stay, mut open, mut later) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -239,7 +240,7 @@ impl<'a> CallBack<'a> {
         due
     }
 
-    /// Open pages give up what their frames have, unless a device reads that.
+    /// Frees the frames' memory of open pages, unless a device reads it.
     fn part_open(self, open: Vec<Held>) {
         let engine = self.engine;
         let is_written = |page: &Held| engine.table.word(page.frame).is_writeback();
@@ -253,7 +254,7 @@ impl<'a> CallBack<'a> {
         }
     }
 
-    /// The next use of these pages of one file, in order, is to be seen. `false`: the file is not mapped.
+    /// Makes the next use of these pages visible. They are of one file and in order. `false`: the file is not mapped.
     pub(super) fn sample_mapped(self, keys: &[PageKey]) -> bool {
         let engine = self.engine;
         let Some(mapped) = engine.regions().mapped.of(keys[0].file()) else {
@@ -268,7 +269,7 @@ impl<'a> CallBack<'a> {
         true
     }
 
-    /// The mapping is at its end: no page comes from now on, and none is there afterwards.
+    /// Ends the mapping: from now on no page comes, and afterwards none is left.
     pub(crate) fn close_mapped(self, mapped: &Arc<MappedFile>) {
         let engine = self.engine;
         let pages = &mapped.space.pages;
@@ -286,7 +287,7 @@ impl<'a> CallBack<'a> {
                     tries = 0;
                     if let Some(held) = self.hold_mapped(mapped, at) {
                         let frame = held.frame;
-                        // A device reads what was in its frame. No other write of it begins while it is held.
+                        // A device reads the frame. No other write of the page begins while we hold it.
                         let is_written = engine.table.word(frame).is_writeback();
                         let is_out = !is_written && held.is_open() && self.tear_out(&held);
                         Unmap::of(engine).settle_held(&[held], if is_out { At::Absent } else { At::Mapped });
@@ -308,8 +309,8 @@ impl<'a> CallBack<'a> {
         mapped.space.tables.all_gone(&engine.regions().tables);
     }
 
-    /// A page that is open and stays so for long, as the mapping ends: what a device puts there from now on is lost. Whether
-    /// it is out: not if there is no memory for that. No device reads what is in its frame.
+    /// Takes out a page that stays open for long while the mapping ends: what a device writes there from now on is lost.
+    /// Returns whether the page is out; it is not if there is no memory for that. No device may be reading the frame.
     pub(super) fn tear_out(self, page: &Held) -> bool {
         let engine = self.engine;
         Unmap::of(engine).drop_old(std::iter::once(page));
@@ -320,14 +321,14 @@ impl<'a> CallBack<'a> {
         is_out
     }
 
-    /// The page is not open for a moment, and stays so if it [may not be opened](FileInner::may_open).
+    /// Waits until the page is not open. It stays closed while it [may not be opened](FileInner::may_open).
     pub(crate) fn shut_page(self, file: &FileInner, page: u64) {
         let engine = self.engine;
         if engine.mapped_of(file).is_none() {
             return;
         }
         let key = PageKey::new(file.id, PageIndex(page));
-        // Also such as a thread is about to open.
+        // Also a page that a thread is about to open.
         let may_be_open = || {
             let frame = engine.table.frame_of(key);
             frame.is_some_and(|frame| engine.table.word(frame).is_mapped_alone())
@@ -337,7 +338,7 @@ impl<'a> CallBack<'a> {
         }
     }
 
-    /// The file has become longer: what is there now can be touched.
+    /// Removes marks after the file has become longer: its new pages can be touched.
     pub(crate) fn mapped_grew(self, file: &FileInner) {
         let engine = self.engine;
         let Some(mapped) = engine.mapped_of(file) else {
@@ -347,7 +348,7 @@ impl<'a> CallBack<'a> {
         let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
         for page in marked {
             engine.regions().unmark(&mapped, page);
-            // A thread that marked it at that moment had it in hand, and has let go of it since or will.
+            // A thread that marked it just then had it in hand, and has released it or will.
             while mapped.marked.lock().contains(&page)
                 && matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned)
             {

@@ -1,4 +1,5 @@
-//! Pages of regions that come, under the core lock: in hand from the step that finds them a frame to the end of their read.
+//! Pages come into regions, under the core lock: they are in hand from the step that finds them a frame to the end of their
+//! read.
 
 use super::transfers::{FileIo, Kind, Transfer};
 use super::{CoreGuard, Engine};
@@ -11,21 +12,21 @@ use millpond_core::swap::SlotNo;
 use millpond_core::units::{FileId, PageIndex, PageKey};
 use std::sync::Arc;
 
-/// Pages that are being read from their slots: they follow one another.
+/// Consecutive pages that are being read from their slots.
 pub(crate) struct SwapRead {
     pub(super) io: IoId,
     pub(super) region: Arc<RegionInner>,
-    /// The first.
+    /// The first page.
     pub(super) page: u64,
     pub(super) slot: SlotNo,
     pub(super) reason: Reason,
-    /// What the thread that waits for it, if one does, will do first.
+    /// The first access of the thread that waits for the page, if one does.
     pub(super) access: Access,
     pub(super) loads: Vec<Load>,
 }
 
 impl SwapRead {
-    /// Pages are to be read from their slots: they are ours until they are.
+    /// Takes pages in hand that are to be read from their slots, until the read ends.
     pub(super) fn hold(
         engine: &Engine,
         io: IoId,
@@ -63,7 +64,7 @@ impl SwapRead {
 }
 
 impl CoreGuard<'_> {
-    /// Has pages read by the device.
+    /// Lets the device read the pages.
     pub(super) fn read_later(&mut self, mut read: SwapRead) {
         let (io, first) = (read.io, PageIndex(read.page));
         let request = read.request(self.engine, u64::from(io.0));
@@ -73,7 +74,7 @@ impl CoreGuard<'_> {
         self.transfers.insert(io, Transfer { file, first, kind });
     }
 
-    /// The page's content is lost for good: a thread that touches it gets `SIGBUS`, as soon as the warning was given.
+    /// Reports that the page's content is lost for good: once the warning is given, a thread that touches it gets `SIGBUS`.
     /// The page is loading or nowhere, and we hold it.
     pub(super) fn lose(&mut self, region: &Arc<RegionInner>, page: u64, why: String) {
         self.outbox.warnings.push(Warning::PageLost {
@@ -83,7 +84,7 @@ impl CoreGuard<'_> {
         self.outbox.lost.push((region.clone(), page, why));
     }
 
-    /// The first thread that touches this page of a region asks for more; if the page is not on its way, none does.
+    /// Marks the page of a region so that its first touch asks for more read-ahead. Does nothing if it is not on its way.
     pub(super) fn mark_ahead(&self, region: &RegionInner, page: u64) {
         if region.pages.at(page) == At::Busy {
             let (was_read, is_mark) = (false, true);
@@ -91,7 +92,7 @@ impl CoreGuard<'_> {
         }
     }
 
-    /// A page that was never touched has got a frame, if it is one of a region: it is ours until it is filled.
+    /// Takes in hand a never-touched page that was granted a frame, if it is a region's, until it is filled.
     pub(super) fn hold_granted(&self, file: FileId, first: PageIndex) {
         if let Some(region) = self.engine.regions.as_ref().and_then(|regions| regions.of(file)) {
             let taken = region.pages.take(first.0, &[At::Absent]);

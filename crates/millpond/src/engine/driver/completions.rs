@@ -1,4 +1,4 @@
-//! Transfers that are over: what follows for their pages, and what the core is told.
+//! Ends transfers: settles their pages and tells the core.
 
 use super::coming::SwapRead;
 use super::swap_in::SwapIn;
@@ -12,17 +12,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Pages that were read and have to pass a check.
+/// Pages that were read and still have to pass a check.
 pub(crate) enum Unchecked {
-    /// Their file's, read ahead.
+    /// The file's check, for pages read ahead.
     Of(Arc<FileInner>, OwnRead),
-    /// That of their checksum, from the swap file.
+    /// The comparison with their checksums, for pages from the swap file.
     Swap(SwapRead, io::Result<usize>),
 }
 
 impl CoreGuard<'_> {
-    /// A transfer that the device had been handed is over. Gives it back if its pages are to be checked, which takes too
-    /// long for the core lock: [`Unchecked::check`].
+    /// Ends a transfer that the device had been handed. Returns it if its pages must be checked, which takes too long for
+    /// the core lock ([`Unchecked::check`]).
     pub(crate) fn completed(&mut self, token: u64, result: io::Result<usize>) -> Option<Unchecked> {
         let (engine, io) = (self.engine, IoId(token as u32));
         let Some(Transfer { file, first, kind }) = self.transfers.remove(&io) else {
@@ -72,7 +72,7 @@ impl CoreGuard<'_> {
                 for &frame in pages {
                     engine.table.fail_write(frame);
                 }
-                // Once until all of them are written: a full disk refuses thousands.
+                // Reported once until all of them are written: a full disk refuses thousands.
                 if !file.failing.load(Ordering::Relaxed) {
                     let failed = (file.clone(), first, pages.len(), again(&error));
                     self.outbox.failed.push(failed);
@@ -88,9 +88,9 @@ impl CoreGuard<'_> {
 }
 
 impl Unchecked {
-    /// Lets the file's check look at pages that were read ahead. What it refuses does not come into memory, nor does
-    /// what was read with it; a thread that wants such a page reads it, and is told. The outbox is emptied by the caller, who
-    /// may have other pages in hand.
+    /// Lets the file's check look at pages that were read ahead. If it refuses one, none of that read comes into memory; a
+    /// thread that needs such a page reads it, and gets the error. The caller empties the outbox, because it may have other
+    /// pages in hand.
     pub(crate) fn check<'a>(self, engine: &'a Engine, outbox: Outbox<'a>) -> Outbox<'a> {
         let (file, read) = match self {
             Unchecked::Of(file, read) => (file, read),

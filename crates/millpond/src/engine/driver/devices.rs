@@ -1,7 +1,7 @@
 //! Devices by number: the core keeps a controller for each, and learns of one when the first of its files is opened.
 //!
-//! Partitions of a disk share its queue, and so its number. A number without files goes to the next device that needs one,
-//! so there are never more than were in use at a time; a device that comes back before that is known still.
+//! Partitions of a disk share its queue, and therefore its number. A number without files goes to the next device that needs
+//! one, so there are never more than were in use at once. A device that comes back before that keeps its number.
 
 use super::Engine;
 use crate::device::{DeviceFigures, queue_of};
@@ -13,29 +13,30 @@ use millpond_core::units::DeviceNo;
 struct Known {
     /// The disk.
     queue: u64,
-    /// Those that files say they are on: the disk, or partitions of it.
+    /// The devices that files report: the disk, or partitions of it.
     devices: Vec<u64>,
     files: u32,
     hints: DeviceHints,
 }
 
-/// All that have a number.
+/// All numbered devices.
 #[derive(Debug, Default)]
 pub(super) struct DeviceNumbers(Vec<Known>);
 
 impl DeviceNumbers {
-    /// The number of a device on which a file is, or was.
+    /// Returns the number of a device that has, or had, a file.
     fn of(&self, device: u64) -> Option<DeviceNo> {
         let at = self.0.iter().position(|known| known.devices.contains(&device));
         at.map(|at| DeviceNo(at as u32))
     }
 
-    /// The disk that the device is a part of, if that is known.
+    /// Returns the disk that the device is a part of, if known.
     fn queue_of(&self, device: u64) -> Option<u64> {
         self.of(device).map(|DeviceNo(at)| self.0[at as usize].queue)
     }
 
-    /// One more file is on `device`, a part of the disk `queue`: the number, and whether that was another's before.
+    /// Counts one more file on `device`, a part of the disk `queue`. Returns the number, and whether it is new to
+    /// this disk.
     fn enter(&mut self, device: u64, queue: u64) -> (DeviceNo, bool) {
         let place = |is_it: &dyn Fn(&Known) -> bool| self.0.iter().position(is_it);
         let known = place(&|known| known.queue == queue);
@@ -61,7 +62,7 @@ impl DeviceNumbers {
         (DeviceNo(at as u32), known.is_none())
     }
 
-    /// A file on `device` is no more.
+    /// Counts one file fewer on `device`.
     pub(super) fn leave(&mut self, device: u64) {
         if let Some(DeviceNo(at)) = self.of(device) {
             self.0[at as usize].files -= 1;
@@ -70,11 +71,11 @@ impl DeviceNumbers {
 }
 
 impl Engine {
-    /// A file is opened on `device`: the number to say to the core. `hints`: what is known of the device, if it is new.
+    /// Opens a file on `device`. Returns the device's number for the core. `hints`: what is known of the device, if it is new.
     pub(crate) fn device_entered(&self, device: u64, hints: impl FnOnce() -> DeviceHints) -> DeviceNo {
         let known = self.core().devices.queue_of(device);
         let is_known = known.is_some();
-        // Both ask the system, so once for a disk, and not under the lock.
+        // Both ask the system: so once per disk, and without the lock.
         let queue = known.unwrap_or_else(|| queue_of(device));
         let hints = if is_known { None } else { Some(hints()) };
         let mut core = self.core();
@@ -88,7 +89,7 @@ impl Engine {
         number
     }
 
-    /// More is known of a device than when its first file was opened.
+    /// Tells the core what was learnt about a device since its first file was opened.
     pub(crate) fn device_measured(&self, device: u64, hints: DeviceHints) {
         let mut core = self.core();
         let number = core.devices.of(device);
@@ -99,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// A goal was set: it is that of all devices.
+    /// Applies a goal that was set to all devices.
     pub(crate) fn goal_set(&self) {
         let mut told = Vec::new();
         for (known, device) in self.core().devices.0.iter_mut().zip((0..).map(DeviceNo)) {
@@ -112,12 +113,12 @@ impl Engine {
         }
     }
 
-    /// A file on `device` was closed.
+    /// Closes a file on `device`.
     pub(crate) fn device_left(&self, device: u64) {
         self.core().devices.leave(device);
     }
 
-    /// What each device has done, and what admission makes of it.
+    /// Returns what each device has done, and the state of its admission.
     pub(crate) fn device_figures(&self) -> Vec<DeviceFigures> {
         let mut figures = self.device.figures();
         let (core, now) = (self.core(), self.clock.now());

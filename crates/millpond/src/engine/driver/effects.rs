@@ -1,5 +1,6 @@
-//! The core's effects under the core lock: pages enter the table, transfers begin. What is left for after it goes into the
-//! [`Outbox`](super::Outbox); frames, waits and pauses are for the thread that sent the event ([`StepAnswer`]).
+//! Carries out the core's effects under the core lock: pages enter the table, transfers begin. Work for after the unlock
+//! goes into the [`Outbox`](super::Outbox). Frames, waits and pauses are for the thread that sent the event
+//! ([`StepAnswer`]).
 
 use super::CoreGuard;
 use super::coming::SwapRead;
@@ -11,24 +12,24 @@ use millpond_core::io::Reason;
 use millpond_core::units::{FileId, FrameNo, Nanos, PageIndex, PageKey};
 use std::sync::atomic::Ordering;
 
-/// What the core answers to an event: for the thread that sent it. Most events have no answer.
+/// The core's answer to the thread that sent an event. Most events have none.
 #[derive(Default)]
 pub(crate) struct StepAnswer {
-    /// To a fault: missing pages that the thread reads itself.
+    /// For a fault: missing pages that the thread reads itself.
     pub(super) own: Option<OwnRead>,
-    /// To a fault in a region: pages that the thread reads from swap, or hands to the device.
+    /// For a fault in a region: pages that the thread reads from swap, or hands to the device.
     pub(super) swap_read: Option<SwapRead>,
-    /// To a fault: pages that the thread fills.
+    /// For a fault: pages that the thread fills.
     pub(super) granted: Vec<Load>,
-    /// An empty list for either: a fault makes it before it takes the core lock.
+    /// An empty list for either, made before the fault takes the core lock.
     pub(super) room: Vec<Load>,
-    /// To a fault: how many pages the device reads, while the thread goes on.
+    /// For a fault: the number of pages that the device reads while the thread goes on.
     pub(super) ahead: u64,
-    /// To a fault: there is no frame. Ask again after so long at most.
+    /// For a fault: there is no frame. Ask again after this time at most.
     pub(super) wait: Option<Nanos>,
-    /// To a thread that makes pages dirty: pause, and ask again after so long at most.
+    /// For a thread that makes pages dirty: pause, and ask again after this time at most.
     pub(super) pause: Option<Nanos>,
-    /// To the background reclaimer: memory is not at its high water mark yet.
+    /// For the background reclaimer: memory has not reached its high water mark.
     pub(crate) reclaim_more: bool,
 }
 

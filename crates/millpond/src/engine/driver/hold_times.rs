@@ -1,4 +1,4 @@
-//! How long the core lock is held: each time is noted, which costs the holder some 80 ns. Only with the feature `lock-times`.
+//! Records how long the core lock is held, at a cost of some 80 ns to each holder. Only with the feature `lock-times`.
 
 use super::Core;
 use millpond_core::event::{Event, Intent};
@@ -6,20 +6,20 @@ use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-/// One time that the core lock was held.
+/// One hold of the core lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Hold {
     /// The first event that was stepped; "no event" if there was none.
     pub event: &'static str,
-    /// How many events were stepped.
+    /// The number of events stepped.
     pub events: u32,
     /// Nanoseconds from asking for the lock to having it.
     pub waited_ns: u32,
-    /// Nanoseconds from having it to letting it go.
+    /// Nanoseconds from taking it to releasing it.
     pub held_ns: u32,
 }
 
-/// What the lock protects of this.
+/// The recorder, protected by the lock.
 #[derive(Default)]
 pub(super) struct Holds {
     list: Vec<Hold>,
@@ -28,17 +28,17 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// Notes the next `count` holds. Returns those before, to be freed after the lock.
+    /// Starts recording the next `count` holds. Returns the earlier ones, to be freed after the unlock.
     pub(super) fn note(&mut self, count: usize) -> Vec<Hold> {
         std::mem::replace(&mut self.list, Vec::with_capacity(count))
     }
 
-    /// Those that were noted; notes no more.
+    /// Returns the recorded holds and stops recording.
     pub(super) fn take(&mut self) -> Vec<Hold> {
         std::mem::take(&mut self.list)
     }
 
-    /// The holder steps this event.
+    /// Records that the holder steps this event.
     pub(super) fn steps(&mut self, event: &Event<'_>) {
         self.event.get_or_insert(name(event));
         self.events += 1;

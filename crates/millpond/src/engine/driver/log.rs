@@ -1,4 +1,4 @@
-//! A log has advanced, or can't: what has waited for it.
+//! A log has advanced, or has failed: releases the pages that waited for it.
 
 use super::Engine;
 use super::writes::{listed, open_file};
@@ -7,11 +7,11 @@ use crate::files::order::Follower;
 use millpond_core::event::Event;
 use std::sync::atomic::Ordering;
 
-/// Pages that are released at a time, before others get the core lock: about 0.2 ms.
+/// The number of pages released before others get the core lock: about 0.2 ms.
 const RELEASE_BATCH: usize = 1024;
 
 impl Engine {
-    /// A log has advanced: what has waited for it may be written. Whether that is all.
+    /// Releases pages whose log has advanced far enough, at most [`RELEASE_BATCH`]. Returns whether these are all.
     pub(crate) fn release(&self) -> bool {
         let mut core = self.core();
         let mut left = RELEASE_BATCH;

@@ -1,4 +1,4 @@
-//! What is known of the pages of mapped files, within the budget (`memory/states.rs`).
+//! Memory for the page states of mapped files, within the budget (`memory/states.rs`).
 
 use super::{CallBack, Engine};
 use crate::memory::mapped::MappedFile;
@@ -6,10 +6,10 @@ use crate::memory::{At, States};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// So many of the oldest blocks are tried before one more than there should be comes.
+/// The number of oldest blocks tried before a block is allowed beyond the limit.
 const TRIES: u32 = 8;
 
-/// What is known of the pages of a mapped file.
+/// The page states of a mapped file.
 #[derive(Clone, Copy)]
 pub(crate) struct MappedStates<'a> {
     engine: &'a Engine,
@@ -21,8 +21,8 @@ impl<'a> MappedStates<'a> {
         MappedStates { engine, mapped }
     }
 
-    /// A page of the mapping is about to come: there is room for what is known of it, as far as there can be. The caller holds
-    /// no page.
+    /// Makes room for the state of a page that is about to come into the mapping, as far as possible. May wait for the
+    /// budget's lock. The caller holds no page.
     pub(super) fn room_for_states(self, page: u64) {
         let MappedStates { engine, mapped } = self;
         let (states, block) = (&mapped.states, States::of(page));
@@ -45,7 +45,7 @@ impl<'a> MappedStates<'a> {
         }
     }
 
-    /// The pages of the block leave the mapping, and what is known of them goes, if no thread has one in hand.
+    /// Takes the block's pages out of the mapping, and frees their states if no thread has one of them in hand.
     fn forget_states(self, block: u64) {
         let MappedStates { engine, mapped } = self;
         let (space, pages) = (&mapped.space, &mapped.space.pages);
@@ -58,7 +58,7 @@ impl<'a> MappedStates<'a> {
             .take_while(|&page| pages.take(page, &[At::Absent]).is_some());
         let held: Range<u64> = all.start..all.start + taken.count() as u64;
         if held == all && pages.forget(&all, || mapped.states.left(block)) {
-            // Those that have touched one meanwhile do so again.
+            // Threads that have touched one meanwhile touch it again.
             engine.regions().exchange.wake_all(&space.memory, all);
             space.settled.notify_all();
         } else {

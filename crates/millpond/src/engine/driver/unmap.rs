@@ -1,4 +1,4 @@
-//! Pages of mapped files that leave their mappings, under the core lock or not.
+//! Pages of mapped files leave their mappings, with or without the core lock.
 //!
 //! ```text
 //!   twin ─► the mapping's copy is dropped, with others in one call ─► out
@@ -7,8 +7,8 @@
 //!   open ─► moved to the frame ─► out
 //! ```
 //!
-//! All are held one by one: their states in the mapping are theirs alone who took them, and a thread that touches one
-//! meanwhile waits.
+//! Each page is taken in hand first: only the thread that took it may change its state in the mapping, and a thread that
+//! touches it meanwhile waits.
 
 use super::Engine;
 use super::leave::{RUN_MAX, in_hands};
@@ -23,23 +23,23 @@ use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::sync::Arc;
 
-/// Pages behind one that is to be written that leave the mapping with it: what one system call moves.
+/// The most pages that leave the mapping together when the first is to be written: what one system call moves.
 const TOGETHER: u64 = 32;
 
-/// A page of a mapping that a thread has in hand, and that the mapping has.
+/// A page that a mapping has, and a thread has in hand.
 pub(super) struct Held {
     pub(super) mapped: Arc<MappedFile>,
     pub(super) page: u64,
     pub(super) frame: FrameNo,
 }
 
-/// What has become of open pages that were to leave their mappings, all still in hand.
+/// What became of open pages that should leave their mappings. All are still in hand.
 pub(super) struct Shut {
-    /// They did.
+    /// These have left.
     pub(super) out: Vec<Held>,
-    /// They can't at the moment: a device writes into them, or reads what was in their frames.
+    /// These can't leave at the moment: a device writes into them, or reads their frames.
     pub(super) stuck: Vec<Held>,
-    /// The program has had the kernel drop them.
+    /// The program has had the kernel drop these.
     pub(super) gone: Vec<Held>,
 }
 
@@ -60,7 +60,7 @@ impl Held {
         self.space().pages.residence(self.page).is_double
     }
 
-    /// Whether threads may write it in the mapping.
+    /// Returns whether threads may write the page in the mapping.
     pub(super) fn is_open(&self) -> bool {
         !self.space().pages.residence(self.page).is_protected
     }
@@ -77,7 +77,7 @@ impl Held {
     }
 }
 
-/// Pages of mappings that leave them.
+/// Takes pages out of mappings.
 #[derive(Clone, Copy)]
 pub(crate) struct Unmap<'a> {
     engine: &'a Engine,
@@ -99,7 +99,7 @@ impl<'a> Unmap<'a> {
         );
     }
 
-    /// Open pages that we hold leave their mappings: they are in their frames then, and nowhere else.
+    /// Moves open pages that we hold from their mappings to their frames; they are nowhere else then.
     pub(super) fn shut(self, open: Vec<Held>) -> Shut {
         let engine = self.engine;
         let is_written = |page: &Held| engine.table.word(page.frame).is_writeback();
@@ -137,7 +137,7 @@ impl<'a> Unmap<'a> {
         shut
     }
 
-    /// The memory that these pages have in their frames, if any, is old: it goes.
+    /// Frees the frames' memory of these pages, if there is any: its content is old.
     pub(super) fn drop_old(self, open: impl Iterator<Item = &'a Held> + Clone) {
         let engine = self.engine;
         let doubles = open.filter(|page| page.is_double());
@@ -148,10 +148,10 @@ impl<'a> Unmap<'a> {
         }
     }
 
-    /// The page is in its frame. What a thread has stored behind the end of the file is not the file's.
+    /// Ends the move of a page to its frame, and zeros what threads have stored behind the end of the file.
     pub(super) fn is_shut(self, page: &Held) {
         let engine = self.engine;
-        // Read after the page has left: a store by a thread that knows of a longer file is before that.
+        // The length is read after the page has left, so it includes any extension known to a thread that stored there.
         let (len, start) = (page.mapped.file.len(), engine.offset(PageIndex(page.page)));
         let inside = len.saturating_sub(start);
         if inside < engine.page_size.bytes() && !mutation::is(Mutation::MappedTailIsKept) {
@@ -163,7 +163,7 @@ impl<'a> Unmap<'a> {
         engine.table.shut(page.frame);
     }
 
-    /// Twins leave their mappings.
+    /// Drops the mappings' copies of twins.
     pub(super) fn unmap_twins(self, twins: &[Held]) {
         let engine = self.engine;
         if twins.is_empty() {
@@ -176,7 +176,7 @@ impl<'a> Unmap<'a> {
         twins.iter().for_each(|page| engine.table.unmap(page.frame));
     }
 
-    /// Pages that are in their mappings only, and clean or gone there, leave memory.
+    /// Takes pages out of memory that are only in their mappings, and there are clean or gone.
     pub(super) fn vacate_held(self, table: &mut LockedTable<'_, Arena>, held: &[Held]) {
         let engine = self.engine;
         held.iter().for_each(|page| table.vacate(page.frame));
@@ -190,9 +190,9 @@ impl<'a> Unmap<'a> {
             .for_each(|page| engine.regions().settle(page.space(), page.page, to));
     }
 
-    /// Pages of a file that are to leave memory leave its mapping, but for those that other threads have in hand. Gives the
-    /// frames of those that are given up, `dirty_too`, while a device writes into them: they are out of the table. The caller has
-    /// the core lock.
+    /// Takes pages of a file, which are to leave memory, out of its mapping, except those that other threads have in hand.
+    /// Returns the frames of the pages that are given up and already out of the table; with `dirty_too` also those into
+    /// which a device writes. The caller has the core lock.
     pub(super) fn unmap_found(
         self,
         table: &mut LockedTable<'_, Arena>,
@@ -236,8 +236,8 @@ impl<'a> Unmap<'a> {
 }
 
 impl Frames<'_> {
-    /// The page is to be written: it leaves its mapping if it is open there, with those behind it that are. `false`: it can't
-    /// now.
+    /// Takes a page that is to be written out of its mapping, if it is open there, together with open pages behind it.
+    /// `false`: it can't leave now.
     pub(super) fn shut_to_write(&mut self, frame: FrameNo) -> bool {
         let engine = self.engine;
         if !engine.table.word(frame).is_open() {
@@ -259,7 +259,7 @@ impl Frames<'_> {
         let (open, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(Held::is_open);
         let shut = Unmap::of(engine).shut(open);
         Unmap::of(engine).settle_held(&shut.out, At::Absent);
-        // They are called back after this step, and found to be gone then.
+        // These are called back after this step, which then finds them gone.
         let gone = shut.gone.iter().map(|page| self.table.key(page.frame));
         self.pages.sampled.extend(gone);
         for stay in [&rest, &shut.stuck, &shut.gone] {
@@ -268,7 +268,7 @@ impl Frames<'_> {
         !engine.table.word(frame).is_open()
     }
 
-    /// As the table's `evict`, where files may be mapped.
+    /// As the table's `evict`, for caches with mapped files.
     pub(super) fn evict_mapped(&mut self, frames: &mut Vec<FrameNo>) {
         let (victims, gone) = self.unmap_victims(frames);
         let asked = (!gone.is_empty()).then(|| frames.clone());
@@ -286,8 +286,8 @@ impl Frames<'_> {
         }
     }
 
-    /// Of pages that are to be evicted those that are mapped leave their mappings, unless they were used since the core
-    /// asked. Gives those that went with it, and are out of the table.
+    /// Takes those of the victims that are mapped out of their mappings, unless they were used since the core asked.
+    /// Returns the pages in hand, and the frames of those that left the table with that.
     fn unmap_victims(&mut self, frames: &[FrameNo]) -> (Vec<Held>, Vec<FrameNo>) {
         let engine = self.engine;
         let mut held = Vec::new();
@@ -300,7 +300,7 @@ impl Frames<'_> {
         if held.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        // Those in their mappings only get no memory in their frames: it would be for nothing.
+        // Pages that are only in their mappings get no memory in their frames: they would lose it at once.
         let (mut held, alone): (Vec<_>, Vec<_>) = held.into_iter().partition(Held::is_double);
         Unmap::of(engine).unmap_twins(&held);
         Unmap::of(engine).vacate_held(&mut self.table, &alone);
