@@ -1,4 +1,4 @@
-//! Reads of background tasks: they leave the device to callers that wait for it.
+//! Reads by background tasks, which leave the device to callers that wait for it.
 //!
 //! ```text
 //!   missing ─► does a caller wait for the device? ── no ──► read it, with what follows ─► wait for the page
@@ -7,10 +7,10 @@
 //!                    as the last such read took
 //! ```
 //!
-//! So beside callers that wait all the time, a background task has half of the device's time. With less, it would hold up
-//! the work that depends on it: writers of a database pause while its compaction lags behind.
+//! So if callers wait all the time, a background task has half of the device's time. With less, it would hold up the work
+//! that depends on it: writers of a database pause while its compaction lags behind.
 //!
-//! To the core these reads are read-ahead: no caller waits for them, unless another reader comes to such a page.
+//! For the core these reads are read-ahead: no caller waits for them, unless another reader comes to such a page.
 
 use super::fault::Reach;
 use super::{Engine, PageFaults};
@@ -25,22 +25,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest wait, however long the last read took: a device that stalled once is not left alone for as long again.
+/// The longest wait, however long the last read took, so that a device that stalled once is not left alone as long again.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// How often a background task looks whether callers still wait: some reads of a flash disk.
+/// How often a background task checks whether callers still wait: the time of some reads of a flash disk.
 const LOOK_EVERY: Duration = Duration::from_micros(250);
 
-/// What is known of them.
+/// The state of background reads.
 #[derive(Default)]
 pub(crate) struct BackgroundReads {
-    /// How long the next one waits at most, in nanoseconds.
+    /// The longest wait of the next read, in nanoseconds.
     wait_max_ns: AtomicU64,
 }
 
 impl BackgroundReads {
-    /// Has the device read the pages, as far as they are missing without a gap, and waits until the first is there. It may
-    /// still be missing afterwards: no frame was free, or the device failed.
+    /// Lets the device read the first missing pages, up to the next one in memory, and waits for the first. It may still be
+    /// missing afterwards: no frame was free, or the device failed.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
@@ -93,7 +93,7 @@ mod tests {
         let waits = &engine.background_reads.wait_max_ns;
         assert!(waits.load(Ordering::Relaxed) > 0, "as long as that took");
         waits.store(u64::MAX, Ordering::Relaxed);
-        // A caller that has asked the device, and has no answer yet.
+        // A caller that has asked the device and has no answer yet.
         let pages = 1500..1501;
         let asked = (millpond_core::event::Intent::Read, super::Reach::Inside);
         let answer = super::PageFaults::of(engine, &file.inner)

@@ -1,5 +1,5 @@
-//! Pages of a file leave memory: of one that is closed or cut all, of one that others may have changed the clean ones, of
-//! one that can't be written those that failed.
+//! Takes pages of a file out of memory: all if the file is closed or cut, clean ones if others may have changed the file, and
+//! failed ones if it can't be written.
 
 use super::hold::DISCARD_BATCH;
 use super::{CallBack, Engine, Holders, Unmap};
@@ -12,7 +12,7 @@ use millpond_core::units::{FrameNo, PageIndex, PageKey};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Pages of a file on their way out of memory.
+/// Takes pages of a file out of memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Discards<'a> {
     engine: &'a Engine,
@@ -24,17 +24,17 @@ impl<'a> Discards<'a> {
         Discards { engine, file }
     }
 
-    /// Takes the pages `pages` of the file out of memory, whether they are dirty or not, after waiting for the threads
-    /// that use them. None comes into memory meanwhile that would have to go: the file is closed, or shorter by now
-    /// ([`Reach`](super::Reach)), or the device has given up its part.
+    /// Takes `pages` out of memory, dirty or not, after waiting for the threads that use them. None of them comes into memory
+    /// meanwhile, because the file is closed, or already shorter ([`Reach`](super::Reach)), or the device has given up that
+    /// part.
     pub(crate) fn discard(self, pages: Range<u64>) -> Result<()> {
         self.discard_in(pages, None)
     }
 
-    /// As [`Discards::discard`], of a hole: it has those only that are waited for.
+    /// As [`Discards::discard`], for a hole, which is narrowed to the pages still waited for.
     pub(crate) fn discard_in(self, pages: Range<u64>, hole: Option<&Making<'_>>) -> Result<()> {
         let Discards { engine, file } = self;
-        // First those that are not in use: a thread that uses one may wait for memory.
+        // First the unused ones: a thread that uses one may wait for memory.
         let mut left = Vec::new();
         Holders::of(engine, file).each_held(pages, |held| {
             engine.call_flags.check()?;
@@ -59,7 +59,7 @@ impl<'a> Discards<'a> {
         Ok(())
     }
 
-    /// As [`Discards::discard`], but for pages of which the calling thread has guards: the first of those.
+    /// As [`Discards::discard`], except for pages of which the calling thread has guards. Returns the first of these.
     pub(crate) fn discard_but_own(self, pages: Range<u64>) -> Result<Option<u64>> {
         let Discards { engine, file } = self;
         let (mut at, mut first) = (pages.start, None);
@@ -73,8 +73,8 @@ impl<'a> Discards<'a> {
         Ok(first)
     }
 
-    /// Takes the clean ones of the pages out of memory, after waiting for the threads that read or write them. Returns
-    /// how many are left because they are dirty.
+    /// Takes the clean ones of the pages out of memory, after waiting for the threads that read or write them. Returns the
+    /// number of dirty ones that are left.
     pub(crate) fn drop_clean(self, pages: Range<u64>) -> Result<u64> {
         let Discards { engine, file } = self;
         let mut left = 0;
@@ -96,7 +96,7 @@ impl<'a> Discards<'a> {
         Ok(left)
     }
 
-    /// Those of the pages that are dirty, or being written.
+    /// Returns those of the pages that are dirty, or being written.
     pub(crate) fn changed(self, pages: Range<u64>) -> Result<BTreeSet<u64>> {
         let Discards { engine, file } = self;
         let mut changed = BTreeSet::new();
@@ -111,7 +111,7 @@ impl<'a> Discards<'a> {
         Ok(changed)
     }
 
-    /// Waits for the reads of these pages that have begun. Whether none of them is dirty then.
+    /// Waits for reads of these pages that have begun. Returns whether none of the pages is dirty then.
     pub(crate) fn settled(self, pages: Range<u64>) -> Result<bool> {
         let Discards { engine, file } = self;
         Holders::of(engine, file).each_held(pages.clone(), |held| {
@@ -123,7 +123,7 @@ impl<'a> Discards<'a> {
         Ok(!self.is_changed(pages)?)
     }
 
-    /// Whether one of the pages is dirty, or being written.
+    /// Returns whether one of the pages is dirty, or being written.
     pub(crate) fn is_changed(self, pages: Range<u64>) -> Result<bool> {
         Ok(!self.changed(pages)?.is_empty())
     }
@@ -162,8 +162,8 @@ impl<'a> Discards<'a> {
         }
     }
 
-    /// Gives up the pages of the file that can't be written, after waiting for the threads that use them; what is
-    /// written meanwhile is kept. Returns how many they were.
+    /// Gives up the unwritable pages of the file, after waiting for the threads that use them. Pages that are written
+    /// meanwhile are kept. Returns the number given up.
     pub(crate) fn discard_failed(self) -> Result<u64> {
         let Discards { engine, file } = self;
         let mut left: Vec<PageIndex> = engine.core().manager.failed_pages(file.id).collect();
@@ -207,7 +207,7 @@ impl<'a> Discards<'a> {
             left.extend(busy.iter().map(|&(page, _)| page));
             if let Some(&(page, frame)) = busy.first() {
                 Holders::of(engine, file).wait_unused(frame, page.0);
-                // It may be open: what a device puts there is not lost for that.
+                // It may be open: data that a device puts there must not be lost.
                 CallBack::of(engine).call_one_back(file, page.0, true);
             }
         }

@@ -1,4 +1,4 @@
-//! Double-resident pages of regions: how a page comes to a thread that waits for it, and is in two places for a while.
+//! Double-resident pages of regions: a page is brought to the thread that waits for it, and is in two places for a while.
 //!
 //! ```text
 //!   read into its frame ─► copied into its region: double ─┬─ others have come: its copy in the region goes  ─► Cached
@@ -6,17 +6,17 @@
 //!                                                          └─ written: that in the frame is old, goes soon   ─► Mapped
 //! ```
 //!
-//! To move a page makes each processor that runs the process forget where it was, by an interrupt: 12 us with a second
-//! thread running instead of 1.1 us, in a virtual machine, and it would have to be moved once in and once out. To put a
-//! copy where nothing was makes no processor forget anything (2.3 us), and one system call gives back the second
-//! memories of many pages (1 us a page). A thread that only reads a page gets it *write-protected*, so that both
-//! memories stay equal and either may go; a write of it is a fault that opens it. One that is write-protected and no
-//! longer double-resident becomes so again when it is to leave, so what is only read is never moved.
+//! Moving a page interrupts each processor that runs the process, to flush the address from its TLB: 12 us with a second
+//! thread running instead of 1.1 us, in a virtual machine. And the page would be moved twice, in and out. Copying it to an
+//! empty place flushes nothing (2.3 us), and one system call frees the second memories of many pages (1 us a page).
+//! A thread that only reads a page gets it *write-protected*, so that both memories stay equal and either may go; a write
+//! is a fault that opens the page. A write-protected page that is no longer double-resident becomes so again before it
+//! leaves. So a page that is only read is never moved.
 //!
-//! A page that was read and is write-protected stays double-resident until 128 others have come, and then is where
-//! its uses are seen: a touch of it is a soft fault, and without one it leaves from there without a copy. Of one that came back from its
-//! frame the next use is seen when replacement asks for it. All second memories together are one frame in 80, and 192 at
-//! most; they are out of the budget (`memory/double_resident.rs`).
+//! A page that was read and is write-protected stays double-resident until 128 others have come. Then only its frame keeps
+//! it, where its uses are seen: a touch is a soft fault, and without one the page leaves from there without a copy. The next
+//! use of a page that came back from its frame is seen when replacement asks for it. All second memories together take one
+//! frame in 80, and 192 at most, from the budget (`memory/double_resident.rs`).
 
 use super::leave::Leaving;
 use super::{CallBack, Engine};
@@ -26,7 +26,7 @@ use crate::sys::uffd::Access;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
 
-/// Which memory of a page that leaves its region is given up, if it has two.
+/// Returns which memory is given up when a page leaves its region, if it has two.
 pub(super) fn copy_of<'a>(pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
     match pages.residence(page.page) {
         Residence { is_double: false, .. } => None,
@@ -39,8 +39,8 @@ pub(super) fn copy_of<'a>(pages: &Pages, page: InHand<'a>) -> Option<Copy<'a>> {
     }
 }
 
-/// Makes a page that leaves its region double-resident, if it is write-protected: it need not be moved then. It takes
-/// memory, so it is not called under the core lock.
+/// Makes a write-protected page that leaves its region double-resident, so that it need not be moved. Takes memory, so it is
+/// not called under the core lock.
 fn make_double(exchange: &Exchange, pages: &Pages, page: &InHand<'_>) {
     let Residence {
         is_double,
@@ -58,8 +58,8 @@ fn make_double(exchange: &Exchange, pages: &Pages, page: &InHand<'_>) {
     }
 }
 
-/// The page, which we hold in its region and which is to leave it, has given up that memory. Whether it is out; else it is
-/// to be moved.
+/// Notes that a page which leaves its region, and which we hold there, has given up one memory. Returns whether the page is
+/// out; else it must be moved.
 pub(super) fn leave_double(pages: &Pages, page: u64) -> bool {
     let is_out = end_double(pages, page);
     if !is_out {
@@ -69,13 +69,13 @@ pub(super) fn leave_double(pages: &Pages, page: u64) -> bool {
     is_out
 }
 
-/// The page, which we hold in its region, has given up one memory. Whether it is out.
+/// Notes that a page which we hold in its region has given up one memory. Returns whether the page is out.
 fn end_double(pages: &Pages, page: u64) -> bool {
     let Residence {
         is_double,
         is_protected,
     } = pages.residence(page);
-    // If it stays, because it is pinned, it is still write-protected.
+    // If the page stays, because it is pinned, it is still write-protected.
     pages.note_residence(
         page,
         Residence {
@@ -86,7 +86,7 @@ fn end_double(pages: &Pages, page: u64) -> bool {
     is_double && is_protected
 }
 
-/// Pages of regions in two places.
+/// Double-resident pages of regions.
 #[derive(Clone, Copy)]
 pub(crate) struct Doubles<'a> {
     engine: &'a Engine,
@@ -97,8 +97,8 @@ impl<'a> Doubles<'a> {
         Doubles { engine }
     }
 
-    /// A page that a thread has touched stays in its frame, since the system has no memory. A thread that waits for it
-    /// touches it again, and so on until there is some.
+    /// Leaves a page that a thread has touched in its frame, because the system has no memory. The waiting thread touches it
+    /// again until there is some.
     pub(super) fn stays_out(self, region: &RegionInner, page: u64) {
         let engine = self.engine;
         engine.warn_no_memory(page);
@@ -106,9 +106,9 @@ impl<'a> Doubles<'a> {
         engine.regions().exchange.wake(&region.memory, page);
     }
 
-    /// A page has been brought, `is_new` to replacement. The pages whose turn it is now give up one of their memories.
-    /// New ones that could not be written give up the one in the region, where their uses are not seen. The caller must
-    /// not have the core lock.
+    /// Queues a page that was brought; `is_new`: it is new to replacement. The pages whose turn it is now give up one of their
+    /// memories. New pages that no thread could write give up the one in the region, where their uses are not seen. The
+    /// caller must not have the core lock.
     pub(super) fn enqueue_double(self, region: &RegionInner, page: u64, is_new: bool) {
         let engine = self.engine;
         let residence = region.pages.residence(page);
@@ -121,7 +121,7 @@ impl<'a> Doubles<'a> {
         self.part(due, are_new);
     }
 
-    /// Pages whose turn it is give up one of their memories.
+    /// Makes the pages whose turn it is give up one of their memories.
     pub(super) fn part(self, due: Vec<PageKey>, are_new: bool) {
         let engine = self.engine;
         let doubles = &engine.regions().doubles;
@@ -141,7 +141,7 @@ impl<'a> Doubles<'a> {
                     held.push(Leaving { region, page, frame });
                 }
                 Some(_) => engine.regions().settle(&region, page, At::Mapped),
-                // Others have it, or had a moment ago.
+                // Other threads have it, or had it a moment ago.
                 None if matches!(region.pages.at(page), At::Busy | At::Mapped) => doubles.enqueue_again(key),
                 None => {}
             }
@@ -159,13 +159,13 @@ impl<'a> Doubles<'a> {
         }
     }
 
-    /// A thread has come for a page that we hold in its region: it is write-protected, or was brought meanwhile.
+    /// Serves a thread's fault for a page that we hold in its region: the page is write-protected, or was brought meanwhile.
     pub(super) fn come_late(self, region: &RegionInner, page: u64, access: Access) {
         let engine = self.engine;
         let (exchange, residence) = (&engine.regions().exchange, region.pages.residence(page));
         if access == Access::Read || !residence.is_protected {
             if exchange.restore(&region.memory, page) {
-                // What is in its frame, if anything is, has nothing to do with it any more.
+                // Content in its frame, if there is any, no longer concerns it.
                 let is_protected = false;
                 region.pages.note_residence(
                     page,
@@ -178,7 +178,7 @@ impl<'a> Doubles<'a> {
             return engine.regions().settle(region, page, At::Mapped);
         }
         if !exchange.open(&region.memory, page) {
-            // The thread that was woken comes again.
+            // The thread that is woken faults again.
             return engine.regions().settle(region, page, At::Mapped);
         }
         region.write_protect.note_written();
@@ -197,7 +197,7 @@ impl<'a> Doubles<'a> {
         self.enqueue_double(region, page, false);
     }
 
-    /// Of pages that we hold in their region and that are to leave it, those that are write-protected become double-resident.
+    /// Makes the write-protected ones of these pages double-resident. We hold them in their region, and they are to leave it.
     pub(super) fn make_doubles(self, region: &RegionInner, held: &[(u64, FrameNo)]) {
         let engine = self.engine;
         let memory = &*region.memory;
@@ -207,7 +207,8 @@ impl<'a> Doubles<'a> {
         }
     }
 
-    /// Of pages that we hold in their region, those that are in two places give up one. What remains is to be moved.
+    /// Makes the double-resident ones of these pages, which we hold in their region, give up one memory. The others must be
+    /// moved.
     pub(super) fn drop_one_copy(self, region: &RegionInner, held: &mut Vec<(u64, FrameNo)>) {
         let engine = self.engine;
         let in_hand = |&(page, frame): &(u64, FrameNo)| InHand {

@@ -1,4 +1,4 @@
-//! A thread that needs frames: asks the core for them, and waits while there are none.
+//! A thread that needs frames asks the core for them, and waits while there are none.
 
 use super::waits::FrameWait;
 use super::{Engine, StepAnswer};
@@ -13,39 +13,40 @@ use millpond_core::units::{PageIndex, PageKey};
 use std::ops::Range;
 use std::time::Duration;
 
-/// A call that waits for a frame asks again after so long at most.
+/// A call that waits for a frame asks again after this time at most.
 const ASKS_EVERY: Duration = Duration::from_millis(250);
 
-/// How long a call that has `waited` for a frame waits before it asks again, where the core says `at_most`. That bound
-/// is for what is not announced: a guard that is dropped. Each time the call asks, all of memory is looked through:
-/// every 4 ms that was 20 to 40 % of a processor. So it costs a quarter more time, a quarter of a second at most.
+/// Returns how long a call that has `waited` for a frame waits before it asks again, given the core's bound `at_most`. The
+/// bound exists because the drop of a guard is not announced. Each request looks through all of memory, which took 20 to
+/// 40 % of a processor at one request each 4 ms. So a wait may last a quarter longer than needed, by a quarter of a second at
+/// most.
 pub(crate) fn until_asking(at_most: Duration, waited: Duration) -> Duration {
     at_most.max((waited / 4).min(ASKS_EVERY))
 }
 
-/// Pages that one fault asks for at most: 1 MiB of 4 KiB pages, what one read of the device takes.
+/// The most pages that one fault asks for: 1 MiB of 4 KiB pages, which is one read of the device.
 pub(crate) const PAGES_MAX: u64 = 256;
 
 /// Which pages a fault may bring in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// Those of the file as it is when it is this fault's turn. A thread that cuts the file stores its new length
-    /// before it takes the core lock to discard what is behind, so nothing comes back afterwards.
+    /// The pages of the file as it is when this fault has its turn. A thread that cuts the file stores the new length
+    /// before it takes the core lock to discard the pages behind it, so none comes back afterwards.
     Inside,
-    /// Any, if the file has at least so many bytes; to be overwritten only such as are not on their way out
+    /// Any page, if the file has at least this many bytes. Pages on their way out are not overwritten
     /// ([`Hole`](crate::files)).
     Within(u64),
-    /// Any: the caller is making the file longer.
+    /// Any page: the caller is making the file longer.
     Beyond,
 }
 
-/// What a call for frames, to be filled by the caller, came to.
+/// The outcome of a call for frames that the caller fills.
 pub(crate) enum Granted {
-    /// One for each page from the first on, as far as they were missing without a gap.
+    /// One frame for each page from the first on, up to the next one in memory.
     Frames(Vec<Load>),
     /// The first page is in memory by now, or on its way.
     There,
-    /// There is none, and the caller must not wait.
+    /// There is no frame, and the caller must not wait.
     NoFrame,
     /// The first page is not within reach.
     Outside,
@@ -63,10 +64,10 @@ impl<'a> PageFaults<'a> {
         PageFaults { engine, file }
     }
 
-    /// Asks for frames for pages that the caller overwrites, as far as they are missing.
+    /// Asks for frames for missing pages that the caller overwrites.
     ///
     /// # Errors
-    /// [`Error::NoFrames`] if it `may_wait` and none came free, [`Error::Poisoned`].
+    /// [`Error::NoFrames`] with `may_wait` if none came free, [`Error::Poisoned`].
     pub(crate) fn grant(self, pages: Range<u64>, reach: Reach, may_wait: bool) -> Result<Granted> {
         let Some(answer) = self.fault(pages, (Intent::Overwrite, reach), may_wait)? else {
             return Ok(Granted::Outside);
@@ -80,8 +81,8 @@ impl<'a> PageFaults<'a> {
         })
     }
 
-    /// Asks for frames for the pages as far as they are missing without a gap, at most [`PAGES_MAX`], and waits until some can
-    /// be had if it `may_wait`. An answer without any: the first page is there, or on its way. `None`: it is not within
+    /// Asks for frames for the first missing pages, up to the next one in memory and [`PAGES_MAX`]. With `may_wait`, waits
+    /// for a frame. An answer without frames means that the first page is there, or on its way. `None`: it is not within
     /// `reach`.
     ///
     /// # Errors
@@ -101,7 +102,7 @@ impl<'a> PageFaults<'a> {
             engine.call_flags.check()?;
             let seen = engine.waits.frames.events.count();
             let mut answer = StepAnswer::default();
-            // Not under the lock: a thread that cleans memory needs it.
+            // Without the lock: a thread that cleans memory needs it.
             answer.room.reserve(count as usize);
             let has_reclaimed;
             {
@@ -112,8 +113,8 @@ impl<'a> PageFaults<'a> {
                         .div_ceil(engine.page_size.bytes())
                         .saturating_sub(first.0),
                     Reach::Within(bytes) if file.len() < bytes => 0,
-                    // A page on its way out is not made anew. Under the lock: the thread that makes the hole finds those that
-                    // were granted before.
+                    // A page on its way out is not made anew. This is under the lock, so the thread that makes the hole finds
+                    // those that were granted before.
                     Reach::Within(_) if intent == Intent::Overwrite => file.hole.pages_before(first.0),
                     Reach::Within(_) | Reach::Beyond => u64::MAX,
                 };
@@ -151,7 +152,7 @@ impl<'a> PageFaults<'a> {
                 }
             }
             if has_reclaimed && may_wait {
-                // The cache's thread was woken long ago: if it only waits for a processor, it may have this one.
+                // The cache's thread was woken long ago. If it only waits for a processor, it can have this one.
                 std::thread::yield_now();
             }
             let Some(at_most) = answer.wait else {
@@ -177,7 +178,7 @@ impl<'a> PageFaults<'a> {
 mod tests {
     use crate::{Error, OpenOptions, PageCache};
 
-    /// Every 4 ms all of memory was looked through, twice.
+    /// All of memory used to be looked through twice each 4 ms.
     #[test]
     fn who_waits_for_a_frame_while_guards_have_them_all_asks_now_and_then() {
         let folder = tempfile::tempdir().unwrap();
@@ -221,7 +222,7 @@ mod tests {
         assert!(guards.iter().all(|guard| guard[4095] == 7));
         let error = file.read_at(&mut [0; 10], wanted << 12).unwrap_err();
         assert!(matches!(error, Error::NoFrames { .. }), "{error}");
-        // Clean pages all of them, and in use.
+        // All of them are clean pages, and in use.
         let waits = cache.stats().frame_waits;
         assert!(waits.count >= 2, "{waits:?}");
         let second = std::time::Duration::from_secs(1);

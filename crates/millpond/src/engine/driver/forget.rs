@@ -1,4 +1,4 @@
-//! Pages of regions that their program gives up, or will want.
+//! Pages of regions that their program gives up, or will need.
 
 use super::leave::RUN_MAX;
 use super::{Doubles, Engine};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Pages that are asked for at a time with [`RegionAdvice::WillNeed`](crate::RegionAdvice::WillNeed): 1 MiB.
+/// The number of pages requested at a time for [`RegionAdvice::WillNeed`](crate::RegionAdvice::WillNeed): 1 MiB.
 const AHEAD_BATCH: u64 = 256;
 
-/// Pages that a discard takes at a time, before it lets others have the core lock.
+/// The number of pages that a discard takes before others get the core lock.
 const FORGET_BATCH: u64 = 1024;
 
-/// Pages of a region of which its program says what it wants.
+/// Carries out a program's advice about pages of a region.
 #[derive(Clone, Copy)]
 pub(crate) struct Advised<'a> {
     engine: &'a Engine,
@@ -31,14 +31,14 @@ impl<'a> Advised<'a> {
         Advised { engine, region }
     }
 
-    /// No thread will use the region any more: no page comes from now on.
+    /// Closes the region, which no thread will use any more: no page comes from now on.
     pub(crate) fn close_region(self) {
         let Advised { engine, region } = self;
         let _core = engine.core();
         region.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Pages of the region are no more: they read as zeros from now on. Waits for those that a device writes.
+    /// Forgets pages of the region: they read as zeros from now on. Waits for pages that are being written.
     pub(crate) fn region_forget(self, pages: Range<u64>) -> Result<()> {
         let engine = self.engine;
         let mut at = pages.start;
@@ -47,7 +47,7 @@ impl<'a> Advised<'a> {
             let seen = engine.waits.frames.events.count();
             let done = self.forget_some(at..pages.end.min(at + FORGET_BATCH));
             if done == at {
-                // A write or a read that ends wakes this as well.
+                // The end of a write or a read wakes this thread, too.
                 engine.waits.frames.events.wait(seen, Duration::from_millis(1));
             }
             at = done;
@@ -55,8 +55,8 @@ impl<'a> Advised<'a> {
         Ok(())
     }
 
-    /// The content of these pages is of no use unless they are touched. Those only in their slots are no more; those in
-    /// memory go without a write when it is needed. Those that another thread has in hand stay as they are.
+    /// Makes the content of these pages disposable until they are touched. Pages that are only in their slots are forgotten;
+    /// pages in memory leave without a write when it is needed. Pages that another thread has in hand stay as they are.
     pub(crate) fn region_free(self, pages: Range<u64>) -> Result<()> {
         let engine = self.engine;
         for at in pages.clone().step_by(RUN_MAX) {
@@ -68,7 +68,7 @@ impl<'a> Advised<'a> {
 
     fn free_some(self, pages: Range<u64>) {
         let Advised { engine, region } = self;
-        // Only a thread that has the core lock can take a page that is nowhere.
+        // Only a thread with the core lock can take a page that is nowhere.
         let (mut core, mut held) = (engine.core(), Vec::new());
         for page in pages {
             match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
@@ -103,7 +103,7 @@ impl<'a> Advised<'a> {
         }
     }
 
-    /// Advised pages, up to one that another thread has in hand. Returns the end of the forgotten ones.
+    /// Forgets pages, up to the first one that another thread has in hand. Returns the end of the forgotten ones.
     fn forget_some(self, pages: Range<u64>) -> u64 {
         let Advised { engine, region } = self;
         let mut core = engine.core();
@@ -144,7 +144,7 @@ impl<'a> Advised<'a> {
         end
     }
 
-    /// Reads pages of the region that are in their slots, in the background, as far as there is memory for them.
+    /// Reads pages of the region from their slots in the background, as far as there is memory for them.
     pub(crate) fn region_ahead(self, pages: Range<u64>) -> Result<()> {
         let Advised { engine, region } = self;
         let mut at = pages.start;

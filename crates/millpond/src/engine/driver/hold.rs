@@ -1,5 +1,4 @@
-//! Waits for threads that have a page in hand. The watchdog knows of a wait that takes long, and a wait of a thread for
-//! itself is refused.
+//! Waits for threads that have a page in hand. The watchdog knows of long waits. A thread's wait for itself is refused.
 
 use super::call_back::PAUSE_MIN;
 use super::{CallBack, Engine};
@@ -13,14 +12,14 @@ use std::ops::Range;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long a call waits for an owned guard that its own thread made: long against what another thread does with a page,
-/// short against what a user takes for a hang.
+/// How long a call waits for an owned guard that its own thread made: longer than another thread needs for a page, shorter
+/// than a user would take for a hang.
 const OWNED_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Pages, or frames, that a discard looks at before it lets others have the core lock: about 0.2 ms.
+/// The number of pages, or frames, that a discard looks at before others get the core lock: about 0.2 ms.
 pub(super) const DISCARD_BATCH: u64 = 1024;
 
-/// What is in the way of a call that wants pages of a file: threads that have some in hand.
+/// The threads that have pages of a file in hand, for a call that wants these.
 #[derive(Clone, Copy)]
 pub(crate) struct Holders<'a> {
     engine: &'a Engine,
@@ -33,8 +32,8 @@ impl<'a> Holders<'a> {
     }
 
     /// Waits until no thread uses the page, which is in `frame`, as
-    /// [`Table::wait_unused`](crate::frames::table::Table::wait_unused). Not for a device that writes into it in a mapping, but
-    /// for a moment.
+    /// [`Table::wait_unused`](crate::frames::table::Table::wait_unused). For a device that writes into it in a mapping, it waits
+    /// only a moment.
     pub(crate) fn wait_unused(self, frame: FrameNo, page: u64) {
         let Holders { engine, file } = self;
         let key = PageKey::new(file.id, PageIndex(page));
@@ -47,10 +46,11 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// Before a call that waits for guards of these pages.
+    /// Called before a wait for guards of these pages.
     ///
     /// # Errors
-    /// [`Error::OwnGuard`] if the calling thread has one: at once, or after [`OWNED_PATIENCE`] if it may have handed it on.
+    /// [`Error::OwnGuard`] if the calling thread has such a guard: at once, or after [`OWNED_PATIENCE`] if it may have handed
+    /// it on.
     #[inline]
     pub(crate) fn check_guards(self, pages: Range<u64>, waits: Waits) -> Result<()> {
         let Holders { engine, file } = self;
@@ -67,7 +67,7 @@ impl<'a> Holders<'a> {
         while held.kind.is_owned && waited < OWNED_PATIENCE {
             engine.call_flags.check()?;
             explain::timed(Wait::Busy, || sleep(pause));
-            // What it was asked to sleep: a process that was stopped has not waited.
+            // Counts the requested sleep: a process that was stopped has not waited.
             waited += pause;
             pause = (waited / 4).max(PAUSE_MIN);
             match own::held(&engine.table, file.id, pages.clone(), waits) {
@@ -81,8 +81,8 @@ impl<'a> Holders<'a> {
         })
     }
 
-    /// Goes through the pages `pages` of the file that are in memory, some at a time. Looks at each of the pages or at
-    /// each frame, whichever are fewer, and lets go of the core lock in between.
+    /// Visits those of `pages` that are in memory, in batches. Looks at each page or at each frame, whichever are fewer, and
+    /// releases the core lock between batches.
     pub(super) fn each_held(
         self,
         pages: Range<u64>,
@@ -121,7 +121,7 @@ impl<'a> Holders<'a> {
         }
     }
 
-    /// A page of the file that a thread is changing now, if there is one.
+    /// Returns a page of the file that a thread is changing now, if there is one.
     pub(super) fn page_in_change(self) -> Option<u64> {
         let Holders { engine, file } = self;
         let mut found = None;
@@ -135,7 +135,7 @@ impl<'a> Holders<'a> {
         look.ok().and(found)
     }
 
-    /// Whether all of the file was written, except pages that a thread is changing now or that can't be written.
+    /// Returns whether all of the file is written, except unwritable pages and those that a thread is changing now.
     pub(super) fn has_written_all_but_changed(self) -> Result<bool> {
         let Holders { engine, file } = self;
         let pages = file.len().div_ceil(engine.page_size.bytes());
@@ -155,7 +155,7 @@ impl<'a> Holders<'a> {
         Ok(is_so)
     }
 
-    /// Whether all of the file was written, except pages of a mapping into which a device writes.
+    /// Returns whether all of the file is written, except pages of a mapping into which a device writes.
     pub(super) fn is_stuck_in_mapping(self) -> Result<bool> {
         let Holders { engine, file } = self;
         let is_mapped = engine.mapped_of(file).is_some();

@@ -1,4 +1,4 @@
-//! Pages of regions that leave, under the core lock: compared, written.
+//! Pages leave regions, under the core lock: they are compared with their slots, and written if they differ.
 //!
 //! ```text
 //!   the core asks for uses     Mapped ─► Cached, behind the step, neighbours together (`sample.rs`)
@@ -7,8 +7,8 @@
 //!   the user gives it up       dropped wherever it is, its frame given memory (`forget.rs`)
 //! ```
 //!
-//! A checksum of 64 bits decides that a page need not be written, so a changed page is lost with a probability of 2^-64 each
-//! time one is evicted: once in twelve million years at 50,000 a second. 32 bits would be once in a day.
+//! A 64-bit checksum decides that a page need not be written. So each eviction of a changed page loses it with a probability
+//! of 2^-64: once in twelve million years at 50,000 a second. With 32 bits it would be once a day.
 
 use super::double_resident::{copy_of, leave_double};
 use super::transfers::{FileIo, Kind, Transfer};
@@ -23,33 +23,33 @@ use millpond_core::units::FrameNo;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Pages that are moved out with one system call at most.
+/// The most pages that one system call moves out.
 pub(super) const RUN_MAX: usize = 64;
 
-/// A page of a region that is to leave.
+/// A page that is to leave its region.
 pub(super) struct Leaving {
     pub(super) region: Arc<RegionInner>,
     pub(super) page: u64,
     pub(super) frame: FrameNo,
 }
 
-/// Room for pages that leave in one step, kept from one to the next: cleaning memory asks for none.
+/// Lists for the pages that leave in one step, reused by the next one: cleaning memory must not allocate.
 #[derive(Default)]
 pub(super) struct Lists {
     leaving: Vec<Leaving>,
-    /// Of those, pages in our hands that are in their regions.
+    /// Of those, pages that we hold and that are in their regions.
     within: Vec<Leaving>,
-    /// Of those, pages that are nowhere else.
+    /// Of those, pages with no other copy.
     alone: Vec<Leaving>,
-    /// And such as are out.
+    /// Pages that are out.
     held: Vec<Leaving>,
     offered: Vec<FrameNo>,
     stuck: Vec<FrameNo>,
-    /// Frames of a write that has ended.
+    /// The frames of a write that has ended.
     written: Vec<FrameNo>,
 }
 
-/// The pages of a run, `RUN_MAX` at most, the last of them again and again behind it.
+/// Returns the pages of a run, `RUN_MAX` at most. The last one is repeated to fill the array.
 pub(super) fn in_hands<'a, T>(run: &'a [T], in_hand: impl Fn(&'a T) -> InHand<'a>) -> [InHand<'a>; RUN_MAX] {
     std::array::from_fn(|n| in_hand(&run[n.min(run.len() - 1)]))
 }
@@ -80,7 +80,7 @@ impl CoreGuard<'_> {
         self.transfers.insert(io, Transfer { file, first, kind });
     }
 
-    /// Pages were written to swap, or could not be: they can be moved again.
+    /// Ends a write to swap, successful or not: its pages can be moved again.
     pub(super) fn swapped_out(&mut self, io: IoId, is_written: bool) {
         let engine = self.engine;
         let mut frames = std::mem::take(&mut self.pages.leaving.written);
@@ -105,14 +105,14 @@ impl CoreGuard<'_> {
 }
 
 impl Frames<'_> {
-    /// The region that this page is of, if it is of one.
+    /// Returns the page's region, if it is of one.
     fn region_of(&self, frame: FrameNo) -> Option<(Arc<RegionInner>, u64)> {
         let regions = self.engine.regions.as_ref()?;
         let key = self.table.key(frame);
         Some((regions.of(key.file())?, key.index().0))
     }
 
-    /// Whether this is a page of a region, and in it: its uses are not seen there.
+    /// Returns whether the page is in a region, where its uses are not seen.
     pub(super) fn is_in_region(&self, frame: FrameNo) -> bool {
         let (Some(regions), key) = (&self.engine.regions, self.table.key(frame)) else {
             return false;
@@ -125,19 +125,20 @@ impl Frames<'_> {
             .unwrap_or(false)
     }
 
-    /// Whether uses of the page are not seen, because it is in its region or in a mapping of its file.
+    /// Returns whether uses of the page are not seen, because it is in its region or in a mapping of its file.
     pub(super) fn hides_uses(&self, frame: FrameNo) -> bool {
         self.engine.table.word(frame).is_mapped() || self.is_in_region(frame)
     }
 
-    /// The core has asked for a page's uses: notes it for [`Sampling::sample_marked`](super::sample::Sampling::sample_marked).
+    /// Notes that the core has asked for a page's uses, for
+    /// [`Sampling::sample_marked`](super::sample::Sampling::sample_marked).
     pub(super) fn note_sampled(&mut self, frame: FrameNo) {
         if self.hides_uses(frame) {
             self.pages.sampled.push(self.table.key(frame));
         }
     }
 
-    /// As `evict`, where there are regions.
+    /// As `evict`, for caches with regions.
     pub(super) fn evict_with_regions(&mut self, frames: &mut Vec<FrameNo>) {
         let mut lists = std::mem::take(&mut self.pages.leaving);
         lists
@@ -175,8 +176,8 @@ impl Frames<'_> {
         Some(Leaving { region, page, frame })
     }
 
-    /// Takes pages in hand and out of their regions, neighbours together, except those that were used since the core
-    /// asked or that another thread has in hand.
+    /// Takes pages in hand and moves them out of their regions, neighbours together. Leaves those that were used since the
+    /// core asked, or that another thread has in hand.
     fn hold_all_out(&self, lists: &mut Lists) {
         let Lists {
             leaving,
@@ -229,7 +230,7 @@ impl Frames<'_> {
         stuck.clear();
     }
 
-    /// Whether the page, which we hold, is what its slot holds. If not, it is dirty from now on, and held no more.
+    /// Returns whether the page, which we hold, equals its slot. If not, marks it dirty and releases it.
     fn is_as_written(&self, page: &Leaving) -> bool {
         let pages = &page.region.pages;
         let is_equal =
@@ -246,7 +247,7 @@ impl Frames<'_> {
         false
     }
 
-    /// Takes a page in hand and out of its region, unless it was used since the core asked or another thread has it.
+    /// Takes a page in hand and moves it out of its region, unless it was used since the core asked or another thread has it.
     fn hold_out(&self, region: &RegionInner, page: u64, frame: FrameNo) -> bool {
         if self.engine.table.was_used(frame) {
             return false;
@@ -270,7 +271,7 @@ impl Frames<'_> {
         }
     }
 
-    /// As `begin_write`, of a page of a region; `None` if it is not of one.
+    /// As `begin_write`, for a page of a region; `None` if it is of none.
     pub(super) fn begin_swap_out(&mut self, frame: FrameNo) -> Option<BeginWrite> {
         let (region, page) = self.region_of(frame)?;
         if !self.hold_out(&region, page, frame) {

@@ -1,4 +1,4 @@
-//! What transfers are made of, set aside when a cache is opened, so that cleaning memory never waits for memory.
+//! Memory for transfers, set aside when a cache is opened, so that cleaning memory never waits for memory.
 //!
 //! ```text
 //!   the core's lists of frames ─► ranges of memory ─► Batch of requests ─► the device's queue and ring
@@ -7,9 +7,9 @@
 //!                                  request is dropped
 //! ```
 //!
-//! Dillon 2000: I/O has the memory that it needs, and nothing else can take it. What is here is never freed, so a page
-//! that has to be written is not held up when others use up the machine's memory. More than was set aside, at a
-//! time, is allocated from the system as usual; the figures are far above what a device has in its queue.
+//! Dillon 2000: I/O has the memory that it needs, and nothing else can take it. This memory is never freed, so writing a
+//! page is not delayed when others use up the machine's memory. If more is needed at once, the system allocates it as usual;
+//! the figures are far above what a device has in its queue.
 
 use crate::device::Request;
 use crate::files::FileInner;
@@ -18,26 +18,26 @@ use millpond_core::units::{FrameNo, PageKey};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Threads that hand requests in at the same time: more than a machine has processors, most often.
+/// The number of threads that hand in requests at the same time: usually more than the machine has processors.
 const BATCHES: usize = 8;
-/// Requests of one: more than a step of the core comes to, as a rule.
+/// The number of requests of one thread: usually more than a step of the core makes.
 const REQUESTS: usize = 32;
-/// Transfers between their start and their end for which tables have room from the start: more than any queue.
+/// The number of unfinished transfers for which tables have room from the start: more than any queue has.
 pub(super) const TRANSFERS: usize = 1024;
-/// Requests of more than one range of memory, at a time.
+/// The number of concurrent requests with more than one range of memory.
 const LISTS: usize = 32;
-/// Ranges of one: a write of 1 MiB with no two pages side by side.
+/// The number of ranges of one request: a write of 1 MiB with no two adjacent pages.
 const RANGES: usize = 256;
 
-/// Pages of regions that a step samples or writes: a batch of reclaim, as a rule.
+/// The number of pages of regions that a step samples or writes: usually a batch of reclaim.
 pub(super) const MARKED: usize = 1024;
 
-/// Pages of regions that a step leaves for after the core lock.
+/// Pages of regions that a step leaves for after the unlock.
 #[derive(Default)]
 pub(super) struct Marked {
     pub(super) sampled: Vec<PageKey>,
     pub(super) written: Vec<(PageKey, FrameNo)>,
-    /// Room for those of `sampled` that are moved.
+    /// Room for the pages of `sampled` that are moved.
     pub(super) held: Vec<(u64, FrameNo)>,
 }
 
@@ -51,7 +51,7 @@ impl Marked {
     }
 }
 
-/// Requests of one step, and their files.
+/// The requests of one step, and their files.
 pub(super) struct Batch {
     pub(super) requests: Vec<Request>,
     pub(super) files: Vec<Arc<FileInner>>,
@@ -71,7 +71,7 @@ impl Batch {
     }
 }
 
-/// What is set aside.
+/// The memory that is set aside.
 pub(super) struct Mempool {
     batches: Mutex<Vec<Batch>>,
     marked: Mutex<Vec<Marked>>,
@@ -87,14 +87,14 @@ impl Mempool {
         }
     }
 
-    /// Lists for pages of regions, unless it has them.
+    /// Gives `marked` lists for pages of regions, unless it has them.
     pub(super) fn lend(&self, marked: &mut Marked) {
         if marked.sampled.capacity() == 0 {
             *marked = self.marked.lock().pop().unwrap_or_else(Marked::with_room);
         }
     }
 
-    /// Takes them back, when what was in them is done.
+    /// Takes the lists back after their work is done.
     pub(super) fn take_back(&self, marked: &mut Marked) {
         if marked.sampled.capacity() > 0 {
             let lists = std::mem::take(marked);
@@ -109,7 +109,7 @@ impl Mempool {
         self.batches.lock().pop().unwrap_or_else(Batch::new)
     }
 
-    /// Takes a batch back that was handed in.
+    /// Takes a batch back after it was handed in.
     pub(super) fn give_back(&self, mut batch: Batch) {
         batch.requests.clear();
         batch.files.clear();

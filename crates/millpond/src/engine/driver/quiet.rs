@@ -1,4 +1,4 @@
-//! Pages that memory and the device give up together: nothing happens to them while the device is asked.
+//! Pages that memory and the device give up together: they are left alone while the device is asked.
 //!
 //! ```text
 //!   a hole is made: no thread changes one of the pages, no write of one begins
@@ -9,10 +9,9 @@
 //!                        └─ no: all is as it was
 //! ```
 //!
-//! So a page's content in memory is what readers see until the device has agreed, and nothing older: what is on the device is
-//! not read before, nor written afterwards. Pages that are open in a mapping stay so: what is stored there until they leave
-//! goes with them. The hole is not kept while a guard is waited for, since the thread that has the
-//! guard may want another of the pages, or memory.
+//! So until the device has agreed, readers see a page's content in memory and nothing older: the device's content is not read
+//! before, nor written afterwards. Pages that are open in a mapping stay open: stores until they leave are lost with them.
+//! The hole is not kept during a wait for a guard, since the guard's thread may want another of the pages, or memory.
 
 use super::{Engine, Holders};
 use crate::error::Result;
@@ -24,13 +23,13 @@ use std::ops::Range;
 use std::thread::yield_now;
 use std::time::Instant;
 
-/// A page that a thread has in hand for longer than a call does.
+/// A page that a thread has in hand for longer than a call would.
 pub(crate) struct InChange {
     key: PageKey,
     frame: FrameNo,
 }
 
-/// Pages of a file to which nothing happens for a while.
+/// Keeps pages of a file unchanged for a while.
 #[derive(Clone, Copy)]
 pub(crate) struct Quiet<'a> {
     engine: &'a Engine,
@@ -42,11 +41,11 @@ impl<'a> Quiet<'a> {
         Quiet { engine, file }
     }
 
-    /// No thread changes one of the pages and none is written, until the answer is dropped. The caller keeps others from
-    /// changing the length, and holds none of these pages.
+    /// Keeps threads from changing the pages, and the pages from being written, until the answer is dropped. The caller keeps
+    /// others from changing the length, and holds none of these pages.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned). Inside: a thread keeps one of them; try again after
+    /// [`Error::Poisoned`](crate::Error::Poisoned). The inner error: a thread keeps one of the pages; try again after
     /// [`Quiet::wait_changed`], with no page in hand.
     pub(crate) fn try_quiet(self, pages: Range<u64>) -> Result<std::result::Result<Making<'a>, InChange>> {
         let Quiet { engine, file } = self;
@@ -70,7 +69,7 @@ impl<'a> Quiet<'a> {
         })
     }
 
-    /// As [`Quiet::try_quiet`], and waits for guards. The caller holds no page.
+    /// As [`Quiet::try_quiet`], but waits for guards. The caller holds no page.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
@@ -83,7 +82,7 @@ impl<'a> Quiet<'a> {
         }
     }
 
-    /// None of the pages is written until the answer is dropped. A thread that has one in hand may keep it. The caller
+    /// Keeps the pages from being written until the answer is dropped. A thread that has one in hand may keep it. The caller
     /// keeps others from changing the length.
     ///
     /// # Errors
@@ -100,7 +99,7 @@ impl<'a> Quiet<'a> {
         Ok(hole)
     }
 
-    /// Waits until the thread that had the page in hand has let go of it.
+    /// Waits until the thread that had the page in hand has released it.
     pub(crate) fn wait_changed(self, in_change: &InChange) {
         let Quiet { engine, file } = self;
         let &InChange { key, frame } = in_change;
@@ -109,11 +108,11 @@ impl<'a> Quiet<'a> {
         });
     }
 
-    /// Waits a moment for a thread that has the page in hand: from before the hole was made, or in vain since. `false`: it
-    /// keeps it.
+    /// Waits a moment for a thread that has had the page in hand since before the hole was made, or took it in vain since.
+    /// `false`: the thread keeps it.
     fn lets_go(self, key: PageKey, frame: FrameNo) -> Result<bool> {
         let engine = self.engine;
-        // A thread that fills it. One that reads it holds nothing that others wait for either.
+        // A thread fills or reads it. Neither holds anything that others wait for.
         if engine.table.word(frame).state() == State::Loading {
             engine.table.wait_loading(frame, key);
         }

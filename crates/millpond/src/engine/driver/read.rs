@@ -1,4 +1,4 @@
-//! Missing pages of a file, read by the thread that needs them: frames from the core, bytes from the device.
+//! Missing pages of a file, read by the thread that needs them: the core supplies frames, the device bytes.
 //!
 //! ```text
 //!   read_missing ─► fault: frames, or a wait for some ─► read: the device, with no lock ─► the bytes, to the caller
@@ -22,19 +22,19 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What a call for pages that were missing came to.
+/// The outcome of a call for missing pages.
 pub(crate) enum Missing<T> {
-    /// It has read the first, and what was missing behind it.
+    /// The first page was read, with the missing ones behind it.
     Read(T),
-    /// The first is in memory by now, or on its way.
+    /// The first page is in memory by now, or on its way.
     There,
-    /// The file ends before the first by now.
+    /// The file now ends before the first page.
     Outside,
-    /// No frame can be had, and the caller must not wait: again when memory is there, or after so long.
+    /// There is no frame, and the caller must not wait. Try again when memory is free, or after this time.
     NoFrame(Duration),
 }
 
-/// Reads of a file by the threads that need its pages.
+/// Reads by the threads that need pages of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Reads<'a> {
     engine: &'a Engine,
@@ -46,11 +46,11 @@ impl<'a> Reads<'a> {
         Reads { engine, file }
     }
 
-    /// Reads the pages, as far as they are missing without a gap, and as one read of the device takes. `each` sees the bytes
-    /// of every page. Waits for frames, and for the device.
+    /// Reads the first missing pages, up to the next one in memory and the length of one device read. `each` sees the bytes of
+    /// every page. Waits for frames, and for the device.
     ///
     /// # Errors
-    /// [`Error::Read`], also if others have cut the file; [`Error::Check`]; the pages are not in memory then.
+    /// [`Error::Read`], also if other processes have cut the file; [`Error::Check`]; then the pages are not in memory.
     /// [`Error::NoFrames`], [`Error::Poisoned`].
     pub(crate) fn read_missing(
         self,
@@ -69,7 +69,7 @@ impl<'a> Reads<'a> {
         Ok(Missing::Read(()))
     }
 
-    /// Reads one page and pins it. Waits for a frame only if it `may_wait`.
+    /// Reads one page and pins it. Waits for a frame only with `may_wait`.
     ///
     /// # Errors
     /// As [`Reads::read_missing`].
@@ -94,8 +94,8 @@ impl<'a> Reads<'a> {
         Ok(pin.map_or(Missing::There, Missing::Read))
     }
 
-    /// Has the device read the pages, as far as they are missing without a gap, and waits for nothing. How many it reads: 0
-    /// if no frame is free, or the first page is not missing. `None`: the file ends before them.
+    /// Lets the device read the first missing pages, up to the next one in memory, and waits for nothing. Returns their
+    /// number: 0 if no frame is free, or the first page is not missing. `None`: the file ends before them.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -105,7 +105,7 @@ impl<'a> Reads<'a> {
         Ok(answer.map(|answer| answer.ahead))
     }
 
-    /// Reads a page with its neighbours, where that is worth it. Whether the page is there now, or was a moment ago.
+    /// Reads a page with its neighbours, where that pays. Returns whether the page is in memory now, or was a moment ago.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -119,13 +119,13 @@ impl<'a> Reads<'a> {
         let Some(own) = answer.and_then(|answer| answer.own) else {
             return Ok(is_there());
         };
-        // A neighbour that can't be read is no error of this call. The page itself is then read alone.
+        // A neighbour that can't be read is no error of this call; the page is then read alone.
         let read = self.read(own, |_, _| {}, (false, Shrunk::Refused));
         Ok(read.is_ok() && is_there())
     }
 
-    /// The missing pages around `page`, if they are to be read with it: those of its record; or, on a device where the way there
-    /// is what costs, while frames are free that no other call needs.
+    /// Returns the missing pages to read together with `page`: those of its record; or, on a device where the seek is the
+    /// cost, its neighbours, while there are free frames that no other call needs.
     fn around(self, page: u64) -> Option<Range<u64>> {
         let Reads { engine, file } = self;
         let page_bytes = engine.page_size.bytes();
@@ -147,11 +147,11 @@ impl<'a> Reads<'a> {
         (count > 1 && may()).then_some(first..behind)
     }
 
-    /// Does the read that a fault has left to its thread. `each` sees every page before any other thread does. With
-    /// `pins_first` the first page stays pinned.
+    /// Does the read that a fault left to its thread. `each` sees every page before any other thread does. With `pins_first`
+    /// the first page stays pinned.
     ///
     /// # Errors
-    /// [`Error::Read`], [`Error::Check`]; the pages are not in memory then.
+    /// [`Error::Read`], [`Error::Check`]; then the pages are not in memory.
     pub(super) fn read(
         self,
         own: OwnRead,
@@ -202,7 +202,7 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// Lets the file's check look at what was read.
+    /// Lets the file's check look at the pages that were read.
     ///
     /// # Errors
     /// [`Error::Check`] for the first page that it refuses.
@@ -223,7 +223,8 @@ impl<'a> Reads<'a> {
         Ok(())
     }
 
-    /// Whether the device had all of these pages, of which it has read `bytes`, as far as others have left the file as it was.
+    /// Checks that a read of `bytes` bytes is complete: it may be short at the end of the file, but not because others have
+    /// cut it.
     ///
     /// # Errors
     /// [`Error::Read`], unless `shrunk` says otherwise.
@@ -237,7 +238,7 @@ impl<'a> Reads<'a> {
             return Ok(());
         };
         if shrunk == Shrunk::LeftOver && pages == 1 && at > offset {
-            // Under the lock: a thread that finds no such file any more takes the flag back.
+            // Under the lock: a thread that finds no such file any more clears the flag.
             let _core = engine.core();
             file.set_short_at(Some(at));
             engine.call_flags.set_short(true);
@@ -246,7 +247,7 @@ impl<'a> Reads<'a> {
         Err(file.is_cut(at.max(offset)))
     }
 
-    /// What the device did not deliver lies beyond the end of the file: zeros.
+    /// Fills the part that the device did not deliver, which lies beyond the end of the file, with zeros.
     pub(super) fn zero_rest(self, loads: &mut [Load], bytes: usize) {
         let engine = self.engine;
         let size = engine.page_size.bytes() as usize;

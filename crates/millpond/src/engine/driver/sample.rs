@@ -1,4 +1,4 @@
-//! Pages of regions and mappings that a scan has met leave them, neighbours together, so that their next use is seen.
+//! Takes pages that a scan has met out of their regions and mappings, neighbours together, so that their next use is seen.
 
 use super::leave::{RUN_MAX, in_hands};
 use super::mempool::Marked;
@@ -7,13 +7,13 @@ use crate::memory::{At, RegionInner};
 use crate::sys::arena::exchange::InHand;
 use millpond_core::units::FrameNo;
 
-/// Pages of one region in runs of such as follow one another, `RUN_MAX` at most.
+/// Splits pages of one region into runs of consecutive pages, `RUN_MAX` at most.
 fn in_runs(pages: &[(u64, FrameNo)]) -> impl Iterator<Item = &[(u64, FrameNo)]> {
     let runs = pages.chunk_by(|a, b| b.0 == a.0 + 1);
     runs.flat_map(|run| run.chunks(RUN_MAX))
 }
 
-/// The pages of such a run, as [`in_hands`].
+/// Returns the pages of such a run, as [`in_hands`].
 fn of_region<'a>(region: &'a RegionInner, run: &'a [(u64, FrameNo)]) -> [InHand<'a>; RUN_MAX] {
     let memory = &region.memory;
     in_hands(run, |&(page, frame)| InHand { memory, page, frame })
@@ -30,7 +30,7 @@ impl<'a> Sampling<'a> {
         Sampling { engine }
     }
 
-    /// Takes pages that were met by a scan out of their regions, so that their next use is seen, as soon as there is a batch.
+    /// Takes pages that a scan has met out of their regions, as soon as there is a batch, so that their next use is seen.
     pub(super) fn sample_marked(self, marked: &mut Marked) {
         let engine = self.engine;
         let Marked { sampled, held, .. } = marked;
@@ -46,7 +46,7 @@ impl<'a> Sampling<'a> {
             let Some(region) = engine.regions().of(keys[0].file()) else {
                 continue;
             };
-            // They may be of a region of this number that was there before.
+            // They may be of an earlier region with the same number.
             let pages = keys.iter().map(|key| key.index().0);
             let pages = pages.filter(|&page| page < region.pages.len());
             let taken = pages.filter(|&page| region.pages.take(page, &[At::Mapped]).is_some());

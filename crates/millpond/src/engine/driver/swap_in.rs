@@ -1,7 +1,7 @@
-//! Pages of regions that are read from their slots of the swap file.
+//! Reads pages of regions from their slots in the swap file.
 //!
-//! One that a thread waits for is read by that thread, or handed to the device if the thread has others to serve; those read
-//! ahead are the device's, and stay in their frames, where their first use is seen.
+//! A page that a thread waits for is read by that thread, or by the device if the thread has other faults to serve. The
+//! device reads ahead; those pages stay in their frames, where their first use is seen.
 
 use super::coming::SwapRead;
 use super::{Doubles, Engine, Outbox};
@@ -35,10 +35,10 @@ impl<'a> SwapIn<'a> {
         drop(self.swapped_in(read, result, engine.outbox()));
     }
 
-    /// Pages were read from their slots, or could not be. One that was touched goes into its region if it is what was
-    /// written; else a thread that touches it gets `SIGBUS`. Those read ahead wait in their frames. If one of them is
-    /// wrong they all go, and a thread that touches one has it read again. The outbox is emptied by the caller, who may have
-    /// other pages in hand.
+    /// Ends a read from the slots, successful or not. A page that was touched goes into its region if its content is what was
+    /// written; else a touch of it is `SIGBUS`. Pages read ahead wait in their frames. If one of them is wrong, all are
+    /// dropped, and the next touch reads the page again. The caller empties the outbox, because it may have other pages in
+    /// hand.
     pub(super) fn swapped_in(
         self,
         mut read: SwapRead,
@@ -73,7 +73,7 @@ impl<'a> SwapIn<'a> {
             }
             return core.unlock();
         }
-        // Where its first use will be seen, unless it is one that was touched.
+        // There its first use will be seen, unless it was already touched.
         let (mut to, mut stayed) = (At::Cached, Vec::new());
         for (load, page) in loads.into_iter().zip(page..) {
             region.pages.note_same(page);
@@ -92,8 +92,8 @@ impl<'a> SwapIn<'a> {
         let mut core = outbox.lock();
         core.step(Event::ReadDone { io, result: Ok(()) });
         let outbox = core.unlock();
-        // Not before the core knows: a thread that discards pages discards none that is loading. The last page first: a
-        // thread that waits for the first one, as most do, brings back with it what is there behind it.
+        // Only after the core knows: a thread that discards pages leaves out those that are loading. The last page comes first:
+        // a thread that waits for the first one, as most do, brings back the pages behind it together with it.
         for page in pages.rev() {
             if stayed.contains(&page) {
                 Doubles::of(engine).stays_out(&region, page);
@@ -107,7 +107,7 @@ impl<'a> SwapIn<'a> {
         outbox
     }
 
-    /// What is wrong with pages that were read.
+    /// Returns what is wrong with the pages that were read.
     fn wrong(self, read: &mut SwapRead, result: io::Result<usize>) -> Option<String> {
         let engine = self.engine;
         let SwapRead { region, loads, .. } = read;

@@ -1,4 +1,4 @@
-//! Requests for durability: the core says when everything is written, the device makes it last.
+//! Syncs: the core says when everything is written, the device makes it durable.
 
 use super::{Engine, Holders};
 use crate::device::{Awaited, Device};
@@ -15,36 +15,36 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-/// When a sync that has not ended looks for the first time whether a thread has a page in hand that it waits for. It
-/// looks at all pages of the file, so the next look comes after twice as long.
+/// After this time, a sync that has not ended checks for the first time whether a thread holds a page that it waits for.
+/// The check looks at all pages of the file, so each next one comes after twice the time.
 const LOOK_AT: Duration = Duration::from_millis(20);
 
-/// Requests for durability and how they ended.
+/// The syncs under way, and how they ended.
 #[derive(Default)]
 pub(super) struct Tickets {
     pub(super) answers: HashMap<SyncTicket, Answer>,
     next: u64,
 }
 
-/// What is known of a request for durability.
+/// The state of a sync.
 #[derive(Clone, Copy)]
 pub(super) enum Answer {
     /// Pages are still to be written.
     None,
-    /// Of those that are, or were, all that is left waits for a log.
+    /// All pages that are still to be written wait for a log.
     Held,
-    /// How it has ended, and whether it was a matter of few pages.
+    /// The result, and whether it was a sync of few pages.
     Ended(std::result::Result<(), IoError>, bool),
 }
 
-/// A request for durability that a thread waits for.
+/// A sync that a thread waits for.
 pub(crate) struct Syncing {
     ticket: SyncTicket,
-    /// Whether the log could be made durable before.
+    /// Whether the log could be made durable first.
     log: Result<()>,
 }
 
-/// Requests for durability of a file.
+/// Syncs of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Syncs<'a> {
     engine: &'a Engine,
@@ -56,8 +56,8 @@ impl<'a> Syncs<'a> {
         Syncs { engine, file }
     }
 
-    /// Asks for everything that is dirty in the file to be written. `log`: what [`Syncs::log_first`] said; what does
-    /// not wait for it is written all the same.
+    /// Asks the core to write all dirty pages of the file. `log` is the result of [`Syncs::log_first`]; pages that don't
+    /// wait for the log are written in any case.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -76,8 +76,8 @@ impl<'a> Syncs<'a> {
         Ok(Syncing { ticket, log })
     }
 
-    /// What the file's pages wait for in its log becomes durable first: asks for it and waits. Pages that are changed
-    /// later have nothing to do with a sync that begins now.
+    /// Makes the log durable as far as the file's pages wait for it, and waits for that. Pages that are changed later don't
+    /// concern a sync that begins now.
     ///
     /// # Errors
     /// [`Error::Log`].
@@ -102,12 +102,12 @@ impl<'a> Syncs<'a> {
         Ok(())
     }
 
-    /// Waits until that has ended; whether it was a matter of few pages.
+    /// Waits for the end of the sync. Returns whether it was one of few pages.
     ///
     /// # Errors
-    /// The first error of a write; [`Error::Log`] if nothing is left but pages whose log can't be made durable, perhaps
-    /// because they were changed since it began; [`Error::OwnGuard`] if nothing is left but pages that the calling thread
-    /// changes itself; [`Error::Poisoned`].
+    /// The first error of a write; [`Error::Log`] if only pages are left whose log can't be made durable, perhaps because
+    /// they were changed after the sync began; [`Error::OwnGuard`] if only pages are left that the calling thread itself is
+    /// changing; [`Error::Poisoned`].
     pub(crate) fn sync_end(self, syncing: Syncing) -> Result<std::result::Result<bool, IoError>> {
         let engine = self.engine;
         explain::waits_in(Call::Sync);
@@ -165,7 +165,7 @@ impl<'a> Syncs<'a> {
         }
     }
 
-    /// What a sync waits for that is no device's, if that can be told.
+    /// Returns what a sync waits for other than a device, if that is known.
     fn waits_for(self, answer: Option<Answer>) -> Option<Awaited> {
         let Syncs { engine, file } = self;
         if let (Some(Answer::Held), Some(held)) = (answer, &file.writeback_rules.held)
@@ -179,7 +179,7 @@ impl<'a> Syncs<'a> {
             .map(|page| Awaited::Changed { page })
     }
 
-    /// No thread waits for the answer any more, so nothing has to be done for it.
+    /// Gives up the sync: no thread waits for its answer any more.
     fn give_up(self, ticket: SyncTicket) {
         let Syncs { engine, file } = self;
         let mut core = engine.core();
@@ -190,7 +190,7 @@ impl<'a> Syncs<'a> {
         });
     }
 
-    /// Waits for a request for durability and lets the device make its part of it.
+    /// Waits for a sync, then lets the device do its part.
     pub(crate) fn sync_file(self, syncing: Syncing) -> Result<()> {
         let Syncs { engine, file } = self;
         let small_fsync = self.sync_end(syncing)?.map_err(|e| file.write_refused(e))?;
@@ -203,7 +203,7 @@ impl<'a> Syncs<'a> {
         let synced = match mutation::is(Mutation::SyncWithoutDevice) {
             true => Ok(()),
             false => {
-                // What the file system writes for it meets the same queue as the cache's own writes.
+                // The file system's writes for it go into the same queue as the cache's own.
                 if small_fsync {
                     engine.tell(Event::DeviceSync {
                         file: file.id,

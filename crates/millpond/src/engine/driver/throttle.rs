@@ -1,4 +1,4 @@
-//! A thread that makes pages dirty: reports them, and pauses while too much is.
+//! A thread that makes pages dirty: it reports them, and pauses while too much is dirty.
 
 use super::{Core, Engine, StepAnswer};
 use crate::error::{Error, Result};
@@ -12,26 +12,26 @@ use millpond_core::units::{FrameNo, Nanos, PageIndex};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Of what room is left beside pages that can't be written, so much is one call's: others look at the same time.
+/// One call may take one part in this many of the room left beside unwritable pages: others look at the same time.
 const SHARE: u64 = 8;
 
-/// How soon a thread that finds no room looks again: next to nothing beside the seconds until the next try.
+/// How soon a thread that finds no room looks again: little compared with the seconds until the next try.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How soon a thread that has a page tried looks whether it was: nothing tells it so.
+/// How soon a thread that has requested a try of a page checks whether it was made, since nothing announces it.
 const TRY: Duration = Duration::from_millis(1);
 
-/// What is to be told of pages that there is no room for.
+/// What to report about pages for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dirtying {
-    /// An error, to the thread that changes them.
+    /// An error, to the thread that changes the pages.
     Asked,
-    /// Nothing: their writer was told long ago that they are written, and to refuse them is to lose them.
+    /// Nothing: their writer was told long ago that they are written, so refusing them would lose them.
     Promised,
 }
 
-/// How long a dirtier waits while nothing is written and a file is known that can't be. Rare: pages that can't be
-/// written are not among those that it waits for, unless there are so many that memory has no room beside them.
+/// How long a dirtier waits while nothing is written and some file is known to be unwritable. Rare: dirtiers don't wait for
+/// unwritable pages, unless these leave no room in memory.
 const PATIENCE_WITH_ERRORS: Duration = Duration::from_secs(2);
 
 /// A thread that makes pages of a file dirty.
@@ -46,7 +46,7 @@ impl<'a> Dirtier<'a> {
         Dirtier { engine, file }
     }
 
-    /// Reports pages that went from clean to dirty, which the caller owns. Whether it has to pause afterwards.
+    /// Reports pages of the caller that went from clean to dirty. Returns whether the caller must pause afterwards.
     pub(crate) fn dirtied(self, first: PageIndex, frames: &[FrameNo]) -> bool {
         let Dirtier { engine, file } = self;
         let event = Event::Dirtied {
@@ -58,7 +58,8 @@ impl<'a> Dirtier<'a> {
         engine.core().step(event).pause.is_some()
     }
 
-    /// Pauses a dirtier that was told to, until it may go on. Not a log's callback: what is dirty may wait for it.
+    /// Pauses a dirtier that was told to, until it may go on. A log's callback never pauses, because dirty pages may wait for
+    /// it.
     ///
     /// # Errors
     /// `Error::Write` or `Error::Log` if too much of this file can't be written, or after a while without any write of
@@ -80,8 +81,8 @@ impl<'a> Dirtier<'a> {
             if order::is_callback() {
                 return Ok(());
             }
-            // Asks before it sleeps: its wake-up may have come between the answer and this line, and there is only one. And it
-            // has let go of its pages since, which may be all that can be written.
+            // Ask before sleeping: the only wake-up may have come between the answer and this line. Also, the thread has since
+            // released its pages, which may be the only ones that can be written.
             let seen = engine.waits.dirtiers.events.count();
             let Some(at_most) = self.resume() else {
                 return Ok(());
@@ -105,11 +106,11 @@ impl<'a> Dirtier<'a> {
         }
     }
 
-    /// Before pages of the file become dirty: how many may, of `most`. Waits, for a bounded time, while those that can't be
-    /// written leave no room. What was promised may have all room that there is, and has the device asked once more.
+    /// Returns how many of `most` pages of the file may become dirty. Waits, for a bounded time, while unwritable pages leave
+    /// no room. Promised pages may take all the room, and make the device try once more.
     ///
     /// # Errors
-    /// As [`Dirtier::pause`]; not `Error::Write` of this file for what was promised, as long as there is room.
+    /// As [`Dirtier::pause`]; for promised pages no `Error::Write` of this file as long as there is room.
     pub(crate) fn accept(self, why: Dirtying, most: usize) -> Result<usize> {
         let engine = self.engine;
         if why == Dirtying::Asked {
@@ -136,7 +137,7 @@ impl<'a> Dirtier<'a> {
                 self.check_accepts()?;
             }
             if order::is_callback() {
-                // What is dirty may wait for it.
+                // Dirty pages may wait for it.
                 return Ok(1);
             }
             engine.look();
@@ -148,7 +149,7 @@ impl<'a> Dirtier<'a> {
                 return self.check_none_is_late().and(Err(self.too_dirty(waited)));
             }
             if why == Dirtying::Promised {
-                // Its own next try may be half a minute away.
+                // The page's own next try may be half a minute away.
                 self.try_failed();
                 if !std::mem::replace(&mut has_asked, true) {
                     continue;
@@ -159,7 +160,7 @@ impl<'a> Dirtier<'a> {
         }
     }
 
-    /// How many pages may become dirty beside those that can't be written.
+    /// Returns how many pages may become dirty beside the unwritable ones.
     fn room(self) -> u64 {
         let Dirtier { engine, file } = self;
         let core = engine.core();
@@ -173,7 +174,7 @@ impl<'a> Dirtier<'a> {
         left.map_or(u64::MAX, |left| left.0)
     }
 
-    /// Whether a page of the file may become dirty now, without [waiting for room](Dirtier::accept) and
+    /// Returns whether a page of the file may become dirty now, without [waiting for room](Dirtier::accept) or
     /// [pausing](Dirtier::throttle).
     ///
     /// # Errors
@@ -188,7 +189,7 @@ impl<'a> Dirtier<'a> {
         )
     }
 
-    /// Has the device try a page that it has refused, of this file or another, and waits for what it says.
+    /// Makes the device try a refused page again, of this file or another, and waits for the result.
     fn try_failed(self) {
         let Dirtier { engine, file } = self;
         let tried = |core: &Core| core.manager.stats().nr_written + core.manager.stats().nr_write_failed;
@@ -201,7 +202,7 @@ impl<'a> Dirtier<'a> {
                 return;
             };
             let before = tried(&core);
-            // Under the same lock: it may be closed right behind it.
+            // Under the same lock: the file may be closed right after it.
             core.step(Event::Retry { file: failing });
             before
         };
@@ -212,11 +213,11 @@ impl<'a> Dirtier<'a> {
         }
     }
 
-    /// Whether the file may be changed: not while too many of its pages can't be written. Asks the core only if a write
-    /// of the file has failed.
+    /// Checks that the file may be changed, which ends when too many of its pages are unwritable. Asks the core only if a
+    /// write of the file has failed.
     ///
     /// # Errors
-    /// `Error::Write` with what the device said last.
+    /// `Error::Write` with the device's last error.
     pub(crate) fn check_accepts(self) -> Result<()> {
         let Dirtier { engine, file } = self;
         if !file.failing.load(Ordering::Relaxed) {
@@ -253,13 +254,13 @@ impl<'a> Dirtier<'a> {
         files.try_for_each(|file| file.writeback_rules.check_late(&file.path))
     }
 
-    /// Pages that were written since the cache was made.
+    /// Returns the number of pages written since the cache was made.
     fn written_pages(self) -> u64 {
         let engine = self.engine;
         engine.core().manager.stats().nr_written
     }
 
-    /// Asks whether a dirtier may go on; if not, for how long at most to wait before asking again.
+    /// Asks whether a dirtier may go on. If not, returns the longest time to wait before asking again.
     fn resume(self) -> Option<Nanos> {
         let engine = self.engine;
         let mut core = engine.core();
@@ -270,7 +271,7 @@ impl<'a> Dirtier<'a> {
         pause
     }
 
-    /// The same for a dirtier that waited at the limit.
+    /// Returns the error of a dirtier that waited too long at the limit.
     fn too_dirty(self, waited: Duration) -> Error {
         let engine = self.engine;
         let core = engine.core();
@@ -282,7 +283,7 @@ impl<'a> Dirtier<'a> {
         }
     }
 
-    /// Before a page is dirtied by a guard: pauses if dirtiers have to.
+    /// Called before a guard makes a page dirty: pauses if dirtiers must.
     ///
     /// # Errors
     /// As [`Dirtier::pause`].
@@ -295,7 +296,7 @@ impl<'a> Dirtier<'a> {
     }
 }
 
-/// The calling thread, as the throttle tells dirtiers apart.
+/// Returns the calling thread's identity as a dirtier.
 fn dirtier() -> DirtierId {
     use std::cell::Cell;
     use std::sync::atomic::AtomicU32;
@@ -316,7 +317,7 @@ mod tests {
     use crate::{Error, OpenOptions, Options, PageCache};
     use millpond_core::units::Nanos;
 
-    /// A thread that holds guards of more changed pages than may be dirty waits for itself. It used to wait for ever.
+    /// A thread with guards of more changed pages than may be dirty waits for itself. It used to wait forever.
     #[test]
     fn a_thread_that_holds_as_many_changed_pages_as_may_be_dirty_is_told_to_drop_some() {
         let folder = tempfile::tempdir().unwrap();
@@ -337,7 +338,7 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        // It named frames, of which most were free.
+        // The error named frames, most of which were free.
         let Error::NoFrames {
             frames,
             dirty: Some((dirty, hard)),
@@ -350,7 +351,7 @@ mod tests {
         assert!(error.to_string().starts_with(&said), "{error}");
         assert!(dirty >= guards.len() as u64 && hard < frames, "{error}");
         drop(guards);
-        // As soon as some of them are written; each call waits for 50 ms at most.
+        // As soon as some of them are written; each call waits 50 ms at most.
         assert!((0..600).any(|_| file.page_mut(100).is_ok()));
     }
 }

@@ -1,7 +1,7 @@
-//! Transfers between their start and their end: requests for the device, and what was read.
+//! Transfers from their start to their end: requests for the device, and the pages that were read.
 //!
-//! A read that a thread needs is done by that thread ([`Reads::read_missing`](super::Reads::read_missing)); read-ahead and writes are handed to the device,
-//! and the cache's thread takes their ends in ([`CoreGuard::completed`](super::CoreGuard::completed)).
+//! A thread that needs pages reads them itself ([`Reads::read_missing`](super::Reads::read_missing)). Read-ahead and writes
+//! are handed to the device, and the cache's thread completes them ([`CoreGuard::completed`](super::CoreGuard::completed)).
 
 use super::Engine;
 use super::coming::SwapRead;
@@ -16,10 +16,10 @@ use millpond_core::units::{FrameNo, PageIndex};
 use std::io;
 use std::sync::Arc;
 
-/// What the core is told of a page that its file's check refuses.
+/// The error reported to the core for a page that its file's check refuses.
 pub(super) const BAD: IoError = IoError(libc::EBADMSG);
 
-/// A transfer between its start and its end.
+/// A transfer that has not ended.
 pub(super) struct Transfer {
     pub(super) file: Arc<FileInner>,
     pub(super) first: PageIndex,
@@ -28,22 +28,22 @@ pub(super) struct Transfer {
 
 pub(super) enum Kind {
     Read(Vec<Load>),
-    /// The pins of what is to stay as it is until the write is over. Its frames are known to the core.
+    /// The pins of pages that must not change until the write ends. The core knows the frames.
     Write(Vec<WritePin>),
     /// A page of a region from the swap file.
     SwapIn(SwapRead),
-    /// Pages of regions to the swap file. Their frames are known to the core.
+    /// Pages of regions to the swap file. The core knows the frames.
     SwapOut,
 }
 
-/// A read that the thread which needs the pages does itself.
+/// A read done by the thread that needs the pages.
 pub(crate) struct OwnRead {
     pub(super) io: IoId,
     pub(super) first: PageIndex,
     pub(super) loads: Vec<Load>,
 }
 
-/// What a file's transfers are made of.
+/// Makes requests for transfers of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct FileIo<'a> {
     engine: &'a Engine,
@@ -78,7 +78,7 @@ impl<'a> FileIo<'a> {
         }
     }
 
-    /// The pages as far as the file goes: what lies beyond its end in the last one is not written.
+    /// Returns a write of the pages up to the end of the file: the rest of the last page is not written.
     pub(super) fn write_request(
         self,
         (token, reason): (u64, Reason),
@@ -109,7 +109,7 @@ impl<'a> FileIo<'a> {
     }
 }
 
-/// What the core is told of a failure: its number.
+/// Returns the core's form of an error: its number.
 pub(super) fn io_error(error: &io::Error) -> IoError {
     IoError(errno_of(error))
 }

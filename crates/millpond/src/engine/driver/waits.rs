@@ -1,5 +1,5 @@
-//! Threads that wait for the cache: for frames, for leave to make pages dirty, for syncs. Each kind has the events that end its
-//! wait, and what else is known of it.
+//! Threads that wait for the cache: for frames, for permission to make pages dirty, for syncs. Each kind has the events that
+//! end its wait, and its figures.
 
 use crate::frames::event_count::EventCount;
 use crate::observe::stats::FrameWaits as Figures;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// All of them.
+/// All waits of a cache.
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) frames: FrameWaits,
@@ -18,7 +18,7 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// No thread will be woken for what it waits for.
+    /// Wakes all waiting threads of a poisoned cache: nothing else will.
     pub(super) fn call_off(&self) {
         for events in [&self.frames.events, &self.dirtiers.events, &self.syncs] {
             events.notify_all();
@@ -26,21 +26,21 @@ impl Waits {
     }
 }
 
-/// Calls that wait for frames, and how long they have, in nanoseconds.
+/// Calls that wait for frames, and the times that they have waited, in nanoseconds.
 #[derive(Default)]
 pub(crate) struct FrameWaits {
     pub(super) events: EventCount,
     count: AtomicU64,
     ns: AtomicU64,
     ns_max: AtomicU64,
-    /// Of the part of a wait during which reclaim could have had pages without waiting for a write.
+    /// The parts of waits during which reclaim could have had pages without waiting for a write.
     clean_ns_max: AtomicU64,
-    /// Steps in which a call has reclaimed for itself.
+    /// The number of steps in which a call reclaimed for itself.
     reclaim_ns: AtomicU64,
 }
 
 impl FrameWaits {
-    /// A call has reclaimed for itself for so long.
+    /// Adds the time for which a call reclaimed for itself.
     pub(super) fn reclaimed(&self, took: Nanos) {
         self.reclaim_ns.fetch_add(took.0, Ordering::Relaxed);
     }
@@ -68,9 +68,9 @@ impl FrameWaits {
 pub(super) struct FrameWait<'a> {
     waits: &'a FrameWaits,
     clock: &'a Clock,
-    /// When it was told to wait first.
+    /// When it was first told to wait.
     since: Option<Instant>,
-    /// When it was told last, if there were clean pages then.
+    /// When it was last told to wait, if there were clean pages then.
     clean_since: Option<Instant>,
     clean: Nanos,
 }
@@ -86,7 +86,7 @@ impl<'a> FrameWait<'a> {
         }
     }
 
-    /// It was told to wait, with so many clean pages in memory.
+    /// Notes that the call was told to wait, with this many clean pages in memory.
     pub(super) fn waits(&mut self, clean: PageCount) {
         let now = self.clock.now();
         self.add_clean(now);
@@ -94,7 +94,7 @@ impl<'a> FrameWait<'a> {
         self.clean_since = (clean > PageCount(0)).then_some(now);
     }
 
-    /// It was told to go on, or gives up.
+    /// Notes that the call was told to go on, or gives up.
     pub(super) fn ends(&mut self) {
         if let Some(since) = self.since.take() {
             let now = self.clock.now();
@@ -114,22 +114,22 @@ impl<'a> FrameWait<'a> {
 #[derive(Default)]
 pub(crate) struct DirtierWaits {
     pub(super) events: EventCount,
-    /// One was told to pause: the next one asks first.
+    /// A dirtier was told to pause: the next one asks first.
     pub(super) throttling: AtomicBool,
-    /// Some file has pages that can't be written, when the core was asked last.
+    /// Some file had unwritable pages when the core was last asked.
     pub(super) failing: AtomicBool,
-    /// Since when those have left no room for others, and how many pages were written by then.
+    /// Since when unwritable pages have left no room, and the number of pages written by then.
     full: Mutex<Option<(u64, Patience)>>,
 }
 
 impl DirtierWaits {
-    /// There is room. A thread that is without room later waits anew.
+    /// Notes that there is room. A thread that later finds none waits anew.
     pub(super) fn has_room(&self) {
         *self.full.lock() = None;
     }
 
-    /// A thread that looks each `every` has found no room: for how long there has been none and nothing was written, no matter
-    /// which thread has looked. `written`: pages that were written since the cache was made.
+    /// Notes that a thread, which looks each `every`, has found no room. Returns how long there has been none and nothing was
+    /// written, whichever thread has looked. `written`: pages written since the cache was made.
     pub(super) fn full_for(&self, written: u64, every: Duration) -> Duration {
         let mut full = self.full.lock();
         match &mut *full {
