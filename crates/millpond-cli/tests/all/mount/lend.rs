@@ -7,8 +7,7 @@ use rustix::process::Signal;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::mpsc;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 /// `cached(path)`: how many pages of the file the kernel has, or `None` where it can't be asked.
@@ -234,9 +233,10 @@ fn a_write_beside_readers_and_pages_that_are_taken_back_is_read_at_once_and_for_
         return;
     };
     let (at, model) = (mounted.at().join("file"), mounted.source().join("model"));
-    let Some(said) = python(WRITE_AND_READ, &[&at, Path::new("3"), &model]) else {
-        return;
-    };
+    let arguments = [at, "3".into(), model.clone()];
+    let said =
+        mounted.within_bound(move || python(WRITE_AND_READ, &arguments.each_ref().map(PathBuf::as_path)));
+    let Some(said) = said else { return };
     assert_eq!(said, "0 0\n");
     assert!(fs::read(mounted.source().join("file")).unwrap() == fs::read(model).unwrap());
     end(mounted);
@@ -253,7 +253,8 @@ fn a_direct_write_beside_a_store_through_a_map_of_the_same_page_is_not_undone_by
     let script = RACE.replace("fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)", direct);
     let script = script.replace("mmap.mmap(fd, LEN)", "mmap.mmap(own, LEN)");
     assert!(script.contains(direct) && script.contains("own, LEN"));
-    let Some(said) = python(&script, &[&mounted.at().join("file")]) else {
+    let at = mounted.at().join("file");
+    let Some(said) = mounted.within_bound(move || python(&script, &[&at])) else {
         return;
     };
     assert_eq!(said, "0 0 True\n");
@@ -292,7 +293,8 @@ fn pages_are_taken_back_from_readers_writers_and_mappings_and_no_call_hangs() {
     let Some(mounted) = lending(&["--memory", "8M", "--lend", "256K", "--threads", "2"]) else {
         return;
     };
-    let Some(said) = python(TANGLE, &[&mounted.at().join("file")]) else {
+    let at = mounted.at().join("file");
+    let Some(said) = mounted.within_bound(move || python(TANGLE, &[&at])) else {
         return;
     };
     assert_eq!(said, "0\n");
@@ -311,17 +313,6 @@ fn lent_bytes(cache: &str) -> u64 {
     figures(cache)["now"]["lent_bytes"].as_u64().unwrap()
 }
 
-/// The same calls, in a thread: a hang is the test's failure, and the mount is killed.
-fn within_bound<T: Send + 'static>(mounted: &TestMount, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, done) = mpsc::channel();
-    thread::spawn(move || tell.send(work()));
-    done.recv_timeout(super::BOUND).unwrap_or_else(|_| {
-        // A process that waits for itself in the kernel can't be killed before that.
-        let aborted = super::millpond(&["umount", "--force", &mounted.at().display().to_string()]);
-        panic!("it hangs; {aborted:?}")
-    })
-}
-
 /// A chunk is taken back and read again before it is written: the write has it dropped once more before it is answered. The
 /// kernel holds a page that is written in part and was not read until then, so the thread that has the write must not wait for
 /// that.
@@ -333,7 +324,7 @@ fn a_write_to_a_chunk_that_was_taken_back_and_read_again_does_not_wait_for_itsel
     let (at, others) = (mounted.at().join("file"), mounted.at().join("others"));
     fs::write(&at, numbered(16)).unwrap();
     fs::write(&others, numbered(256)).unwrap();
-    within_bound(&mounted, move || {
+    mounted.within_bound(move || {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).open(&at).unwrap();
         // Nothing is read ahead.
@@ -373,7 +364,7 @@ fn pages_that_the_kernel_waits_for_are_not_taken_back_and_others_are() {
     let stopped = super::Stopped::stop(low.pid());
     let reader = thread::spawn(move || slow_file.read_exact_at(&mut [0; 4096], 900 << 12));
     let warm_again = warm_file.try_clone().unwrap();
-    within_bound(&high, move || {
+    high.within_bound(move || {
         for _ in 0..4 {
             (0..512).for_each(|page| warm_again.read_exact_at(&mut [0; 4096], page << 12).unwrap());
         }

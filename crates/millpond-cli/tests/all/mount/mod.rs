@@ -40,7 +40,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_millpond");
 
@@ -148,7 +150,36 @@ impl TestMount {
                 return status;
             }
             assert!(began.elapsed() < BOUND, "the program does not end");
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Does this in a thread. A hang is the test's failure: nothing is left that waits, and no command is run that could.
+    fn within_bound<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (tell, done) = mpsc::channel();
+        let worker = thread::spawn(move || drop(tell.send(work())));
+        match done.recv_timeout(BOUND) {
+            Ok(result) => result,
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic::resume_unwind(worker.join().unwrap_err()),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                self.abort();
+                panic!("a call at the mount hangs");
+            }
+        }
+    }
+
+    /// Has the kernel fail all calls at the mount. A process that waits there for itself can't be killed before that.
+    fn abort(&self) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let at = self.at();
+        let connection = mounts.lines().find_map(|line| {
+            let mut fields = line.split(' ').skip(2);
+            let (_, minor) = fields.next()?.split_once(':')?;
+            (fields.nth(1) == at.to_str()).then(|| format!("/sys/fs/fuse/connections/{minor}/abort"))
+        });
+        if connection.is_none_or(|abort| fs::write(abort, "1").is_err()) {
+            // Where that file system is not mounted: the same for root.
+            let _ = rustix::mount::unmount(at, rustix::mount::UnmountFlags::FORCE);
         }
     }
 
@@ -220,17 +251,23 @@ impl Drop for TestMount {
 /// A mount without a cache, and one whose source that is: a disk that stands still while the first one's process is stopped.
 fn on_each_other(of_low: &[&str], of_high: &[&str]) -> Option<(TestMount, TestMount)> {
     let low = TestMount::start(&folders()[0], &[&["--no-cache"], of_low].concat())?;
+    let high = on(&low, of_high)?;
+    Some((low, high))
+}
+
+/// A mount whose source that is.
+fn on(low: &TestMount, arguments: &[&str]) -> Option<TestMount> {
     let folder = tempfile::tempdir_in(&folders()[0]).unwrap();
     std::os::unix::fs::symlink(low.at(), folder.path().join("src")).unwrap();
     fs::create_dir(folder.path().join("mnt")).unwrap();
-    let arguments: Vec<String> = of_high.iter().map(|&word| word.to_owned()).collect();
+    let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
     let mut high = TestMount {
         program: mount_program(&[], folder.path(), &arguments),
         runner: Vec::new(),
         arguments,
         folder,
     };
-    high.is_ready().then_some((low, high))
+    high.is_ready().then_some(high)
 }
 
 /// A process that is stopped until this is dropped.
@@ -265,7 +302,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < BOUND, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
