@@ -223,6 +223,15 @@ impl Content {
         }
     }
 
+    /// Whether a sync has failed, and all that was written is on the disk or lost: every sync fails until it is dropped.
+    pub(crate) fn has_failed_sync(&self) -> bool {
+        let failure = match self.data.get() {
+            Some(Data::Cached(file)) => file.failure(),
+            Some(Data::Direct(_)) | None => None,
+        };
+        matches!(failure, Some(millpond::Error::Sync { .. })) && self.unwritten_bytes() == 0
+    }
+
     /// Forgets what is in memory and not changed, since others have changed the file below.
     pub(crate) fn invalidate(&self) -> Result<()> {
         match self.data.get() {

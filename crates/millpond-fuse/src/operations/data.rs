@@ -145,6 +145,14 @@ impl MountState {
         if data.opens == 0 {
             // Others may have changed the attributes below.
             *inode.nosec.lock() = false;
+            // A failed sync is told until all have closed the file. What the disk has of it is read anew.
+            if data
+                .content
+                .take_if(|content| content.has_failed_sync())
+                .is_some()
+            {
+                self.drop_lent(inode, &WHOLE);
+            }
         }
         if let Some(content) = data.content.clone() {
             // Also for one that is read-only and shall be written: what is in memory of it is taken over then.

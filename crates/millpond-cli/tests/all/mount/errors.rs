@@ -142,6 +142,46 @@ fn a_sync_on_a_full_disk_lets_go_of_what_others_have_removed_in_the_source() {
     file.sync_all().unwrap();
 }
 
+/// The disk is a mount, which has taken the data into its memory, and has no room for it when it is to be durable.
+#[test]
+fn a_sync_that_the_disk_has_failed_fails_again_with_each_close_until_the_file_is_opened_anew() {
+    let Some(small) = Small::new() else { return };
+    let ballast = small.at.join("ballast");
+    fs::write(&ballast, vec![1; 4 << 20]).unwrap();
+    let Some(disk) = TestMount::start(&small.at, &["--memory", "64M"]) else {
+        return;
+    };
+    let Some(mut mounted) = super::on(&disk, &["--memory", "64M"]) else {
+        return;
+    };
+    let at = mounted.at().join("file");
+    let open = || File::options().read(true).write(true).open(&at).unwrap();
+    let file = File::create_new(&at).unwrap();
+    file.write_all_at(&vec![7; 6 << 20], 0).unwrap();
+    is_full(file.sync_data());
+    // From now on the disk has all, and says so. Which bytes it had lost when it said no is not known here.
+    fs::remove_file(ballast).unwrap();
+    File::open(disk.at().join("file")).unwrap().sync_all().unwrap();
+    is_full(file.sync_data());
+    let other = open();
+    is_full(other.sync_all());
+    if let Some(closed) = close(other) {
+        is_full(closed);
+    }
+    drop(file);
+    let again = open();
+    again.write_all_at(b"8", 0).unwrap();
+    again.sync_all().unwrap();
+    if let Some(closed) = close(again) {
+        closed.unwrap();
+    }
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    let bytes = fs::read(disk.at().join("file")).unwrap();
+    assert!(bytes.len() == 6 << 20 && bytes[0] == b'8' && bytes[1..].iter().all(|&byte| byte == 7));
+    drop(mounted);
+}
+
 /// The mount's messages, up to a line that contains this.
 fn says(mounted: &mut TestMount, part: &str) -> String {
     let mut said = String::new();
