@@ -2,7 +2,8 @@
 //!
 //! Writers change blocks of files of their own, each block stamped with a number that rises, and sync now and then. When
 //! the mount is back every block must have the number that it had at the last sync that has returned, or a later one,
-//! whole; and files that were made and synced must be there. `MILLPOND_KILLS=n` kills n times; 5 by default.
+//! whole; and files that were made and synced must be there. `MILLPOND_KILLS=n` kills n times; 5 by default. Every second
+//! time it is a process that has just taken the mount over.
 
 use super::{TestMount, folders};
 use rustix::process::Signal;
@@ -136,6 +137,9 @@ fn data_synced_at_the_mount_survives_a_kill_of_its_process() {
                 while syncs.load(Ordering::SeqCst) < from + wanted {
                     assert!(began.elapsed() < crate::mount::BOUND, "no sync ends");
                     std::thread::sleep(Duration::from_micros(draw.u64(1..2000)));
+                }
+                if kill % 2 == 1 {
+                    mounted.take_over();
                 }
                 mounted.kill();
             });

@@ -11,6 +11,7 @@ use load::{BLOCK, Load, Sqlite, block, pattern};
 use rustix::process::{Signal, kill_process};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
@@ -32,7 +33,7 @@ impl TestMount {
     }
 
     /// Has another process take it over; the one before has ended then. How long that took.
-    fn take_over(&mut self) -> Duration {
+    pub(super) fn take_over(&mut self) -> Duration {
         let began = Instant::now();
         let mut successor = self.successor(&[]);
         let mut line = String::new();
@@ -391,6 +392,35 @@ fn a_daemon_that_takes_over_tells_systemd_and_leaves_its_number() {
     assert_eq!(code, Some(0), "{why}");
     assert!(!folder.path().join("pid").exists());
     assert_eq!(fs::read_to_string(mounted.source().join("file")).unwrap(), "text");
+}
+
+/// The process that served before has the address until it has ended.
+#[test]
+fn figures_are_served_at_the_same_address_by_the_process_that_has_taken_over() {
+    // Where no other test has a port.
+    let address = TcpListener::bind("127.0.77.1:0").unwrap().local_addr().unwrap();
+    let Some(mut mounted) = start(&[&format!("--metrics={address}")]) else {
+        return;
+    };
+    // How old the cache is whose figures are served, in seconds.
+    let age = || -> std::io::Result<f64> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        let figures = std::io::read_to_string(stream)?;
+        let mut lines = figures.lines();
+        let age = lines.find_map(|line| line.strip_prefix("millpond_uptime_seconds "));
+        Ok(age.unwrap_or_else(|| panic!("{figures}")).parse().unwrap())
+    };
+    age().unwrap();
+    for _ in 0..2 {
+        let began = Instant::now();
+        mounted.take_over();
+        wait_until("nobody serves figures", || age().is_ok());
+        let age = age().unwrap();
+        assert!(age < began.elapsed().as_secs_f64(), "{age} s");
+    }
+    let (said, code) = mounted.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
 }
 
 #[test]
