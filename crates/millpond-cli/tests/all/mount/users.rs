@@ -153,7 +153,8 @@ fn a_tree_of_more_files_than_descriptors_is_read_from_the_disk_once() {
     if !runs.is_ok_and(|status| status.success()) {
         return skip("prlimit and setpriv take the right to more descriptors from root only");
     }
-    let Some(mounted) = TestMount::start_by(&runner, None, &folders()[0], &["--memory", "16M"]) else {
+    // With 13 MiB or more as many closed files keep their pages.
+    let Some(mounted) = TestMount::start_by(&runner, None, &folders()[0], &["--memory", "24M"]) else {
         return;
     };
     for n in 0..FILES {
