@@ -1,5 +1,9 @@
 //! The kernel's own pages of a mapped file, and how they stay identical to ours.
 //!
+//! A shared map and the calls of descriptors that read and write have one copy where pages are lent. There are still two for
+//! what is written past the kernel's pages beside a map: by a descriptor with `O_DIRECT`, by one that only writes, and by all
+//! with `--lend none`.
+//!
 //! ```text
 //!   pwrite   flushes and drops the kernel's page ──► WRITE ──► cache ──► the same bytes into the kernel's page ──► answer
 //!   store                          └─ fault ─ READ of the old page ─ store ─────┘                    └─ later: the whole page
