@@ -22,6 +22,7 @@ use crate::host::Notice;
 use crate::observe::history::By;
 use millpond_core::admission::{AdmissionOptions, DeviceHints};
 use millpond_core::units::{Bytes, Nanos};
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -193,8 +194,11 @@ impl Cache {
         })
     }
 
-    /// Measures the device of a file of `len` bytes if that is due, and derives the goal from it.
-    pub(crate) fn calibrate(&self, file: &Arc<DeviceFile>, len: u64) {
+    /// Measures the device of a file if that is due, and derives the goal from it.
+    ///
+    /// # Errors
+    /// As asking for the file's length fails.
+    pub(crate) fn calibrate(&self, file: &Arc<DeviceFile>) -> io::Result<()> {
         let mut calibrating = self.calibrating.lock();
         calibrating.opened(file);
         let is_wanted = matches!(calibrating.setting, Calibrating::Due) || !calibrating.devices.is_empty();
@@ -206,19 +210,24 @@ impl Cache {
             if matches!(calibrating.setting, Calibrating::Due) {
                 calibrating.setting = Calibrating::Off;
             }
-            return;
+            return Ok(());
         }
         let device = file.identity().device;
         let is_known = calibrating.devices.iter().any(|known| known.device == device);
         if !is_known && self.engine.device.facts(file).in_transit_max.is_some() {
-            return;
+            return Ok(());
         }
         let at = calibrating.device(device);
         // A device without statistics gets no reads that no caller waits for. It is looked up once a device, not at
         // each open.
         let may_be_again = || self.engine.device.load(file) != DeviceLoad::Unknown;
+        let is_due = matches!(calibrating.setting, Calibrating::Due);
+        if calibrating.devices[at].is_tried && !is_due {
+            return Ok(());
+        }
+        let len = file.len()?;
         if len < FILE_BYTES_MIN {
-            if matches!(calibrating.setting, Calibrating::Due) {
+            if is_due {
                 calibrating.setting = Calibrating::Presumed;
                 if self.engine.device.facts(file).rotational {
                     self.take_goal(GOAL_MAX);
@@ -233,10 +242,10 @@ impl Cache {
             if is_news {
                 self.remeasure.look(&self.me);
             }
-            return;
+            return Ok(());
         }
         if std::mem::replace(&mut calibrating.devices[at].is_tried, true) {
-            return;
+            return Ok(());
         }
         let (found, measured) = self.measure(file, len).unzip();
         calibrating.devices[at].found = found;
@@ -255,6 +264,7 @@ impl Cache {
         if is_due {
             self.remeasure.look(&self.me);
         }
+        Ok(())
     }
 
     /// The shortest of the reads says about what an idle disk takes.

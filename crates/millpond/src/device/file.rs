@@ -14,7 +14,7 @@ use super::kind::{check_content, check_kind, identity, is_shortage, may_open};
 use super::length::Lengths;
 use super::load::DeviceLoad;
 use crate::host::Notice;
-use crate::sys::direct;
+use crate::sys::direct::{self, OpenedFor};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use std::ffi::CString;
 use std::fmt;
@@ -76,6 +76,7 @@ pub struct DeviceFile {
     lengths: Lengths,
     /// The major and minor number of the disk.
     disk: (u32, u32),
+    opened_for: OpenedFor,
     pub(super) exclusive: Exclusive,
     /// It was opened as a descriptor, whose path the system knows, also when it changes.
     is_named_by_descriptor: bool,
@@ -157,12 +158,14 @@ impl DeviceFile {
         let file = direct::memory_file(&CString::new(name)?)?;
         file.set_len(len)?;
         let metadata = file.metadata()?;
+        let opened_for = direct::opened_for(&file)?;
         Ok(DeviceFile {
             name: format!("{name} (memory)").into(),
             buffered: Descriptor::new(file),
             direct: None,
             direct_reason: String::from("the file is in memory"),
             caching: Caching::Stays,
+            opened_for,
             identity: identity(&metadata),
             is_block_device: false,
             facts: OnceLock::from(DeviceFacts::MEMORY),
@@ -185,8 +188,10 @@ impl DeviceFile {
         } else {
             metadata.dev()
         };
-        let (major, minor) = (libc::major(number), libc::minor(number));
-        let (direct, direct_reason) = match Direct::open(file, path, &metadata, (major, minor)) {
+        let disk = (libc::major(number), libc::minor(number));
+        let opened_for = direct::opened_for(file)?;
+        let (direct, direct_reason) = match Direct::open(file, path, &metadata, disk, opened_for.is_writable)
+        {
             Ok(direct) => {
                 let reason = format!("direct, blocks of {} bytes", direct.block_bytes);
                 (Some(direct), reason)
@@ -210,7 +215,8 @@ impl DeviceFile {
             is_block_device,
             facts: OnceLock::new(),
             lengths: Lengths::default(),
-            disk: (major, minor),
+            disk,
+            opened_for,
             exclusive: Exclusive::default(),
             is_named_by_descriptor: false,
         })
@@ -235,6 +241,11 @@ impl DeviceFile {
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
         self.name.clone()
+    }
+
+    /// Returns what it was opened for.
+    pub(crate) fn opened_for(&self) -> OpenedFor {
+        self.opened_for
     }
 
     /// Returns whether whole blocks bypass the kernel's page cache.
@@ -422,7 +433,13 @@ impl DeviceFile {
 
 impl Direct {
     /// Opens the same file again for direct I/O.
-    fn open(file: &File, path: &Path, metadata: &Metadata, (major, minor): (u32, u32)) -> io::Result<Direct> {
+    fn open(
+        file: &File,
+        path: &Path,
+        metadata: &Metadata,
+        (major, minor): (u32, u32),
+        is_writable: bool,
+    ) -> io::Result<Direct> {
         let alignment = direct::direct_alignment(file);
         if alignment.is_some_and(|alignment| alignment.offset == 0) {
             return Err(io::Error::new(
@@ -430,7 +447,6 @@ impl Direct {
                 "the file system does not support it for this file",
             ));
         }
-        let is_writable = direct::is_writable(file)?;
         let kept = Descriptor::kept((metadata.dev(), metadata.ino()), is_writable, true);
         let open = || {
             let mut options = OpenOptions::new();

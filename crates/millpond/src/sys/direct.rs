@@ -201,20 +201,27 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Whether the file may be written through this descriptor.
-///
-/// # Errors
-/// If the descriptor is not one.
-pub(crate) fn is_writable(file: &File) -> io::Result<bool> {
-    Ok(flags(file)? & libc::O_ACCMODE != libc::O_RDONLY)
+/// How a file is open, as far as its flags say so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenedFor {
+    pub(crate) is_readable: bool,
+    pub(crate) is_writable: bool,
+    /// Each write goes to the end of the file, whatever its offset.
+    pub(crate) appends: bool,
 }
 
-/// Whether the file may be read through this descriptor.
+/// What this descriptor may be used for.
 ///
 /// # Errors
 /// If the descriptor is not one.
-pub(crate) fn is_readable(file: &File) -> io::Result<bool> {
-    Ok(flags(file)? & libc::O_ACCMODE != libc::O_WRONLY)
+pub(crate) fn opened_for(file: &File) -> io::Result<OpenedFor> {
+    let flags = flags(file)?;
+    let access = flags & libc::O_ACCMODE;
+    Ok(OpenedFor {
+        is_readable: access != libc::O_WRONLY,
+        is_writable: access != libc::O_RDONLY,
+        appends: flags & libc::O_APPEND != 0,
+    })
 }
 
 /// Whether it is open for reading, or for reading and writing, with direct I/O or without, and with no other
@@ -225,11 +232,6 @@ pub(crate) fn is_plain(file: &File, is_writable: bool, is_direct: bool) -> bool 
     let access = if is_writable { libc::O_RDWR } else { libc::O_RDONLY };
     let wanted = access | if is_direct { libc::O_DIRECT } else { 0 };
     flags(file).is_ok_and(|flags| flags & (libc::O_ACCMODE | libc::O_DIRECT | others) == wanted)
-}
-
-/// Whether each write through it goes to the end of the file, whatever its offset.
-pub(crate) fn appends(file: &File) -> bool {
-    flags(file).is_ok_and(|flags| flags & libc::O_APPEND != 0)
 }
 
 fn flags(file: &File) -> io::Result<i32> {

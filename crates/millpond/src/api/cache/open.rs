@@ -16,7 +16,7 @@ use crate::files::writers::{self, Writes};
 use crate::files::{self, FileInner, WritebackRules};
 use crate::host::Notice;
 use crate::observe::events;
-use crate::sys::direct;
+use crate::sys::direct::OpenedFor;
 use millpond_core::event::Event;
 use millpond_core::units::PageCount;
 use std::fs;
@@ -52,7 +52,7 @@ impl PageCache {
         {
             let device = self.device_of(identity);
             if let Some(device) = &device {
-                self.handle.calibrate(device, device.len().map_err(failed)?);
+                self.handle.calibrate(device).map_err(failed)?;
             }
             let mut files = self.handle.files.lock();
             let joined = self.join(&mut files, (identity, None), path, &options)?;
@@ -81,12 +81,14 @@ impl PageCache {
         self.handle.engine.call_flags.check()?;
         let here = Path::new("a file that is open");
         let writeback_rules = options.writeback_rules().map_err(|e| open_failed(here, e))?;
-        let is_readable = direct::is_readable(&file).map_err(|e| open_failed(here, e))?;
-        let is_writable = direct::is_writable(&file).map_err(|e| open_failed(here, e))?;
-        let appends = direct::appends(&file);
         let device = DeviceFile::from_file(file).map_err(|e| open_failed(here, e))?;
         let path = options.shown().cloned();
         let path = path.unwrap_or_else(|| PathBuf::from(device.name()));
+        let OpenedFor {
+            is_readable,
+            is_writable,
+            appends,
+        } = device.opened_for();
         if !is_readable || options.writes() && (!is_writable || appends) {
             let why = match (is_readable, is_writable) {
                 (false, _) => {
@@ -187,7 +189,7 @@ impl PageCache {
         let failed = |source| open_failed(path, source);
         let identity = device.identity();
         writers::check_no_swap(identity).map_err(failed)?;
-        self.handle.calibrate(&device, device.len().map_err(failed)?);
+        self.handle.calibrate(&device).map_err(failed)?;
         for notice in device.notices() {
             self.handle.notices.add(notice, identity.device);
         }
