@@ -27,6 +27,8 @@
 //! - T8. A page that a mapping has is claimed by no thread and does not leave: its mapping gives it back first
 //!   (`table/mapped.rs`). No thread waits for a mapping here: it is told `Busy`, and asks the mapping.
 //!
+//! The bytes of frames are reached in `sys/arena.rs`: by dereferencing a pin, or by `Table::load_bytes`.
+//!
 //! A reader may pin a page that it has pinned already, even while a writer waits for it: writers have
 //! precedence only for a bounded while (`wait.rs`). A thread that asks for a page exclusively while it
 //! holds a pin of the same page would wait for itself for ever.

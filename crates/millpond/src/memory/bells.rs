@@ -1,4 +1,4 @@
-//! The threads that serve faults: how many there are, and what wakes them: a fault, memory that others wait for, the end.
+//! The threads that serve faults: their number, and their wake-ups: by a fault, by memory that faults wait for, by the end.
 
 use super::Regions;
 use crate::sys::threads::{self, join_unless_lost};
@@ -9,16 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// The number of reads of mapped files under way at a time: as many as handlers, or a little more, since these only
-/// wait for them.
+/// The most handlers. Each does at most one read of a mapped file at a time, and only waits for it.
 const THREADS: usize = 8;
 
-/// What wakes a handler.
+/// Wakes a handler.
 pub(crate) struct Bell {
     pub(crate) ear: Ear,
-    /// It has faults that wait for memory.
+    /// Whether the handler has faults that wait for memory.
     pub(crate) waits: AtomicBool,
-    /// It has stores to mapped files that wait for room among dirty pages, or for threads that use the page.
+    /// Whether it has stores to mapped files that wait for room among dirty pages, or for threads that use the page.
     pub(crate) defers: AtomicBool,
 }
 
@@ -32,7 +31,7 @@ impl Bell {
     }
 }
 
-/// The handlers of a cache: one that stays, and those that were needed a while ago.
+/// The handlers of a cache: one that stays, and others as long as they are needed.
 #[derive(Default)]
 pub(crate) struct Handlers {
     bells: RwLock<Vec<Arc<Bell>>>,
@@ -49,10 +48,10 @@ struct Threads {
 }
 
 impl Handlers {
-    /// One more, unless there are as many as there may be, or they are at their end. `run` is what it does.
+    /// Starts a handler that runs `run`, unless there are the most allowed, or the cache is closing.
     ///
     /// # Errors
-    /// If the system gives no thread, or the process has too many descriptors.
+    /// If the system refuses a thread, or the process has too many descriptors.
     pub(crate) fn add(
         &self,
         uffd: &Userfault,
@@ -72,17 +71,17 @@ impl Handlers {
         Ok(())
     }
 
-    /// The handler of this bell waits for a fault.
+    /// Notes that a handler waits for a fault.
     pub(crate) fn is_idle(&self) {
         self.idle.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It does no more. How many others do.
+    /// Notes that a handler no longer waits for a fault. Returns how many others do.
     pub(crate) fn is_busy(&self) -> usize {
         self.idle.fetch_sub(1, Ordering::SeqCst) - 1
     }
 
-    /// The handler of this bell is about to end, as it was idle for long. `false`: it is the one that stays.
+    /// Removes the bell of a handler that ends after a long idle time. `false`: this one must stay.
     pub(crate) fn may_end(&self, bell: &Arc<Bell>) -> bool {
         let mut bells = self.bells.write();
         let at = bells.iter().position(|one| Arc::ptr_eq(one, bell));
@@ -97,12 +96,12 @@ impl Handlers {
 
     fn ring_those(&self, is_meant: impl Fn(&Bell) -> bool) {
         for bell in self.bells.read().iter().filter(|bell| is_meant(bell)) {
-            // A handler that can't be woken comes on its own, after a pause.
+            // A handler that can't be woken looks on its own, after a pause.
             let _ = bell.ear.ring();
         }
     }
 
-    /// They are to end, and have ended: none is added afterwards.
+    /// Ends all handlers and waits for them. None is added afterwards.
     pub(crate) fn end(&self) {
         let handles = {
             let mut threads = self.threads.lock();
@@ -118,12 +117,12 @@ impl Handlers {
 }
 
 impl Regions {
-    /// Memory may be there for faults that wait for it.
+    /// Wakes the handlers with faults that wait for memory.
     pub(crate) fn memory_came(&self) {
         self.handlers.ring_those(|bell| bell.waits.load(Ordering::SeqCst));
     }
 
-    /// There may be room for stores that wait for it.
+    /// Wakes the handlers with stores that wait for room.
     pub(crate) fn dirtiers_may(&self) {
         self.handlers
             .ring_those(|bell| bell.defers.load(Ordering::Relaxed));

@@ -1,31 +1,30 @@
-//! Detects whether a call's buffer lies in a region, of whichever cache of this process.
+//! Detects whether a call's buffer lies in a region of any cache of this process.
 //!
-//! A thread that touches a region may have to wait for a frame. A call that copies to or from the region
-//! while it holds pages of a file keeps those from leaving meanwhile: with a few such calls in a small pool
-//! there is no frame left for the others to get. So these calls copy by way of a buffer of their own, a part
-//! at a time, and hold no page while they touch the region.
+//! A thread that touches a region may have to wait for a frame. If a call copies to or from a region while it holds pages of
+//! a file, these can't leave meanwhile: a few such calls in a small pool would leave no frame for any of them. So these
+//! calls copy through a buffer of their own, a part at a time, and hold no page while they touch the region.
 //!
 //! ```text
 //!   ordinary buffer    page ──────────► buffer
 //!   in a region        page ─► part ──► region      128 KiB at a time; pages are held for the first copy only
 //! ```
 //!
-//! An ordinary buffer pays two loads for the question.
+//! For an ordinary buffer the check costs two loads.
 
 use crate::sys::addresses::RegionMemory;
 use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that are copied at a time, if that is not less than a page: what a write holds of pages of 4 KiB.
+/// The number of bytes copied at a time, if a page is not larger: as much as a write holds in pages of 4 KiB.
 const PART: usize = 128 << 10;
 
-/// The bounds of all regions, which never shrink: an address between them is looked up.
+/// The bounds of all regions, which never shrink. An address between them is looked up.
 static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static END: AtomicUsize = AtomicUsize::new(0);
 static ALL: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
-/// A region is there from now on, before any thread has its address.
+/// Adds a region, before any thread has its address.
 pub(crate) fn enter(memory: &RegionMemory) {
     let addresses = memory.addresses();
     FIRST.fetch_min(addresses.start, Ordering::Relaxed);
@@ -33,7 +32,7 @@ pub(crate) fn enter(memory: &RegionMemory) {
     ALL.write().push(addresses);
 }
 
-/// A region is gone.
+/// Removes a region.
 pub(crate) fn remove(memory: &RegionMemory) {
     let addresses = memory.addresses();
     let mut all = ALL.write();
@@ -42,7 +41,7 @@ pub(crate) fn remove(memory: &RegionMemory) {
     }
 }
 
-/// Whether a part of the buffer lies in a region.
+/// Returns whether a part of the buffer lies in a region.
 #[inline]
 pub(crate) fn are_in_region(buf: &[u8]) -> bool {
     // A thread that has a slice of a region got it from the thread that entered it.
@@ -58,7 +57,7 @@ fn is_in_one(bytes: Range<usize>) -> bool {
         .any(|region| bytes.start < region.end && region.start < bytes.end)
 }
 
-/// How many of `left` bytes from `offset` on are copied next: up to the end of a page, if there are more.
+/// Returns how many of `left` bytes from `offset` on to copy next: up to the end of a page, if there are more.
 pub(crate) fn part(offset: u64, left: usize, page_size: u64) -> usize {
     let most = (PART as u64).max(page_size);
     let end = (offset + most) / page_size * page_size;

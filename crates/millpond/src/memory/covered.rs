@@ -1,10 +1,10 @@
-//! Which parts of a file its mappings have had, for the budget: what is known of each page takes memory where it was used.
+//! The parts of a file that its mappings have covered, for the budget: page states take memory where pages were used.
 
 use std::ops::Range;
 
-/// Pages whose states are in one page of memory.
+/// The number of pages whose states fill one page of memory.
 pub(crate) const BLOCK: u64 = 1024;
-/// Their cost.
+/// The memory of their states.
 pub(crate) const BLOCK_BYTES: u64 = BLOCK * 4;
 
 /// Parts of a file, by blocks of pages.
@@ -12,7 +12,7 @@ pub(crate) const BLOCK_BYTES: u64 = BLOCK * 4;
 pub(crate) struct Covered(Vec<Range<u64>>);
 
 impl Covered {
-    /// These and the pages `pages`.
+    /// Returns these parts with `pages` added.
     pub(crate) fn with(&self, pages: &Range<u64>) -> Covered {
         let new = pages.start / BLOCK..pages.end.div_ceil(BLOCK);
         let mut all: Vec<_> = self.0.iter().cloned().chain([new]).collect();
@@ -27,7 +27,7 @@ impl Covered {
         Covered(parts)
     }
 
-    /// The memory that the states of these pages take.
+    /// Returns the memory that the states of these pages take.
     pub(crate) fn bytes(&self) -> u64 {
         self.0
             .iter()

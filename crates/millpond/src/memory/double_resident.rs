@@ -6,19 +6,19 @@
 //!   met    ◄─ the core wants to see their uses   as soon as there is a batch
 //! ```
 //!
-//! A line may have pages that are double-resident no more, or the same page twice: that is checked when a page's turn
-//! comes. What is done then is in `driver/double_resident.rs`.
+//! A queue may hold pages that are no longer double-resident, or a page twice: that is checked when the page's turn comes.
+//! `driver/double_resident.rs` then takes one of its memories.
 
 use millpond_core::units::{PageCount, PageKey};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// One in this many of a cache's frames may have a second memory, and at most `MOST`: four batches that are new, one
-/// that is old, and one that is being parted. Each further thread that parts some at the moment has a batch more.
+/// One in this many of a cache's frames may have a second memory, and at most `MOST`: four batches of new pages, one of old
+/// ones, and one whose second memories are being freed. Each further thread that frees some adds a batch.
 const SHARE: u64 = 80;
 const MOST: u64 = 6 * BATCH_MAX;
-/// A batch is one frame in this many, and at most `BATCH_MAX`: from there on the work done once for all of them is a
-/// tenth of it.
+/// A batch is one frame in this many, and at most `BATCH_MAX`: at that size the work done once per batch is a tenth of the
+/// whole.
 const BATCH_SHARE: u64 = 1024;
 const BATCH_MAX: u64 = 32;
 
@@ -27,7 +27,7 @@ const BATCH_MAX: u64 = 32;
 pub(crate) struct DoubleResidentBytes {
     /// A frame's share.
     pub(crate) frame: u64,
-    /// Of all frames, at most.
+    /// The maximum for all frames.
     pub(crate) most: u64,
 }
 
@@ -41,7 +41,7 @@ impl DoubleResidentBytes {
     }
 }
 
-/// The lines.
+/// The queues.
 pub(crate) struct DoubleResident(Mutex<Lines>);
 
 struct Lines {
@@ -72,13 +72,14 @@ impl DoubleResident {
         lines.met.reserve(2 * BATCH_MAX as usize);
     }
 
-    /// How many pages may come with one that was touched, all of them double-resident: a twelfth of those that may be, 16 at
-    /// most. More would be parted by those behind them before the thread comes to touch the first.
+    /// Returns how many pages may come with one that was touched, all double-resident: a twelfth of those allowed, 16 at most.
+    /// Of more, the first would lose a memory to the last before the thread touches it.
     pub(crate) fn together(&self) -> u64 {
         self.0.lock().most as u64 / 12
     }
 
-    /// A page has become double-resident, or an old one has. The pages whose turn it is; not this one, if it is new.
+    /// Queues a page that has become double-resident, as new or old. Returns the pages whose turn it is, never a new one just
+    /// queued.
     pub(crate) fn enqueue(&self, key: PageKey, is_new: bool) -> Vec<PageKey> {
         let Lines {
             most,
@@ -103,12 +104,12 @@ impl DoubleResident {
         }
     }
 
-    /// Its turn had come, and another thread had it in hand.
+    /// Queues a page again whose turn came while another thread had it in hand.
     pub(crate) fn enqueue_again(&self, key: PageKey) {
         self.0.lock().old.push(key);
     }
 
-    /// The core wants to see the uses of these pages. `keys` are those whose turn it is afterwards.
+    /// Queues pages whose uses the core wants to see. Afterwards `keys` has the pages whose turn it is.
     pub(crate) fn enqueue_sampled(&self, keys: &mut Vec<PageKey>) {
         let Lines { batch, met, .. } = &mut *self.0.lock();
         met.append(keys);

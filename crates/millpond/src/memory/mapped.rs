@@ -7,10 +7,11 @@
 //!   arena     │ 7 │ 1 │ … │           the file's frames, under the file's own key
 //! ```
 //!
-//! All mappings of a file in a cache are parts of one range of addresses, so they are coherent as memory is. A page's state
-//! is a word of [`Pages`](super::Pages): `Absent` (the mapping has no copy), `Mapped` (it has one, *double* if the frame has
-//! memory as well, *open* if it is not write-protected, and then what the frame has is old), `Busy` (in a thread's hands), `Poisoned` (a touch is `SIGBUS`). What moves between them is in
-//! `engine/driver/mapped.rs`, `open.rs`, `call_back.rs` and `unmap.rs`; why that is right is decision 0016.
+//! All mappings of a file in a cache are parts of one range of addresses, so they are coherent, as memory is. A page's state
+//! is a word of [`Pages`](super::Pages): `Absent` (the mapping has no copy), `Mapped` (it has one), `Busy` (a thread has it in
+//! hand), `Poisoned` (a touch is `SIGBUS`). A mapped page is *double* if the frame has memory as well, and *open* if it is not
+//! write-protected; then the frame's content is old. Pages move between these states in `engine/driver/mapped.rs`, `open.rs`,
+//! `call_back.rs` and `unmap.rs`; decision 0016 says why that is correct.
 
 use super::covered::Covered;
 use super::{RegionInner, States};
@@ -25,34 +26,35 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long a page that could not be read, or that is behind the end of its file, is marked: each thread that waits for it
-/// gets its signal meanwhile, and the touch after that asks again.
+/// How long a page is marked that could not be read, or that is behind the end of its file. Meanwhile each thread that waits
+/// for it gets its signal; the first touch afterwards tries again.
 pub(crate) const MARKED: Duration = Duration::from_secs(1);
 
-/// Refused, nothing has changed.
+/// Makes the budget pay for more blocks of page states. If it refuses, nothing has changed.
 pub(crate) type PaysStates = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
 
 /// A file that is mapped.
 pub(crate) struct MappedFile {
     pub(crate) file: Arc<FileInner>,
-    /// Its addresses, and where its pages are.
+    /// Its addresses, and the states of its pages.
     pub(crate) space: RegionInner,
-    /// Held shared by a thread that serves a fault: the last mapping waits for these before the file may be closed.
+    /// Held shared by each thread that serves a fault. The end of the last mapping waits for these before the file may be
+    /// closed.
     pub(crate) serving: RwLock<()>,
     /// Pages whose touch is `SIGBUS`.
     pub(crate) marked: Mutex<BTreeSet<u64>>,
-    /// Stores wait because too much can't be written, and that has been reported.
+    /// Whether it was reported that stores wait because too much can't be written.
     pub(crate) stores_wait: AtomicBool,
-    /// The parts that mappings have had.
+    /// The parts that mappings have covered.
     pub(crate) covered: Mutex<Covered>,
-    /// The states of its pages, paid for by the budget.
+    /// The blocks of page states that the budget pays for.
     pub(crate) states: States,
-    /// Has the budget pay for this many more blocks of states.
+    /// Makes the budget pay for this many more blocks of states.
     pub(crate) pays_states: PaysStates,
 }
 
 impl MappedFile {
-    /// A file that has no page in these addresses, which are whole pages.
+    /// Returns a mapped file without a page at these addresses, which are whole pages.
     ///
     /// # Errors
     /// If the system gives no addresses for its tables.
@@ -85,18 +87,18 @@ struct Entry {
 pub(crate) struct MappedFiles {
     /// By number. A holder takes no other lock.
     list: RwLock<Vec<Option<Entry>>>,
-    /// Held while a file's first mapping is made, or its last one ends.
+    /// Held while a mapping is made or ends.
     pub(crate) making: Mutex<()>,
 }
 
 impl MappedFiles {
-    /// The file of this number, if it is mapped.
+    /// Returns the file with this number, if it is mapped.
     pub(crate) fn of(&self, file: FileId) -> Option<Arc<MappedFile>> {
         let list = self.list.read();
         Some(list.get(file.0 as usize)?.as_ref()?.mapped.clone())
     }
 
-    /// The file that has this address, and the page there.
+    /// Returns the file at this address, and the page.
     pub(crate) fn at(&self, address: usize) -> Option<(Arc<MappedFile>, u64)> {
         let list = self.list.read();
         let found = list
@@ -106,12 +108,12 @@ impl MappedFiles {
         found.map(|(mapped, page)| (mapped.clone(), page))
     }
 
-    /// Whether there is any mapped file: its memory must not be used after the cache is poisoned.
+    /// Returns whether any file is mapped: its memory must not be used after the cache is poisoned.
     pub(crate) fn any(&self) -> bool {
         self.list.read().iter().any(Option::is_some)
     }
 
-    /// One more mapping of the file.
+    /// Adds a mapping of the file.
     pub(crate) fn add(&self, mapped: &Arc<MappedFile>) {
         let mut list = self.list.write();
         let at = mapped.file.id.0 as usize;
@@ -125,7 +127,7 @@ impl MappedFiles {
         entry.mappings += 1;
     }
 
-    /// One less. Whether it was the last, which [`MappedFiles::remove`] is due for.
+    /// Removes a mapping of the file. Returns whether it was the last; then [`MappedFiles::remove`] must follow.
     pub(crate) fn subtract(&self, file: FileId) -> bool {
         let mut list = self.list.write();
         let entry = list[file.0 as usize].as_mut();
@@ -135,7 +137,7 @@ impl MappedFiles {
         })
     }
 
-    /// The file is no longer mapped.
+    /// Removes the file, which is no longer mapped.
     pub(crate) fn remove(&self, file: FileId) {
         self.list.write()[file.0 as usize] = None;
     }

@@ -1,4 +1,4 @@
-//! Page states of a mapped file take memory only where pages were touched: a page of states for each 4 MiB of the file.
+//! Page states of a mapped file. They take memory only where pages were touched: a page of states for each 4 MiB of file.
 //!
 //! ```text
 //!   first touch of a block ──► room below the limit? ──► touched
@@ -7,7 +7,7 @@
 //!        └─► or a block leaves: its pages leave the mapping (not memory), and what was known of them goes
 //! ```
 //!
-//! So a file of any length can be mapped within a small budget, which has the limit of each.
+//! So a file of any length can be mapped within a small budget, which pays for each file's limit.
 
 use super::covered::BLOCK;
 use crate::sys::reserved::Reserved;
@@ -17,7 +17,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a mapping may touch at once is paid for when it is made.
+/// The number of blocks that a mapping may touch at once, paid for when it is made.
 pub(crate) const AT_FIRST: u64 = 16;
 
 /// The blocks of a mapped file whose pages were touched.
@@ -28,9 +28,9 @@ pub(crate) struct States {
 
 #[derive(Default)]
 struct List {
-    /// In the order in which they were touched.
+    /// The blocks in the order in which they were touched.
     order: VecDeque<u64>,
-    /// The budget's share for these.
+    /// The number of blocks that the budget pays for.
     limit: u64,
 }
 
@@ -42,12 +42,12 @@ impl States {
         })
     }
 
-    /// The block that a page is in.
+    /// Returns the block of a page.
     pub(crate) fn of(page: u64) -> u64 {
         page / BLOCK
     }
 
-    /// The pages of a block, if it is a whole one of `len`.
+    /// Returns the pages of a block, if all of it lies within `len` pages.
     pub(crate) fn pages(block: u64, len: u64) -> Option<Range<u64>> {
         let pages = block * BLOCK..(block + 1) * BLOCK;
         (pages.end <= len).then_some(pages)
@@ -58,17 +58,17 @@ impl States {
         self.there[block as usize].load(Ordering::Relaxed) != 0
     }
 
-    /// The number that the file has.
+    /// Returns the number of blocks of the file.
     pub(crate) fn most(&self) -> u64 {
         self.there.len() as u64
     }
 
-    /// The maximum number.
+    /// Returns the limit on touched blocks.
     pub(crate) fn limit(&self) -> u64 {
         self.list.lock().limit
     }
 
-    /// The budget grants this number for the file, if `pays` agrees to the increase.
+    /// Raises the limit, if `pays` agrees to the increase. The list's lock is held meanwhile.
     pub(crate) fn raise<E>(&self, limit: u64, pays: impl FnOnce(u64) -> Result<(), E>) -> Result<(), E> {
         let mut list = self.list.lock();
         let more = limit.saturating_sub(list.limit);
@@ -79,7 +79,7 @@ impl States {
         Ok(())
     }
 
-    /// A page of the block is about to be touched. `false`: another must leave first.
+    /// Adds the block, before a page of it is touched; with `beyond` even above the limit. `false`: another must leave first.
     pub(crate) fn enter(&self, block: u64, beyond: bool) -> bool {
         let mut list = self.list.lock();
         if self.is_there(block) {
@@ -93,7 +93,7 @@ impl States {
         may
     }
 
-    /// The one that was touched first, and its place in that order is the last from now on.
+    /// Returns the block that was touched first, and moves it to the end of the order.
     pub(crate) fn oldest(&self) -> Option<u64> {
         let mut list = self.list.lock();
         let oldest = list.order.pop_front()?;
@@ -101,7 +101,7 @@ impl States {
         Some(oldest)
     }
 
-    /// It is no longer there. Its pages are in the caller's hands.
+    /// Removes the block. The caller has its pages in hand.
     pub(crate) fn left(&self, block: u64) {
         let mut list = self.list.lock();
         self.there[block as usize].store(0, Ordering::Relaxed);

@@ -1,28 +1,28 @@
 //! The kernel's page tables for regions: 4 KiB for each 2 MiB of addresses in which a page has been.
 //!
-//! They stay when the pages have left, so a pass over a region of 20 GiB leaves 40 MiB of them, which no budget has. Linux
-//! gives a table back if all of its 2 MiB are dropped at once while none of them is there (6.14, x86-64). That takes 512
-//! pages in hand and a system call, so it is done only while tables take more than their share of memory, and only where the
-//! last page has just left. Pages that lie apart keep theirs: with one page each in memory there can be as many tables as
-//! frames.
+//! Tables stay after their pages have left, so a pass over a region of 20 GiB leaves 40 MiB of them, which no budget counts.
+//! Linux frees a table if all of its 2 MiB are dropped at once while no page of it is present (6.14, x86-64). That takes 512
+//! pages in hand and a system call, so it is done only while tables take more than their share of memory, and only where
+//! the last page has just left. Scattered pages keep their tables: with one page in memory each, there can be as many tables
+//! as frames.
 
 use crate::sys::reserved::Reserved;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Pages of a table.
+/// The number of pages of a table.
 pub(crate) const PAGES: u64 = 512;
 
-/// Of as many frames as this there may be a table before those that are empty are given back.
+/// There may be one table per this many frames before empty ones are freed.
 const SHARE: u64 = 32;
 
 /// The tables of all regions.
 pub(crate) struct AllTables {
     count: AtomicU64,
-    /// Empty tables are given back from this number on.
+    /// Empty tables are freed above this number.
     most: AtomicU64,
-    /// Whether the kernel takes them.
+    /// Whether the kernel can free them.
     can: bool,
 }
 
@@ -40,18 +40,18 @@ impl AllTables {
         self.most.store((frames / SHARE).max(1), Ordering::Relaxed);
     }
 
-    /// Their maximum number.
+    /// Returns the number of tables, at most.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether empty ones should go.
+    /// Returns whether empty tables should be freed.
     pub(crate) fn are_many(&self) -> bool {
         self.can && self.count() > self.most.load(Ordering::Relaxed)
     }
 }
 
-/// Whether this is Linux of that version or a later one.
+/// Returns whether this is Linux of that version or a later one.
 fn is_since(major: u32, minor: u32) -> bool {
     let name = rustix::system::uname();
     let mut numbers = name
@@ -65,7 +65,7 @@ fn is_since(major: u32, minor: u32) -> bool {
 
 /// The tables of a region.
 pub(crate) struct Tables {
-    /// 1: a page of its has been there since it was given back.
+    /// 1: a page of the table has been present since it was freed.
     there: Reserved<AtomicU32>,
 }
 
@@ -75,17 +75,17 @@ impl Tables {
         Ok(Tables { there })
     }
 
-    /// The table that a page is in.
+    /// Returns the table of a page.
     pub(crate) fn of(page: u64) -> u64 {
         page / PAGES
     }
 
-    /// The pages of a table, of a region of `len`.
+    /// Returns the pages of a table in a region of `len` pages.
     pub(crate) fn pages(table: u64, len: u64) -> Range<u64> {
         table * PAGES..len.min((table + 1) * PAGES)
     }
 
-    /// A page is in its region.
+    /// Notes that a page is in its region.
     #[inline]
     pub(crate) fn note(&self, page: u64, all: &AllTables) {
         let there = &self.there[Tables::of(page) as usize];
@@ -94,12 +94,12 @@ impl Tables {
         }
     }
 
-    /// Whether there may be this one.
+    /// Returns whether the table may exist.
     pub(crate) fn is_there(&self, table: u64) -> bool {
         self.there[table as usize].load(Ordering::Relaxed) != 0
     }
 
-    /// Those that have only pages of these are given back.
+    /// Notes that the tables which lie within these pages are freed.
     pub(crate) fn gone_with(&self, pages: &Range<u64>, all: &AllTables) {
         let (first, end) = (pages.start.div_ceil(PAGES), pages.end / PAGES);
         if first < end {
@@ -107,7 +107,7 @@ impl Tables {
         }
     }
 
-    /// These are given back.
+    /// Notes that these tables are freed.
     pub(crate) fn gone(&self, tables: Range<u64>, all: &AllTables) {
         for there in &self.there[tables.start as usize..tables.end as usize] {
             if there.swap(0, Ordering::Relaxed) != 0 {
@@ -116,7 +116,7 @@ impl Tables {
         }
     }
 
-    /// All of them are.
+    /// Notes that all tables are freed.
     pub(crate) fn all_gone(&self, all: &AllTables) {
         self.gone(0..self.there.len() as u64, all);
     }

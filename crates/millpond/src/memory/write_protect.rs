@@ -1,17 +1,17 @@
 //! Decides whether pages that are read in are write-protected.
 //!
-//! A page that is write-protected leaves without a move, and costs a fault more when it is written. A program that writes
-//! most of what it has just read pays that for nothing: if of [`WINDOW`] pages more than a quarter were opened
-//! again, the next [`REST`] times as many come as they do for a write, and then it is tried again.
+//! A write-protected page leaves without a move, but costs an extra fault when it is written. A program that writes most of
+//! the pages that it has just read pays that for nothing. If more than a quarter of [`WINDOW`] pages were opened again, the
+//! next [`REST`] times as many come unprotected, and then protection is tried again.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The number of pages between two decisions.
 const WINDOW: u32 = 256;
-/// Windows without.
+/// The number of windows without protection.
 const REST: u32 = 15;
 
-/// What a region's threads did with write-protected pages.
+/// How a region's threads use write-protected pages.
 #[derive(Default)]
 pub(crate) struct WriteProtect {
     came: AtomicU32,
@@ -20,12 +20,12 @@ pub(crate) struct WriteProtect {
 }
 
 impl WriteProtect {
-    /// A page comes to be read. Decides whether it is to be write-protected.
+    /// Decides whether a page that comes for a read is write-protected.
     pub(crate) fn decide(&self) -> bool {
         let came = self.came.fetch_add(1, Ordering::Relaxed);
         if came % WINDOW == WINDOW - 1 {
             let opened = self.opened.swap(0, Ordering::Relaxed);
-            // Another thread that comes meanwhile gets one as before.
+            // Another thread that comes meanwhile still gets a protected page.
             let rest = match self.rest.load(Ordering::Relaxed) {
                 0 if opened > WINDOW / 4 => REST,
                 rest => rest.saturating_sub(1),
@@ -35,7 +35,7 @@ impl WriteProtect {
         self.rest.load(Ordering::Relaxed) == 0
     }
 
-    /// One was written after all.
+    /// Notes that a protected page was written after all.
     pub(crate) fn note_written(&self) {
         self.opened.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,12 +1,13 @@
-//! What a cache counts and measures: each figure is declared once, with its name, what it is in, what it says and how it is
-//! read.
+//! The figures of a cache: each is declared once, with its name, unit, description and reader.
 //!
 //! ```text
 //!   a row here, or a counter of the core ──► Figure ──┬─► Stats as text, and so C: one line each
 //!                                                     ├─► metrics: name, HELP, TYPE, samples
 //!                                                     ├─► the socket's `stat` and `devices`, and so `millpond stat` and `top`
-//!                                                     └─► Stats::figure, and so Python
+//!                                                     └─► Stats::figure, by name
 //! ```
+//!
+//! Python shows a choice of them, which has its own list: `FIGURES` in the Python crate's `pond.rs`.
 
 use super::stats::Stats;
 #[cfg(any(feature = "control", feature = "metrics"))]

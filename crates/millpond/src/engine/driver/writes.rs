@@ -1,4 +1,4 @@
-//! Which dirty pages may be written now, and how those stay as they are that must.
+//! Decides which dirty pages may be written now, and keeps those unchanged that must not change meanwhile.
 //!
 //! ```text
 //!   the core: begin_write ──► durable enough? ──► marked and pinned in one step ──► durable? ─► written
@@ -10,15 +10,15 @@
 //!     Wait   until the write is over; the device gets the page
 //! ```
 //!
-//! A page that is changed all the time may always be ahead of its log. When the log has come as far as was asked for the
-//! page, and the page has moved on, it is pinned without a write until the log has come so far once more, so that it
-//! can be written at all. Only with a log that can be asked, so that this does not wait for a thread that changes it.
+//! A page that is changed all the time may always be ahead of its log. If the log has reached the record that was asked for,
+//! and the page has moved on, the page is pinned without a write until the log catches up once more, so that it can be
+//! written at all. This needs a log that can be asked, so that it does not wait for a thread that changes the page.
 //!
-//! The core does not ask for a held page again before it is released, so a page that waits costs one look each time that
-//! its log comes as far as was asked ([`Held`](crate::files::order::Held) lists them by record).
+//! The core does not ask for a held page again before its release, so a waiting page costs one check each time its log
+//! reaches the record that was asked for ([`Held`](crate::files::order::Held) lists them by record).
 //!
-//! The order is looked at twice. A page can be changed, and given a later order, between the first look and its mark; once
-//! it is pinned it can't, so the second look is about the bytes that will be written.
+//! The order is checked twice. Between the first check and its mark, a page can be changed and get a later order. Once it is
+//! pinned it can't, so the second check concerns the bytes that will be written.
 
 use super::mempool::MARKED;
 use super::outbox::Copying;
@@ -35,32 +35,32 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Keeps a page as it is while it is being written.
+/// Keeps a page unchanged while it is being written.
 pub(super) type WritePin = SharedPin<Arc<Table<Arena>>>;
 
-/// The engine's frames as the core sees them: the table, and what files say of their pages' writes.
+/// The engine's frames as the core sees them: the table, and the files' rules for writing their pages.
 pub(super) struct Frames<'a> {
     pub(super) table: LockedTable<'a, Arena>,
     pub(super) engine: &'a Engine,
     pub(super) files: &'a [Option<Arc<FileInner>>],
     pub(super) pages: &'a mut StepPages,
     pub(super) log_blocked: &'a mut LogBlocked,
-    /// Logs that are to be durable up to a record.
+    /// Logs that must become durable up to a record.
     pub(super) asks: &'a mut Vec<(Arc<Log>, u64)>,
 }
 
-/// Pages that the core came to in the present step, and what the engine still has to do with them. Empty between two steps,
-/// but for its memory: cleaning memory asks for none.
+/// Pages that the current step of the core has touched, by the work that the engine still has to do. Between two steps only
+/// the lists' memory is left: cleaning memory must not allocate.
 pub(super) struct StepPages {
     /// Pages whose writes have begun, of files that keep them whole.
     begun: VecDeque<Begun>,
     /// Pages of regions that turned out to differ from their slots.
     pub(super) changed: Vec<FrameNo>,
-    /// Pages of regions whose accesses were asked for: the next one is to be seen.
+    /// Pages of regions whose accesses the core asked for: the next one must be seen.
     pub(super) sampled: Vec<PageKey>,
     /// Pages of regions that are to be written, with their frames.
     pub(super) written: Vec<(PageKey, FrameNo)>,
-    /// Pages of regions that leave, and the frames of a write to swap that has ended.
+    /// Lists for pages that leave regions, and for the frames of a write to swap that has ended.
     pub(super) leaving: leave::Lists,
 }
 
@@ -75,7 +75,7 @@ impl StepPages {
         }
     }
 
-    /// The page whose write has begun: as a rule the first.
+    /// The page whose write has begun, usually the first.
     fn take_begun(&mut self, frame: FrameNo) -> Begun {
         let at = self.begun.iter().position(|page| page.frame == frame);
         let page = at.and_then(|at| self.begun.remove(at));
@@ -83,26 +83,26 @@ impl StepPages {
     }
 }
 
-/// What can't be written before a log is durable up to some record.
+/// Pages that can't be written before a log is durable up to some record.
 #[derive(Default)]
 pub(super) struct LogBlocked {
-    /// Files that have such pages.
+    /// Files with such pages.
     pub(super) files: Vec<FileId>,
-    /// Such pages that must not change until then.
+    /// Those of the pages that must not change until then.
     pinned: Vec<PinnedForLog>,
 }
 
-/// A page that is pinned until its log has come as far as it has.
+/// A page that is pinned until its log has caught up with it.
 struct PinnedForLog {
     pin: WritePin,
     since: Instant,
 }
 
-/// How long a page is pinned for its log: some flushes of a log and no more, in case the log waits for a thread that
-/// wants to change the page. The pin ends at a tick; there is one each 100 ms while anything is dirty.
+/// How long a page is pinned for its log: some flushes of a log and no more, since the log may wait for a thread that wants
+/// to change the page. The pin ends at a tick, which comes each 100 ms while anything is dirty.
 const PINNED_MAX: Duration = Duration::from_millis(100);
 
-/// How many are at a time: few are changed so often.
+/// The most pages pinned at a time: few are changed so often.
 const PINNED_PAGES_MAX: usize = 64;
 
 /// A page whose write has begun.
@@ -159,7 +159,7 @@ impl FrameTable for Frames<'_> {
 }
 
 impl Frames<'_> {
-    /// As `begin_write`, of a page that has to stay as it is.
+    /// As `begin_write`, for a page that must not change meanwhile.
     fn begin_kept(&mut self, frame: FrameNo, page: PageIndex, file: &FileInner) -> BeginWrite {
         if let Some(held) = &file.writeback_rules.held
             && held.awaits(page)
@@ -174,13 +174,13 @@ impl Frames<'_> {
             _ => None,
         };
         if slot.is_none() && file.writeback_rules.check.is_some() {
-            // A check needs a copy; one will be free when a write has ended.
+            // A check needs a copy. One comes free when a write ends.
             return BeginWrite::Busy;
         }
         self.begin_pinned(frame, page, file, slot)
     }
 
-    /// The second look, and the beginning of the write.
+    /// Checks the order a second time and begins the write.
     fn begin_pinned(
         &mut self,
         frame: FrameNo,
@@ -206,7 +206,7 @@ impl Frames<'_> {
         BeginWrite::Begun
     }
 
-    /// Keeps the page, whose order rises faster than its log follows, as it is until the log has come so far, or for
+    /// Keeps a page whose order rises faster than its log follows unchanged until the log has caught up, or for
     /// [`PINNED_MAX`].
     fn pin_for_log(&mut self, frame: FrameNo) {
         let pinned = &mut self.log_blocked.pinned;
@@ -222,7 +222,7 @@ impl Frames<'_> {
         }
     }
 
-    /// The page waits for its log, which is asked for what the page has now.
+    /// Makes the page wait for its log, which is asked for the page's present order.
     fn hold(&mut self, page: PageIndex, file: FileId, held: &Held) -> BeginWrite {
         let Some((n, is_only)) = held.list(page) else {
             return BeginWrite::Busy;
@@ -239,8 +239,7 @@ impl Frames<'_> {
 }
 
 impl CoreGuard<'_> {
-    /// A write of pages that were pinned: what is to be copied before it, or the pins if not all pages have room for
-    /// their copy.
+    /// Returns the copies to make before a write of pinned pages, or the pins if there is not enough memory for all copies.
     pub(super) fn copy_later(
         &mut self,
         file: &Arc<FileInner>,
@@ -267,14 +266,14 @@ impl CoreGuard<'_> {
         })
     }
 
-    /// Unpins pages that were pinned for their log for long.
+    /// Unpins pages that have been pinned for their log for too long.
     pub(super) fn unpin_late(&mut self) {
         self.log_blocked
             .pinned
             .retain(|pinned| pinned.since.elapsed() < PINNED_MAX);
     }
 
-    /// Asks once more for what pages wait for: the log may have failed since.
+    /// Asks the logs again for the records that pages wait for: a log may have failed since.
     pub(super) fn ask_again(&mut self) {
         let core = &*self.held;
         let asks = core.log_blocked.files.iter().filter_map(|&id| listed(core, id));
@@ -286,7 +285,7 @@ pub(super) fn open_file(core: &Core, id: FileId) -> Option<Arc<FileInner>> {
     core.files.get(id.0 as usize)?.clone()
 }
 
-/// The log of a file, and the last record of it that a page which is held waits for.
+/// Returns the log of a file, and the last of its records that a held page waits for.
 pub(super) fn listed(core: &Core, id: FileId) -> Option<(Arc<Log>, u64)> {
     let file = open_file(core, id)?;
     let held = file.writeback_rules.held.as_ref()?;
@@ -299,7 +298,7 @@ mod tests {
     use crate::{LogOrder, OpenOptions, PageCache};
     use millpond_core::units::{FileId, PageKey};
 
-    /// The first look found nothing, then the page got a later order: a race that no other test meets often enough.
+    /// The first check passes, then the page gets a later order: a race that no other test meets often enough.
     #[test]
     fn a_page_whose_order_rises_after_the_first_look_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
