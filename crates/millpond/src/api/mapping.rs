@@ -13,10 +13,10 @@ use crate::frames::own;
 use crate::host::addresses;
 use crate::memory::covered::BLOCK_BYTES;
 use crate::memory::mapped::MappedFile;
-use crate::memory::{AT_FIRST, MapOptions, Regions, buffers};
+use crate::memory::{AT_FIRST, MapOptions, Regions, Space, buffers};
 use crate::sys::addresses::{MappedBytes, RegionMemory};
 use crate::sys::arena::pinned;
-use crate::sys::uffd::Touch;
+use crate::sys::uffd::OnTouch;
 use millpond_core::units::Bytes;
 use std::fmt;
 use std::io;
@@ -159,8 +159,8 @@ impl File {
         options: &MapOptions,
     ) -> Result<Arc<MappedFile>> {
         let memory = &mapped.space.memory;
-        if memory.signals() != (options.touch() == Touch::Signals) {
-            let why = "it is already mapped with the other Touch";
+        if memory.signals() != (options.touch() == OnTouch::Signals) {
+            let why = "it is already mapped with the other kind of faults";
             return Err(setup(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
         let room = memory.addresses().len() as u64;
@@ -176,7 +176,7 @@ impl File {
 
     fn map_first(&self, regions: &Regions, end: u64, options: &MapOptions) -> Result<Arc<MappedFile>> {
         let engine = &self.cache.engine;
-        if options.touch() == Touch::Signals {
+        if options.touch() == OnTouch::Signals {
             in_thread::prepare().map_err(setup)?;
         }
         let bytes = options.addresses(self.len(), end);
@@ -191,8 +191,8 @@ impl File {
         };
         let mapped = MappedFile::new(self.inner.clone(), memory, Box::new(pays));
         let mapped = Arc::new(mapped.map_err(setup)?);
-        if options.touch() == Touch::Signals {
-            in_thread::enter_mapped(&mapped, engine);
+        if options.touch() == OnTouch::Signals {
+            in_thread::enter(Space::File(mapped.clone()), engine);
         }
         buffers::enter(&mapped.space.memory);
         Ok(mapped)
@@ -201,7 +201,7 @@ impl File {
     /// Cleans up after a mapping that could not be created, if it was the file's first.
     fn give_up_map(&self, mapped: &Arc<MappedFile>) {
         if self.cache.engine.mapped_of(&self.inner).is_none() {
-            in_thread::remove_mapped(mapped);
+            in_thread::remove(&mapped.space);
             buffers::remove(&mapped.space.memory);
             self.uncover(mapped);
         }
@@ -480,7 +480,7 @@ impl Drop for Mapping {
         }
         CallBack::of(&cache.engine).close_mapped(&self.mapped);
         regions.mapped.remove(self.mapped.file.id);
-        in_thread::remove_mapped(&self.mapped);
+        in_thread::remove(&self.mapped.space);
         buffers::remove(&self.mapped.space.memory);
         self.file.uncover(&self.mapped);
     }

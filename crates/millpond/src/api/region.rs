@@ -5,9 +5,9 @@ use crate::engine::driver::Advised;
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
 use crate::host::addresses;
-use crate::memory::{RegionInner, RegionOptions, buffers};
+use crate::memory::{RegionInner, RegionOptions, Space, buffers};
 use crate::sys::addresses::RegionBytes;
-use crate::sys::uffd::Touch;
+use crate::sys::uffd::OnTouch;
 use bytemuck::{AnyBitPattern, Pod};
 use millpond_core::units::{Bytes, FileId};
 use std::ops::{Bound, Range, RangeBounds};
@@ -63,7 +63,7 @@ impl Region {
             what: "making a region",
             source,
         };
-        if options.touch() == Touch::Signals {
+        if options.touch() == OnTouch::Signals {
             in_thread::prepare().map_err(setup)?;
         }
         let bytes = RegionBytes::new(len, options.touch());
@@ -74,8 +74,8 @@ impl Region {
             regions.exchange.add_region(&inner.memory).map_err(setup)?;
             regions.enter(inner.clone());
         }
-        if options.touch() == Touch::Signals {
-            in_thread::enter(&inner, &cache.engine);
+        if options.touch() == OnTouch::Signals {
+            in_thread::enter(Space::Region(inner.clone()), &cache.engine);
         }
         buffers::enter(&inner.memory);
         Ok(Region { bytes, inner, cache })

@@ -12,11 +12,10 @@
 //! processor than the faulting thread costs two wake-ups across processors, which is most of a fault's time (16 instead of
 //! 7 us where measured); with a single handler, the scheduler keeps it on a near processor.
 
-use super::driver::{Engine, Fault, MappedFault, MappedFaults, Marks, Reads, RegionFaults, until_asking};
+use super::driver::{Engine, Fault, Reads, Touch, Wait};
 use crate::memory::mapped::{MARKED, MappedFile};
-use crate::memory::{At, Bell, RegionInner, Regions};
-use crate::sys::clock::Patience;
-use crate::sys::uffd::{Access, Message};
+use crate::memory::{At, Bell, Regions, Space};
+use crate::sys::uffd::Message;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,30 +51,16 @@ fn add(engine: &Arc<Engine>, regions: &Regions) -> io::Result<()> {
     })
 }
 
-/// A fault that waits for memory.
-struct Waiting {
-    region: Arc<RegionInner>,
-    page: u64,
-    access: Access,
-    patience: Patience,
-}
-
 fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
     let mut messages = [Message::default(); FAULTS];
-    let mut waiting: Vec<Waiting> = Vec::new();
-    let mut mapped_ones = Mapped::default();
-    let mut pause = Duration::ZERO;
+    let mut left = Left::default();
     while !engine.stopping.load(Ordering::Acquire) {
-        let at_most = pause.clamp(PAUSE_MIN, PAUSE_MAX);
-        let for_mapped = mapped_ones.again(engine, regions);
-        let for_memory = (!waiting.is_empty() || mapped_ones.lacks_frames()).then_some(at_most);
-        let is_done = for_memory.is_none() && for_mapped.is_none();
-        let at_most = [for_memory, for_mapped, is_done.then_some(IDLE)];
+        let again = left.again(engine, regions);
+        let is_done = again.is_none();
         // What comes before this is found out after a pause.
-        bell.defers
-            .store(!mapped_ones.later.is_empty(), Ordering::Relaxed);
+        bell.defers.store(!left.later.is_empty(), Ordering::Relaxed);
         regions.handlers.is_idle();
-        let waited = bell.ear.wait(at_most.into_iter().flatten().min());
+        let waited = bell.ear.wait(Some(again.unwrap_or(IDLE)));
         let others = regions.handlers.is_busy();
         let was_idle = match waited {
             Ok(is_called) => !is_called && is_done,
@@ -112,47 +97,23 @@ fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
             .take(faults.saturating_sub(1))
             .for_each(|(address, _)| read_meanwhile(engine, regions, address));
         for (n, (address, access)) in touched.enumerate() {
-            let Some((region, page)) = regions.at(address) else {
-                match regions.mapped.at(address) {
-                    Some((mapped, page)) => {
-                        let touch = Touched {
-                            mapped,
-                            page,
-                            access,
-                            patience: Patience::new(),
-                        };
-                        mapped_ones.serve(engine, touch);
-                    }
-                    None => regions.exchange.fill_at(address),
-                }
-                continue;
-            };
-            if let Fault::NoFrame(_) =
-                RegionFaults::of(engine, &region).region_fault(page, access, n + 1 == faults)
-            {
-                waiting.push(Waiting {
-                    region,
-                    page,
-                    access,
-                    patience: Patience::new(),
-                });
+            match regions.at(address) {
+                None => regions.exchange.fill_at(address),
+                Some(page) => left.serve(engine, Touch::new(page, access), n + 1 == faults),
             }
         }
-        if !waiting.is_empty() || mapped_ones.lacks_frames() {
+        if !left.without_frame.is_empty() {
             // First the flag: memory that comes after this look rings.
             bell.waits.store(true, Ordering::SeqCst);
-            pause = PAUSE_MAX;
-            waiting.retain_mut(|fault| again(engine, fault, &mut pause));
-            pause = pause.min(mapped_ones.ask_for_frames(engine));
-            let waits = !waiting.is_empty() || mapped_ones.lacks_frames();
-            bell.waits.store(waits, Ordering::SeqCst);
+            left.ask_for_frames(engine);
+            bell.waits.store(!left.without_frame.is_empty(), Ordering::SeqCst);
         }
     }
 }
 
 /// Has the device read a page of a mapped file, while the handler serves others.
 fn read_meanwhile(engine: &Engine, regions: &Regions, address: usize) {
-    if let Some((mapped, page)) = regions.mapped.at(address)
+    if let Some((Space::File(mapped), page)) = regions.at(address)
         && mapped.space.pages.at(page) == At::Absent
     {
         // What can't be read is found out when the page is served.
@@ -160,92 +121,48 @@ fn read_meanwhile(engine: &Engine, regions: &Regions, address: usize) {
     }
 }
 
-/// Tries a fault again. Whether it goes on waiting.
-fn again(engine: &Engine, fault: &mut Waiting, pause: &mut Duration) -> bool {
-    let Fault::NoFrame(at_most) =
-        RegionFaults::of(engine, &fault.region).region_fault(fault.page, fault.access, false)
-    else {
-        return false;
-    };
-    fault.patience.slept(PAUSE_MAX);
-    let waited = fault.patience.waited();
-    *pause = until_asking(at_most, waited).min(*pause);
-    let is_given_up = waited > engine.patience();
-    if is_given_up {
-        RegionFaults::of(engine, &fault.region).give_up_fault(fault.page);
-    }
-    !is_given_up
-}
-
-/// A fault of a mapped file.
-struct Touched {
-    mapped: Arc<MappedFile>,
-    page: u64,
-    access: Access,
-    patience: Patience,
-}
-
-/// What a handler still has to do about faults of mapped files.
-struct Mapped {
-    /// Pages that threads are changing, or that may not be written now.
-    later: Vec<Touched>,
+/// What a handler still has to do.
+#[derive(Default)]
+struct Left {
+    /// Touches of pages that threads are changing, or that may not be written now.
+    later: Vec<Touch>,
     /// Those for which there is no frame, and how soon to ask for some again.
-    without_frame: Vec<Touched>,
+    without_frame: Vec<Touch>,
     asks_after: Duration,
     /// Pages of which a touch is `SIGBUS`, and since when.
     marked: Vec<(Arc<MappedFile>, u64, Instant)>,
 }
 
-impl Default for Mapped {
-    fn default() -> Mapped {
-        Mapped {
-            later: Vec::new(),
-            without_frame: Vec::new(),
-            asks_after: PAUSE_MAX,
-            marked: Vec::new(),
-        }
-    }
-}
-
-impl Mapped {
-    fn serve(&mut self, engine: &Engine, mut touched: Touched) {
-        touched.patience.slept(PAUSE_MAX);
-        let waited = touched.patience.waited();
-        let Touched {
-            mapped, page, access, ..
-        } = &touched;
-        let mut fault = MappedFaults::of(engine, mapped).mapped_fault(*page, *access, false);
-        if let MappedFault::NoFrame(at_most) = fault {
-            if waited <= engine.patience() {
-                self.asks_after = self.asks_after.min(until_asking(at_most, waited));
-                return self.without_frame.push(touched);
+impl Left {
+    fn serve(&mut self, engine: &Engine, mut touch: Touch, is_last: bool) {
+        match touch.serve(engine, is_last) {
+            Fault::Served => {}
+            Fault::Later(Wait::Page) => self.later.push(touch),
+            Fault::Later(Wait::Frame(at_most)) => {
+                self.asks_after = self.asks_after.min(at_most);
+                self.without_frame.push(touch);
             }
-            fault = Marks::of(engine, mapped).give_up_touch(*page, waited);
-        }
-        match fault {
-            MappedFault::Served => {}
-            MappedFault::Later | MappedFault::NoFrame(_) => self.later.push(touched),
-            MappedFault::Refused => self.marked.push((touched.mapped, touched.page, Instant::now())),
+            Fault::Refused => {
+                let marked = touch
+                    .in_file()
+                    .map(|(mapped, page)| (mapped.clone(), page, Instant::now()));
+                self.marked.extend(marked);
+            }
         }
     }
 
-    fn lacks_frames(&self) -> bool {
-        !self.without_frame.is_empty()
-    }
-
-    /// Tries those again that wait for frames. How soon to do so again.
-    fn ask_for_frames(&mut self, engine: &Engine) -> Duration {
+    /// Tries those again that wait for frames.
+    fn ask_for_frames(&mut self, engine: &Engine) {
         self.asks_after = PAUSE_MAX;
-        for touched in std::mem::take(&mut self.without_frame) {
-            self.serve(engine, touched);
+        for touch in std::mem::take(&mut self.without_frame) {
+            self.serve(engine, touch, false);
         }
-        self.asks_after
     }
 
-    /// Does what is due, and says after how long to come again.
+    /// Does what is due, and says after how long to come again, if something is left.
     fn again(&mut self, engine: &Engine, regions: &Regions) -> Option<Duration> {
-        for touched in std::mem::take(&mut self.later) {
-            self.serve(engine, touched);
+        for touch in std::mem::take(&mut self.later) {
+            self.serve(engine, touch, false);
         }
         self.marked.retain(|(mapped, page, since)| {
             let is_due = since.elapsed() >= MARKED;
@@ -254,10 +171,10 @@ impl Mapped {
             }
             !is_due
         });
-        match (self.later.is_empty(), self.marked.is_empty()) {
-            (false, _) => Some(PAUSE_MIN),
-            (true, false) => Some(MARKED / 4),
-            (true, true) => None,
-        }
+        let for_pages = (!self.later.is_empty()).then_some(PAUSE_MIN);
+        let for_marks = (!self.marked.is_empty()).then_some(MARKED / 4);
+        let asks_after = self.asks_after.clamp(PAUSE_MIN, PAUSE_MAX);
+        let for_frames = (!self.without_frame.is_empty()).then_some(asks_after);
+        [for_pages, for_marks, for_frames].into_iter().flatten().min()
     }
 }

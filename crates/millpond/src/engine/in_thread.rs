@@ -13,9 +13,8 @@
 //! page, and if no frame can be had. All that is as for a call that reads a file: what is interrupted holds
 //! no lock that these need.
 
-use super::driver::{Engine, MappedFaults, RegionFaults};
-use crate::memory::RegionInner;
-use crate::memory::mapped::MappedFile;
+use super::driver::{Engine, Touch};
+use crate::memory::{RegionInner, Space};
 use crate::sys::sigbus;
 use crate::sys::uffd::Access;
 use parking_lot::RwLock;
@@ -23,11 +22,11 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 struct Served {
-    region: Arc<RegionInner>,
+    space: Space,
     engine: Weak<Engine>,
 }
 
-/// The regions of this process whose faults are served in their threads.
+/// The memory of this process whose faults are served in their threads.
 static SERVED: RwLock<Vec<Served>> = RwLock::new(Vec::new());
 
 /// Makes the signal ours.
@@ -38,60 +37,27 @@ pub(crate) fn prepare() -> io::Result<()> {
     sigbus::install(serve)
 }
 
-struct ServedFile {
-    mapped: Arc<MappedFile>,
-    engine: Weak<Engine>,
+/// Serves these faults in the threads that touch the memory, from now on.
+pub(crate) fn enter(space: Space, engine: &Arc<Engine>) {
+    let engine = Arc::downgrade(engine);
+    SERVED.write().push(Served { space, engine });
 }
 
-/// The mapped files of this process whose faults are.
-static SERVED_FILES: RwLock<Vec<ServedFile>> = RwLock::new(Vec::new());
-
-/// As [`enter`], for a mapped file.
-pub(crate) fn enter_mapped(mapped: &Arc<MappedFile>, engine: &Arc<Engine>) {
-    let (mapped, engine) = (mapped.clone(), Arc::downgrade(engine));
-    SERVED_FILES.write().push(ServedFile { mapped, engine });
-}
-
-/// As [`remove`], for a mapped file.
-pub(crate) fn remove_mapped(mapped: &Arc<MappedFile>) {
-    SERVED_FILES
-        .write()
-        .retain(|served| !Arc::ptr_eq(&served.mapped, mapped));
-}
-
-/// Serves the region's faults in the threads that touch it, from now on.
-pub(crate) fn enter(region: &Arc<RegionInner>, engine: &Arc<Engine>) {
-    let (region, engine) = (region.clone(), Arc::downgrade(engine));
-    SERVED.write().push(Served { region, engine });
-}
-
-/// The region is no more, or was none of these.
-pub(crate) fn remove(region: &Arc<RegionInner>) {
+/// The memory is no more, or was none of these.
+pub(crate) fn remove(space: &RegionInner) {
     SERVED
         .write()
-        .retain(|served| !Arc::ptr_eq(&served.region, region));
+        .retain(|served| !std::ptr::eq(served.space.inner(), space));
 }
 
 fn serve(address: usize, access: Access) -> bool {
     let found = SERVED.read().iter().find_map(|served| {
-        let page = served.region.memory.page_at(address)?;
-        Some((served.region.clone(), served.engine.upgrade()?, page))
+        let page = served.space.inner().memory.page_at(address)?;
+        Some((served.space.clone(), served.engine.upgrade()?, page))
     });
-    let Some((region, engine, page)) = found else {
-        return serve_file(address, access);
-    };
-    let _poisons = engine.poison_on_panic("fault in a thread");
-    RegionFaults::of(&engine, &region).region_touched(page, access)
-}
-
-fn serve_file(address: usize, access: Access) -> bool {
-    let found = SERVED_FILES.read().iter().find_map(|served| {
-        let page = served.mapped.space.memory.page_at(address)?;
-        Some((served.mapped.clone(), served.engine.upgrade()?, page))
-    });
-    let Some((mapped, engine, page)) = found else {
+    let Some((space, engine, page)) = found else {
         return false;
     };
     let _poisons = engine.poison_on_panic("fault in a thread");
-    MappedFaults::of(&engine, &mapped).mapped_touched(page, access)
+    Touch::new((space, page), access).serve_in_thread(&engine)
 }

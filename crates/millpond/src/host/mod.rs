@@ -52,7 +52,7 @@ pub(crate) use places::{MemoryGroup, Stalls, places};
 pub(crate) use pressure::Pressure;
 
 pub use crate::sys::linux_version;
-use crate::sys::uffd::{Touch, Userfault};
+use crate::sys::uffd::{OnTouch, Userfault};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -72,5 +72,5 @@ fn field(path: &Path, name: &str) -> Option<u64> {
 /// # Errors
 /// If it does not: the cause and, after `; `, the remedy.
 pub fn userfaultfd() -> io::Result<bool> {
-    Userfault::new(Touch::Sleeps).map(|uffd| uffd.sees_system_calls())
+    Userfault::new(OnTouch::Sleeps).map(|uffd| uffd.sees_system_calls())
 }

@@ -102,6 +102,25 @@ impl RegionInner {
     }
 }
 
+/// Memory whose pages come when they are touched.
+#[derive(Clone)]
+pub(crate) enum Space {
+    /// A region: from the swap file.
+    Region(Arc<RegionInner>),
+    /// All mappings of a file: from the file.
+    File(Arc<MappedFile>),
+}
+
+impl Space {
+    /// Its addresses, and where its pages are.
+    pub(crate) fn inner(&self) -> &RegionInner {
+        match self {
+            Space::Region(region) => region,
+            Space::File(mapped) => &mapped.space,
+        }
+    }
+}
+
 /// The regions of a cache, and what moves their pages.
 pub(crate) struct Regions {
     pub(crate) exchange: Exchange,
@@ -169,14 +188,20 @@ impl Regions {
         Some(ask(&list.get(file.0 as usize)?.as_ref()?.pages))
     }
 
-    /// The region at an address, and the page in it.
-    pub(crate) fn at(&self, address: usize) -> Option<(Arc<RegionInner>, u64)> {
+    /// What is at an address, and the page there.
+    pub(crate) fn at(&self, address: usize) -> Option<(Space, u64)> {
         let list = self.list.read();
         let found = list
             .iter()
             .flatten()
             .find_map(|region| Some((region, region.memory.page_at(address)?)));
-        found.map(|(region, page)| (region.clone(), page))
+        match found {
+            Some((region, page)) => Some((Space::Region(region.clone()), page)),
+            None => {
+                let (mapped, page) = self.mapped.at(address)?;
+                Some((Space::File(mapped), page))
+            }
+        }
     }
 
     /// Whether there is any region: its memory must not be used after the cache is poisoned.

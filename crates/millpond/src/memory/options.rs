@@ -1,6 +1,6 @@
 //! Options for regions and for file mappings.
 
-use crate::sys::uffd::Touch;
+use crate::sys::uffd::OnTouch;
 
 /// The thread that serves the page faults of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -42,16 +42,16 @@ impl RegionOptions {
         self
     }
 
-    pub(crate) fn touch(&self) -> Touch {
+    pub(crate) fn touch(&self) -> OnTouch {
         self.faults.touch()
     }
 }
 
 impl Faults {
-    fn touch(self) -> Touch {
+    fn touch(self) -> OnTouch {
         match self {
-            Faults::Handlers => Touch::Sleeps,
-            Faults::InThread => Touch::Signals,
+            Faults::Handlers => OnTouch::Sleeps,
+            Faults::InThread => OnTouch::Signals,
         }
     }
 }
@@ -91,7 +91,7 @@ impl MapOptions {
         self
     }
 
-    pub(crate) fn touch(&self) -> Touch {
+    pub(crate) fn touch(&self) -> OnTouch {
         self.faults.touch()
     }
 

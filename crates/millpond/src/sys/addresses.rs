@@ -3,7 +3,7 @@
 
 use crate::sys::forks::Listed;
 use crate::sys::mapping::{Advice, Mapping, kernel_page};
-use crate::sys::uffd::Touch;
+use crate::sys::uffd::OnTouch;
 use bytemuck::AnyBitPattern;
 use std::io;
 use std::ops::Range;
@@ -14,14 +14,14 @@ use std::sync::atomic::AtomicU64;
 /// The addresses of a region, for the exchange of pages: nothing is read or written there through this.
 pub(crate) struct RegionMemory {
     pub(super) mapping: Mapping,
-    pub(super) touch: Touch,
+    pub(super) touch: OnTouch,
     /// They show a file: what the program has the kernel drop is read again.
     pub(super) is_of_file: bool,
     _listed: Listed,
 }
 
 impl RegionMemory {
-    fn new(len: usize, touch: Touch, is_of_file: bool) -> io::Result<RegionMemory> {
+    fn new(len: usize, touch: OnTouch, is_of_file: bool) -> io::Result<RegionMemory> {
         let mapping = Mapping::new(len, true)?;
         let all = 0..mapping.len();
         // Pages come and go one by one. A forked child would read zeros, and a page that it shares can't be
@@ -42,7 +42,7 @@ impl RegionMemory {
     ///
     /// # Errors
     /// As [`RegionBytes::new`].
-    pub(crate) fn of_file(len: usize, touch: Touch) -> io::Result<Arc<RegionMemory>> {
+    pub(crate) fn of_file(len: usize, touch: OnTouch) -> io::Result<Arc<RegionMemory>> {
         let memory = RegionMemory::new(len, touch, true)?;
         memory.mapping.only_read()?;
         Ok(Arc::new(memory))
@@ -83,7 +83,7 @@ impl RegionMemory {
 
     /// Whether a thread that touches an absent page gets a signal.
     pub(crate) fn signals(&self) -> bool {
-        self.touch == Touch::Signals
+        self.touch == OnTouch::Signals
     }
 
     /// The page at an address, if it is one of these.
@@ -105,7 +105,7 @@ impl RegionBytes {
     ///
     /// # Errors
     /// If the process may not have that many addresses.
-    pub(crate) fn new(len: usize, touch: Touch) -> io::Result<RegionBytes> {
+    pub(crate) fn new(len: usize, touch: OnTouch) -> io::Result<RegionBytes> {
         let memory = Arc::new(RegionMemory::new(len, touch, false)?);
         Ok(RegionBytes { memory, len })
     }

@@ -137,7 +137,7 @@ pub(crate) enum Access {
 
 /// What happens to a thread that touches an absent page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Touch {
+pub(crate) enum OnTouch {
     /// It sleeps, and the reader of the descriptor is notified.
     Sleeps,
     /// It gets `SIGBUS`; if it is in a system call, that fails with `EFAULT`.
@@ -159,17 +159,17 @@ impl Userfault {
     ///
     /// # Errors
     /// With the way out: no such system call, not allowed, or a kernel before 6.8.
-    pub(crate) fn new(touch: Touch) -> io::Result<Userfault> {
+    pub(crate) fn new(touch: OnTouch) -> io::Result<Userfault> {
         let (fd, in_kernel) = open::open()?;
         let mut api = Api {
             version: API_VERSION,
             features: FEATURE_MOVE | FEATURE_POISON,
             ioctls: 0,
         };
-        if touch == Touch::Signals {
+        if touch == OnTouch::Signals {
             api.features |= FEATURE_SIGBUS;
         }
-        let in_kernel = in_kernel && touch == Touch::Sleeps;
+        let in_kernel = in_kernel && touch == OnTouch::Sleeps;
         let uffd = Userfault {
             fd,
             in_kernel,

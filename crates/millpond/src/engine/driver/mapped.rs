@@ -1,4 +1,4 @@
-//! Faults of mapped files: pages that come.
+//! MappedFaults of mapped files: pages that come.
 //!
 //! ```text
 //!   pinned ─► in hand ─► MAPPED ─► copied in ─► a twin of the frame's ─┬─ used before: the frame's memory goes, 32 at a time
@@ -8,7 +8,7 @@
 //! What is waited for is waited for with nothing in hand. What is written is in `open.rs`, how pages leave in `unmap.rs` and
 //! `call_back.rs`, why no store and no thread is lost in decision 0016.
 
-use super::{CallBack, Engine, Holders, MappedStates, Marks, Missing, Opening, Reads};
+use super::{By, CallBack, Engine, Fault, Holders, MappedStates, Marks, Missing, Opening, Reads, Wait};
 use crate::error::{Error, Result};
 use crate::files::{FileInner, Shrunk};
 use crate::frames::own::Waits;
@@ -35,19 +35,6 @@ const STANDS_BACK: u32 = 4;
 
 /// A thread that waits for another's turn to be over sleeps for so long at a time.
 const LOCK_SLEEP: Duration = Duration::from_secs(1);
-
-/// What has become of a fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MappedFault {
-    /// The page is there, or another thread brings it.
-    Served,
-    /// A thread has the page, or it may not be written now: again in a while.
-    Later,
-    /// No frame can be had: again when memory is there, or after so long.
-    NoFrame(Duration),
-    /// The page can't be had: `SIGBUS`.
-    Refused,
-}
 
 /// A page that is wanted.
 enum Wanted<'a> {
@@ -86,7 +73,7 @@ struct May {
 
 /// What has become of one try to bring a page, or to open it.
 pub(super) enum Try {
-    Over(MappedFault),
+    Over(Fault),
     Again,
     /// It can't be read.
     Failed(Error),
@@ -103,7 +90,7 @@ enum Came {
     Not,
 }
 
-/// Faults of a mapped file, served.
+/// MappedFaults of a mapped file, served.
 #[derive(Clone, Copy)]
 pub(crate) struct MappedFaults<'a> {
     engine: &'a Engine,
@@ -115,12 +102,11 @@ impl<'a> MappedFaults<'a> {
         MappedFaults { engine, mapped }
     }
 
-    /// A thread has touched a page of a mapping that is not there. `may_wait`: the calling thread may wait for others that
-    /// change the page, for it is the one that has touched it.
-    pub(crate) fn mapped_fault(self, page: u64, access: Access, may_wait: bool) -> MappedFault {
+    /// A thread has touched a page of a mapping that is not there.
+    pub(crate) fn mapped_fault(self, page: u64, access: Access, by: By) -> Fault {
         let MappedFaults { engine, mapped } = self;
         loop {
-            let failed = match self.serve_mapped(page, access, may_wait) {
+            let failed = match self.serve_mapped(page, access, by == By::Thread) {
                 Ok(fault) => return fault,
                 Err(why) => Marks::of(engine, mapped).touch_failed(page, &why),
             };
@@ -130,7 +116,7 @@ impl<'a> MappedFaults<'a> {
         }
     }
 
-    fn serve_mapped(self, page: u64, access: Access, may_wait: bool) -> Result<MappedFault> {
+    fn serve_mapped(self, page: u64, access: Access, may_wait: bool) -> Result<Fault> {
         let MappedFaults { engine, mapped } = self;
         let _serving = mapped.serving.read();
         let (space, mut stood_back) = (&mapped.space, StoodBack::default());
@@ -138,7 +124,7 @@ impl<'a> MappedFaults<'a> {
             if space.closed.load(Ordering::Relaxed) {
                 // It finds no mapping there soon.
                 engine.regions().exchange.wake(&space.memory, page);
-                return Ok(MappedFault::Served);
+                return Ok(Fault::Served);
             }
             let at = space.pages.at(page);
             let opens = match at {
@@ -149,7 +135,7 @@ impl<'a> MappedFaults<'a> {
             if opens && !Opening::of(engine, mapped).may_open(may_wait) {
                 match may_wait {
                     true => continue,
-                    false => return Ok(MappedFault::Later),
+                    false => return Ok(Fault::Later(Wait::Page)),
                 }
             }
             match at {
@@ -162,11 +148,11 @@ impl<'a> MappedFaults<'a> {
                 }
                 At::Poisoned => {
                     engine.regions().exchange.wake(&space.memory, page);
-                    return Ok(MappedFault::Refused);
+                    return Ok(Fault::Refused);
                 }
                 At::Busy => {
                     if space.pages.want(page) {
-                        return Ok(MappedFault::Served);
+                        return Ok(Fault::Served);
                     }
                 }
                 At::Absent => {
@@ -183,26 +169,6 @@ impl<'a> MappedFaults<'a> {
                     }
                 }
                 at @ (At::Cached | At::Writing) => unreachable!("page {page} of a mapping is {at:?}"),
-            }
-        }
-    }
-
-    /// A thread serves its own touch. `false`: the page can't be had.
-    pub(crate) fn mapped_touched(self, page: u64, access: Access) -> bool {
-        let mapped = self.mapped;
-        let space = &mapped.space;
-        loop {
-            let settled = space.settled.count();
-            if space.pages.at(page) == At::Busy {
-                if space.pages.want(page) {
-                    space.settled.wait(settled, super::region::SETTLED_WAIT);
-                }
-                continue;
-            }
-            match self.mapped_fault(page, access, true) {
-                MappedFault::Served => return true,
-                MappedFault::Refused => return false,
-                MappedFault::Later | MappedFault::NoFrame(_) => yield_now(),
             }
         }
     }
@@ -237,7 +203,7 @@ impl<'a> MappedFaults<'a> {
         }
         engine.regions().settle(space, page, to);
         exchange.wake(&space.memory, page);
-        Try::Over(MappedFault::Served)
+        Try::Over(Fault::Served)
     }
 
     fn map_page(self, page: u64, access: Access, may: May) -> Try {
@@ -246,8 +212,8 @@ impl<'a> MappedFaults<'a> {
             Ok(Wanted::Pinned(pin)) => pin,
             Ok(Wanted::Mapped) => return Try::Again,
             Ok(Wanted::Busy) if may.is_polite => return Try::Again,
-            Ok(Wanted::Busy) => return Try::Over(MappedFault::Later),
-            Ok(Wanted::NoFrame(at_most)) => return Try::Over(MappedFault::NoFrame(at_most)),
+            Ok(Wanted::Busy) => return Try::Over(Fault::Later(Wait::Page)),
+            Ok(Wanted::NoFrame(at_most)) => return Try::Over(Fault::Later(Wait::Frame(at_most))),
             Ok(Wanted::Outside) => return Marks::of(engine, mapped).refuse_touch(page, true),
             Err(error) => return Try::Failed(error),
         };
@@ -265,7 +231,7 @@ impl<'a> MappedFaults<'a> {
                 }
             }
         }
-        Try::Over(MappedFault::Served)
+        Try::Over(Fault::Served)
     }
 
     /// Copies a page that is pinned into the mapping, write-protected unless it is to be written and no other thread uses it.

@@ -6,7 +6,7 @@
 //! ```
 
 use super::mapped::Try;
-use super::{Engine, MappedFault};
+use super::{Engine, Fault, Wait};
 use crate::device::Warning;
 use crate::error::Error;
 use crate::frames::state::State;
@@ -48,11 +48,11 @@ impl<'a> Marks<'a> {
     }
 
     /// No frame came free for a page that was touched, for as long as a thread waits at most.
-    pub(crate) fn give_up_touch(self, page: u64, waited: Duration) -> MappedFault {
+    pub(super) fn give_up_touch(self, page: u64, waited: Duration) -> Fault {
         let engine = self.engine;
         match self.touch_failed(page, &engine.no_frames(waited)) {
             Try::Over(fault) => fault,
-            _ => MappedFault::Later,
+            _ => Fault::Later(Wait::Page),
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Marks<'a> {
         let Marks { engine, mapped } = self;
         let space = &mapped.space;
         if space.memory.signals() {
-            return Try::Over(MappedFault::Refused);
+            return Try::Over(Fault::Refused);
         }
         if space.pages.take(page, &[At::Absent]).is_none() {
             return Try::Again;
@@ -81,7 +81,7 @@ impl<'a> Marks<'a> {
         if is_outside && page < mapped.file.len().div_ceil(engine.page_size.bytes()) {
             engine.regions().unmark(mapped, page);
         }
-        Try::Over(MappedFault::Refused)
+        Try::Over(Fault::Refused)
     }
 
     /// Whether the page is in memory: under the lock, for without it one that is there may be missed (X1).

@@ -25,6 +25,7 @@
 //! | `sync` | requests for durability |
 //! | `discard` | pages of a file that is closed or cut leave memory |
 //! | `hold` | waits for threads that have a page in hand |
+//! | `touch` | faults, served by handlers and by the threads that touch |
 //! | `mapped`, `open`, `marked`, `states` | faults on mapped files; their pages that are written, that can't be read; how many are known |
 //! | `region`, `swap_in`, `forget` | faults on anonymous memory; its pages on their way back from swap, or given up |
 //! | `background_reads` | missing pages for background tasks, which leave the device to others |
@@ -73,6 +74,7 @@ mod states;
 mod swap_in;
 mod sync;
 mod throttle;
+mod touch;
 mod transfers;
 mod unmap;
 mod waits;
@@ -86,21 +88,23 @@ pub(crate) use double_resident::Doubles;
 pub(crate) use effects::StepAnswer;
 #[cfg(feature = "tokio")]
 pub(crate) use fault::PAGES_MAX;
-pub(crate) use fault::{Granted, PageFaults, Reach, until_asking};
+use fault::until_asking;
+pub(crate) use fault::{Granted, PageFaults, Reach};
 pub(crate) use forget::Advised;
 pub(crate) use hold::Holders;
 #[cfg(feature = "lock-times")]
 pub use hold_times::Hold;
-pub(crate) use mapped::{MappedFault, MappedFaults};
-pub(crate) use marked::Marks;
+pub(crate) use mapped::MappedFaults;
+use marked::Marks;
 pub(crate) use open::Opening;
 pub(crate) use outbox::Outbox;
 pub(crate) use quiet::Quiet;
 pub(crate) use read::{Missing, Reads};
-pub(crate) use region::{Fault, RegionFaults};
+use region::RegionFaults;
 pub(crate) use states::MappedStates;
 pub(crate) use sync::{Syncing, Syncs};
 pub(crate) use throttle::{Dirtier, Dirtying};
+pub(crate) use touch::{By, Fault, Touch, Wait};
 pub(crate) use unmap::Unmap;
 
 use crate::device::{Awaited, Warning, Watched};

@@ -11,7 +11,7 @@
 //! a device has put there, and what the flusher writes is a page that nobody changes.
 
 use super::mapped::Try;
-use super::{CallBack, Dirtier, Dirtying, Engine, MappedFault, Unmap};
+use super::{CallBack, Dirtier, Dirtying, Engine, Fault, Unmap, Wait};
 use crate::device::Warning;
 use crate::memory::mapped::MappedFile;
 use crate::memory::{At, Residence};
@@ -97,7 +97,7 @@ impl<'a> Opening<'a> {
         if !self.open_word(page, frame) {
             engine.regions().settle(space, page, At::Mapped);
             if !may_wait {
-                return Try::Over(MappedFault::Later);
+                return Try::Over(Fault::Later(Wait::Page));
             }
             let key = PageKey::new(mapped.file.id, PageIndex(page));
             engine.watched(&mapped.file, page, |slow| {
@@ -115,6 +115,6 @@ impl<'a> Opening<'a> {
         if is_double {
             CallBack::of(engine).enqueue_mapped(mapped, page, false);
         }
-        Try::Over(MappedFault::Served)
+        Try::Over(Fault::Served)
     }
 }

@@ -10,12 +10,10 @@
 //! How a step takes them in hand is in `coming.rs`, how they leave in `leave.rs`.
 
 use super::swap_in::SwapIn;
-use super::{Doubles, Engine, until_asking};
+use super::{By, Doubles, Engine, Fault, Wait};
 use crate::memory::{Ahead, At, RegionInner};
 use crate::observe::trace::What;
 use crate::sys::arena::exchange::InHand;
-use crate::sys::clock::Patience;
-use crate::sys::signals::end_if_told;
 use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
 use millpond_core::readahead::fault_around;
@@ -24,22 +22,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a thread waits at most for a page that another has in hand before it looks again. The other always
-/// announces the page, so this is only for a bug in which it does not.
-pub(super) const SETTLED_WAIT: Duration = Duration::from_millis(100);
-
 /// A page that we hold, on its way back from its frame.
 struct Back<'a> {
     page: InHand<'a>,
     was_read_ahead: bool,
-}
-
-/// What has become of a fault.
-pub(crate) enum Fault {
-    /// Served, or another thread serves it.
-    Served,
-    /// No frame can be had: again when memory is there, or after so long.
-    NoFrame(Duration),
 }
 
 /// Faults of a region, served.
@@ -54,20 +40,19 @@ impl<'a> RegionFaults<'a> {
         RegionFaults { engine, region }
     }
 
-    /// A thread has touched a page that is not there. `may_read`: the calling thread may read it itself; else the device
-    /// does it in the background.
-    pub(crate) fn region_fault(self, page: u64, access: Access, may_read: bool) -> Fault {
+    /// A thread has touched a page that is not there.
+    pub(super) fn region_fault(self, page: u64, access: Access, by: By) -> Fault {
         let RegionFaults { engine, region } = self;
         let noted = engine.note(region.id, (page, 1), What::Region);
-        let fault = self.serve_fault(page, access, may_read);
-        if matches!(fault, Fault::NoFrame(_)) {
+        let fault = self.serve_fault(page, access, by);
+        if matches!(fault, Fault::Later(_)) {
             // It comes again.
             std::mem::forget(noted);
         }
         fault
     }
 
-    fn serve_fault(self, page: u64, access: Access, may_read: bool) -> Fault {
+    fn serve_fault(self, page: u64, access: Access, by: By) -> Fault {
         let RegionFaults { engine, region } = self;
         let pages = &region.pages;
         loop {
@@ -80,7 +65,7 @@ impl<'a> RegionFaults<'a> {
                 }
                 At::Poisoned => {
                     engine.regions().exchange.wake(&region.memory, page);
-                    return Fault::Served;
+                    return Fault::Refused;
                 }
                 At::Cached => {
                     if pages.take(page, &[At::Cached]).is_some() {
@@ -94,7 +79,7 @@ impl<'a> RegionFaults<'a> {
                     }
                 }
                 At::Absent => {
-                    if let Some(fault) = self.miss(page, access, may_read) {
+                    if let Some(fault) = self.miss(page, access, by) {
                         return fault;
                     }
                 }
@@ -169,39 +154,8 @@ impl<'a> RegionFaults<'a> {
         engine.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
 
-    /// A thread serves its own touch of a page that is not there. `false`: the page is lost.
-    pub(crate) fn region_touched(self, page: u64, access: Access) -> bool {
-        let RegionFaults { engine, region } = self;
-        let (mut patience, mut slept) = (Patience::new(), Duration::ZERO);
-        loop {
-            let (settled, memory) = (region.settled.count(), engine.waits.frames.events.count());
-            match region.pages.at(page) {
-                At::Poisoned => return false,
-                At::Busy | At::Writing => {
-                    if region.pages.want(page) {
-                        region.settled.wait(settled, SETTLED_WAIT);
-                    }
-                }
-                At::Mapped | At::Cached | At::Absent => {
-                    let Fault::NoFrame(at_most) = self.region_fault(page, access, true) else {
-                        return true;
-                    };
-                    end_if_told();
-                    engine.look();
-                    patience.slept(slept);
-                    if patience.waited() > engine.patience() {
-                        self.give_up_fault(page);
-                    } else {
-                        slept = until_asking(at_most, patience.waited());
-                        engine.waits.frames.events.wait(memory, slept);
-                    }
-                }
-            }
-        }
-    }
-
     /// A page that has no frame gets one. `None`: it has one by now.
-    fn miss(self, page: u64, access: Access, may_read: bool) -> Option<Fault> {
+    fn miss(self, page: u64, access: Access, by: By) -> Option<Fault> {
         let RegionFaults { engine, region } = self;
         let mut answer;
         {
@@ -222,7 +176,9 @@ impl<'a> RegionFaults<'a> {
             if let Some(read) = &mut answer.swap_read {
                 read.access = access;
             }
-            if !may_read && let Some(read) = answer.swap_read.take() {
+            if by == (By::Handler { is_last: false })
+                && let Some(read) = answer.swap_read.take()
+            {
                 core.read_later(read);
             }
         }
@@ -246,12 +202,12 @@ impl<'a> RegionFaults<'a> {
         }
         Some(match answer.wait {
             None => Fault::Served,
-            Some(at_most) => Fault::NoFrame(Duration::from_nanos(at_most.0)),
+            Some(at_most) => Fault::Later(Wait::Frame(Duration::from_nanos(at_most.0))),
         })
     }
 
     /// No frame could be had for a page for as long as a call waits at most.
-    pub(crate) fn give_up_fault(self, page: u64) {
+    pub(super) fn give_up_fault(self, page: u64) -> Fault {
         let RegionFaults { engine, region } = self;
         let mut core = engine.core();
         if region.pages.take(page, &[At::Absent]).is_some() {
@@ -261,5 +217,6 @@ impl<'a> RegionFaults<'a> {
             );
             core.lose(region, page, why);
         }
+        Fault::Served
     }
 }

@@ -39,7 +39,7 @@ use crate::sys::arena::places::Places;
 use crate::sys::drops::Drops;
 use crate::sys::mapping::{HUGE_PAGE, kernel_page};
 use crate::sys::own_memory::OwnMemory;
-use crate::sys::uffd::{Touch, Userfault};
+use crate::sys::uffd::{OnTouch, Userfault};
 use millpond_core::units::FrameNo;
 use std::io;
 use std::ops::Range;
@@ -102,7 +102,7 @@ impl Exchange {
     /// # Errors
     /// If userfaultfd is refused or can't move pages, which the error explains.
     pub(crate) fn new(table: Arc<Table<Arena>>, populate: bool) -> io::Result<Exchange> {
-        let uffd = Arc::new(Userfault::new(Touch::Sleeps)?);
+        let uffd = Arc::new(Userfault::new(OnTouch::Sleeps)?);
         table.memory().exchange_by(&uffd);
         Ok(Exchange {
             uffd,
@@ -118,8 +118,8 @@ impl Exchange {
     /// The one that has the region.
     fn of(&self, memory: &RegionMemory) -> &Userfault {
         match memory.touch {
-            Touch::Sleeps => &self.uffd,
-            Touch::Signals => self.signals.get().unwrap_or(&self.uffd),
+            OnTouch::Sleeps => &self.uffd,
+            OnTouch::Signals => self.signals.get().unwrap_or(&self.uffd),
         }
     }
 
@@ -158,9 +158,9 @@ impl Exchange {
     /// # Errors
     /// The system's.
     pub(crate) fn add_region(&self, memory: &RegionMemory) -> io::Result<()> {
-        if memory.touch == Touch::Signals && self.signals.get().is_none() {
+        if memory.touch == OnTouch::Signals && self.signals.get().is_none() {
             // If another thread was faster, this one is closed.
-            let _ = self.signals.set(Userfault::new(Touch::Signals)?);
+            let _ = self.signals.set(Userfault::new(OnTouch::Signals)?);
         }
         let (uffd, start, len) = (self.of(memory), memory.page(0), memory.mapping.len());
         match uffd.register_with_writes(start, len) {
@@ -306,7 +306,7 @@ impl Exchange {
 
     /// Whether pages of the region may be write-protected: where faults in system calls are seen, or are known to fail.
     fn may_write_protect(&self, memory: &RegionMemory) -> bool {
-        let is_seen = memory.is_of_file || memory.touch == Touch::Signals || self.uffd.sees_system_calls();
+        let is_seen = memory.is_of_file || memory.touch == OnTouch::Signals || self.uffd.sees_system_calls();
         is_seen && self.can_write_protect.load(Ordering::Relaxed)
     }
 

@@ -2,7 +2,7 @@
 
 use super::{PAGE, byte, cache, file_of, folder, open, touch};
 use crate::MapOptions;
-use crate::engine::driver::{MappedFault, MappedFaults};
+use crate::engine::driver::{By, Fault, MappedFaults};
 use crate::sys::mapping::is_resident;
 use crate::sys::uffd::Access;
 use millpond_core::frame::{BeginWrite, FrameTable};
@@ -42,8 +42,8 @@ fn a_page_of_a_mapping_that_is_in_swap_is_still_there() {
     // Threads that touched them when others did: their faults are served late.
     let mapped = engine.mapped_of(&file.inner).unwrap();
     for (page, access) in [(1, Access::Read), (1, Access::Write), (2, Access::Read)] {
-        let served = MappedFaults::of(engine, &mapped).mapped_fault(page, access, true);
-        assert_eq!(served, MappedFault::Served);
+        let served = MappedFaults::of(engine, &mapped).mapped_fault(page, access, By::Thread);
+        assert_eq!(served, Fault::Served);
     }
     assert_eq!(words[PAGE / 8].load(Ordering::Relaxed), 7);
     file.write_at(&[9], 2 * PAGE as u64).unwrap();

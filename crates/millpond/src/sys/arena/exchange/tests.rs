@@ -27,7 +27,7 @@ fn without_frames(populate: bool) -> Option<Exchange> {
 fn exchange() -> Option<(Exchange, RegionBytes)> {
     let exchange = without_frames(true)?;
     exchange.add_frames(FRAMES).unwrap();
-    let region = RegionBytes::new(PAGES as usize * kernel_page(), Touch::Sleeps).unwrap();
+    let region = RegionBytes::new(PAGES as usize * kernel_page(), OnTouch::Sleeps).unwrap();
     exchange.add_region(region.memory()).unwrap();
     for n in 0..PAGES {
         let frame = exchange.table.memory().pointer(FrameNo(n as u32)).as_ptr();
@@ -105,7 +105,7 @@ fn frames_that_could_not_be_made_exchangeable_are_not_there_and_are_tried_again(
     let arena = exchange.table.memory();
     arena.populate(0..FRAMES);
     let (start, len) = arena.birthplace(&(0..FRAMES));
-    let another = Userfault::new(Touch::Sleeps).unwrap();
+    let another = Userfault::new(OnTouch::Sleeps).unwrap();
     another.register(start, len).unwrap();
     let refused = exchange.add_frames(FRAMES).unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(libc::EBUSY), "{refused}");
