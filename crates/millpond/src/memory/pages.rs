@@ -92,6 +92,19 @@ fn at(word: u32) -> At {
     }
 }
 
+/// The word after a page has gone there. `None`: only a bug can ask for that. Nothing else changes where a page is.
+fn after(word: u32, to: At) -> Option<u32> {
+    let kept = match (at(word), to) {
+        (At::Absent | At::Mapped | At::Cached | At::Poisoned, At::Busy) => WANTED | KEPT_BUSY,
+        (At::Busy, At::Cached | At::Writing) | (At::Writing, At::Cached) => KEPT | SAME,
+        (At::Busy, At::Mapped) if word & PROTECTED == 0 => KEPT_MAPPED,
+        (At::Busy, At::Mapped) => KEPT_MAPPED | SAME,
+        (At::Busy, At::Absent | At::Poisoned) => 0,
+        _ => return None,
+    };
+    Some(to as u32 | word & kept)
+}
+
 /// The pages of a region.
 pub(crate) struct Pages {
     states: Reserved<AtomicU32>,
@@ -119,7 +132,7 @@ impl Pages {
         let word = &self.states[page as usize];
         let mut now = word.load(Ordering::Acquire);
         while from.contains(&at(now)) {
-            let held = At::Busy as u32 | now & (WANTED | KEPT_BUSY);
+            let held = after(now, At::Busy)?;
             match word.compare_exchange_weak(now, held, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(at(now)),
                 Err(other) => now = other,
@@ -136,7 +149,7 @@ impl Pages {
         if now & !(AHEAD | SAME) != At::Cached as u32 {
             return None;
         }
-        let held = At::Busy as u32 | now & (AHEAD | SAME);
+        let held = after(now, At::Busy)?;
         let taken = word.compare_exchange(now, held, Ordering::AcqRel, Ordering::Acquire);
         taken.is_ok().then_some(Ahead {
             was_read: now & AHEAD != 0,
@@ -150,18 +163,11 @@ impl Pages {
     pub(crate) fn put(&self, page: u64, to: At) -> bool {
         let word = &self.states[page as usize];
         let now = word.load(Ordering::Acquire);
-        let kept = match to {
-            At::Cached | At::Writing => now & (KEPT | SAME),
-            At::Mapped if now & PROTECTED != 0 => now & (KEPT_MAPPED | SAME),
-            At::Mapped => now & KEPT_MAPPED,
-            _ => 0,
-        };
-        let before = word.swap(to as u32 | kept, Ordering::AcqRel);
-        debug_assert!(
-            !matches!(at(before), At::Mapped | At::Cached),
-            "page {page} was {:?} and not held",
-            at(before)
-        );
+        let next = after(now, to);
+        let next = next
+            .unwrap_or_else(|| panic!("page {page} was {:?} and not held, on its way to {to:?}", at(now)));
+        // A thread may have touched it since.
+        let before = word.swap(next, Ordering::AcqRel);
         before & WANTED != 0
     }
 
@@ -271,6 +277,31 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_goes_through_the_hands_of_one_thread() {
+        use At::*;
+        let all = [Absent, Mapped, Cached, Busy, Writing, Poisoned];
+        let steps = all.iter().flat_map(|&from| all.iter().map(move |&to| (from, to)));
+        let legal: Vec<_> = steps
+            .filter(|&(from, to)| after(from as u32, to).is_some())
+            .collect();
+        let taken = [Absent, Mapped, Cached].map(|from| (from, Busy));
+        let put = [Absent, Mapped, Cached, Writing, Poisoned].map(|to| (Busy, to));
+        let ends = [(Writing, Cached), (Poisoned, Busy)];
+        assert_eq!(legal, [&taken[..], &put, &ends].concat());
+        // A touch is known until the page is put somewhere, and no other flag outlives what it is about.
+        let every = WANTED | KEPT_BUSY;
+        let kept = |from: At, to: At| after(from as u32 | every, to).map(|word| word & every);
+        assert_eq!(kept(Mapped, Busy), Some(every));
+        assert_eq!(kept(Busy, Mapped), Some(KEPT_MAPPED | SAME));
+        assert_eq!(
+            after(Busy as u32 | every & !PROTECTED, Mapped).map(|word| word & every),
+            Some(DOUBLE)
+        );
+        assert_eq!([Cached, Writing].map(|to| kept(Busy, to)), [Some(KEPT | SAME); 2]);
+        assert_eq!([Absent, Poisoned].map(|to| kept(Busy, to)), [Some(0); 2]);
+    }
 
     #[test]
     fn pages_read_ahead_are_known_until_used_or_gone() {
