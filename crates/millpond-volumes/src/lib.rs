@@ -35,8 +35,9 @@
 //! # Modules, in rows
 //!
 //! ```text
-//!   6  cache       files of a store as files of a cache
-//!   5  store       stores as programs use them: a bucket, threads, callers
+//!   7  cache       files of a store as files of a cache
+//!   6  store       stores as programs use them: a bucket, threads, callers
+//!   5  tier        a file on a local disk with pages that were fetched
 //!   4  tree        names and attributes of a mount's files, as records of a store
 //!   3  layout      what a writer and a reader ask of a store, as pure state machines
 //!   2  format      the objects of a store, byte by byte
@@ -48,7 +49,9 @@ pub mod format;
 pub mod layout;
 pub mod mutation;
 mod store;
+mod tier;
 pub mod tree;
 
 pub use cache::*;
 pub use store::*;
+pub use tier::TierUsage;

@@ -356,7 +356,9 @@ fn a_cache_shows_what_its_store_does() {
         figure.unwrap_or_else(|| panic!("no {name}")).value
     };
     assert_eq!(cache.stores(), []);
-    let store = volumes.store(&cache, "memory://watched", options()).unwrap();
+    let tier = std::num::NonZeroU64::new(16 << 20).unwrap();
+    let with_tier = options().disk_tier(folder.path().join("tier"), tier);
+    let store = volumes.store(&cache, "memory://watched", with_tier).unwrap();
     assert_eq!(value(&cache, "commits"), StoreValue::Total(1));
     let file = store.create("a").unwrap();
     file.write_at(&[1; 3 << 16], 0).unwrap();

@@ -9,6 +9,7 @@
 //! | a URL, MiB, and what a request takes longer, in ms (0, 5 and 30) | the store's own calls |
 //! | `cache`, URL, MiB, ms | files of a cache of 512 MiB |
 //! | `reader`, URL, MiB, ms | files of a reader in calls of 128 KiB, without a cache and with one of 512 MiB |
+//! | `tier`, URL, MiB, file, ms | files of a reader in a cache of 128 MiB, with a disk tier in that file and without |
 //! | `plain`, URL, MiB, ms | one object, read by GETs of 8 MiB and of pages, no cache |
 //! | `file`, path, MiB, phase | a file of a mount: `write`, `read`, `random`, `sync` |
 //! | `delay`, address, server's address, ms | nothing: hands requests on that much later |
@@ -28,6 +29,7 @@ mod measure;
 mod plain;
 mod reader;
 mod store;
+mod tier;
 
 use measure::Result;
 
@@ -51,6 +53,11 @@ fn main() -> Result<()> {
         ["reader", url, rest @ ..] => {
             for ms in delays(rest.get(1))? {
                 reader::table(url, mib(rest.first())?, ms)?;
+            }
+        }
+        ["tier", url, mib, path, rest @ ..] => {
+            for ms in delays(rest.first())? {
+                tier::table(url, mib.parse()?, path, ms)?;
             }
         }
         #[cfg(feature = "s3")]

@@ -6,7 +6,7 @@ use super::gate::Gate;
 use super::pool::Pool;
 use super::share::{READERS, Share, WRITERS};
 use crate::layout::SyncError;
-use crate::store::{Error, Store, WeakStore};
+use crate::store::{Error, WeakStore};
 use bytes::Bytes;
 use millpond::PageCache;
 use millpond::device::{
@@ -154,8 +154,8 @@ impl Volumes {
     }
 
     /// Includes a store in the device's figures as long as the store lives.
-    pub(super) fn watch(&self, store: &Store) {
-        lock(&self.shared.stores).push(WeakStore::new(store));
+    pub(super) fn watch(&self, store: WeakStore) {
+        lock(&self.shared.stores).push(store);
     }
 
     /// Creates the stand-in of a store's file. A cache opens it between two calls of [`Volumes::knows`].

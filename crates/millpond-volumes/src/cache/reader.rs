@@ -3,7 +3,7 @@
 use super::CacheError;
 use super::below::Below;
 use super::device::{Backing, Quota, Volumes, lock};
-use crate::store::{Entry, Error, FileVersion, HeldFile, StoreOptions, StoreReader};
+use crate::store::{Entry, Error, FileVersion, HeldFile, StoreOptions, StoreReader, WeakStore};
 use bytes::Bytes;
 use millpond::{Advice, File, OpenOptions, PageCache, SetAside};
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub struct CacheReader {
     cache: PageCache,
     volumes: Arc<Volumes>,
     quota: Arc<Quota>,
-    /// The reader's part of the cache's budget.
-    _set_aside: SetAside,
+    /// The reader's part of the cache's budget, and its disk tier's.
+    _set_aside: (SetAside, Option<SetAside>),
     /// Files as they were opened last, by name.
     open: Mutex<Open>,
 }
@@ -46,12 +46,15 @@ impl Volumes {
     ) -> Result<CacheReader, CacheError> {
         let share = self.share_of(cache, options.held())?;
         let set_aside = cache.set_aside(share.reading_bytes())?;
+        let reader = StoreReader::open(url, options.tier_queue_bytes(share.tier()))?;
+        let of_tier = reader.tier().map(|tier| cache.set_aside(tier.memory_bytes));
+        self.watch(WeakStore::of_reader(&reader));
         Ok(CacheReader {
-            reader: StoreReader::open(url, options)?,
+            reader,
             cache: cache.clone(),
             volumes: self.clone(),
             quota: Quota::new(share),
-            _set_aside: set_aside,
+            _set_aside: (set_aside, of_tier.transpose()?),
             open: Mutex::default(),
         })
     }

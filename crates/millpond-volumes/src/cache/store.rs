@@ -2,7 +2,7 @@
 
 use super::below::Below;
 use super::device::{Backing, Quota, Volumes};
-use crate::store::{Entry, Error, LostPage, Store, StoreOptions};
+use crate::store::{Entry, Error, LostPage, Store, StoreOptions, WeakStore};
 use millpond::{File, OpenOptions, PageCache, SetAside};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -32,8 +32,8 @@ pub struct CacheStore {
     cache: PageCache,
     volumes: Arc<Volumes>,
     quota: Arc<Quota>,
-    /// The store's part of the cache's budget.
-    _set_aside: SetAside,
+    /// The store's part of the cache's budget, and its disk tier's.
+    _set_aside: (SetAside, Option<SetAside>),
     /// Open files by name. A file has one stand-in, which lives as long as a handle.
     open: Mutex<BTreeMap<String, Weak<Backing>>>,
 }
@@ -57,14 +57,16 @@ impl Volumes {
     ) -> Result<CacheStore, CacheError> {
         let share = self.share_of(cache, options.held())?;
         let set_aside = cache.set_aside(share.bytes())?;
-        let store = Store::open(url, options.held_bytes(share.held))?;
-        self.watch(&store);
+        let options = options.held_bytes(share.held).tier_queue_bytes(share.tier());
+        let store = Store::open(url, options)?;
+        let of_tier = store.tier().map(|tier| cache.set_aside(tier.memory_bytes));
+        self.watch(WeakStore::of_writer(&store));
         Ok(CacheStore {
             store,
             cache: cache.clone(),
             volumes: self.clone(),
             quota: Quota::new(share),
-            _set_aside: set_aside,
+            _set_aside: (set_aside, of_tier.transpose()?),
             open: Mutex::default(),
         })
     }

@@ -114,7 +114,8 @@ pub(super) fn bucket(url: &str, options: &StoreOptions, as_folder: Folder) -> Re
             )));
         }
     };
-    Ok(Bucket::new(store, uploads, prefix, parsed.to_string(), options).at_home(home))
+    let bucket = Bucket::new(store, uploads, prefix, parsed.to_string(), options);
+    bucket.at_home(home).with_tier(options)
 }
 
 /// An address is read as it is written: a URL's parser would leave out line feeds and blanks, and turn a backslash of a folder

@@ -2,12 +2,14 @@
 
 use super::clock;
 use super::counters::{Counters, Requests};
+use super::error::Error;
 use super::home::Home;
 use super::message::say;
 use super::options::StoreOptions;
 use super::pace::Pace;
 use crate::format::{Key, Kind};
 use crate::layout::{Answer, Body, Listed, Request};
+use crate::tier::{Tier, TierFile, TierUsage};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
@@ -15,8 +17,8 @@ use object_store::{Error as StoreError, GetOptions, GetRange, ObjectStore, PutMo
 use std::fmt;
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Names that are handed on at a time: as many as one request of S3 lists.
@@ -110,6 +112,9 @@ pub(super) struct Bucket {
     /// For people.
     pub(super) name: String,
     timeout: Duration,
+    /// A disk tier's, until the size of pages is known.
+    tier_file: Mutex<Option<TierFile>>,
+    tier: OnceLock<Arc<Tier>>,
     /// Each request takes so much longer, for measurements.
     delay: Duration,
     counters: Counters,
@@ -140,6 +145,8 @@ impl Bucket {
             home: None,
             name,
             timeout: options.request_timeout * 3,
+            tier_file: Mutex::default(),
+            tier: OnceLock::new(),
             delay: options.delay,
             counters: Counters::default(),
         }
@@ -149,6 +156,51 @@ impl Bucket {
     pub(super) fn at_home(mut self, home: Option<Home>) -> Bucket {
         self.home = home;
         self
+    }
+
+    /// The same, with a disk tier.
+    ///
+    /// # Errors
+    /// As [`TierFile::open`].
+    pub(super) fn with_tier(mut self, options: &StoreOptions) -> Result<Bucket, Error> {
+        if let Some((path, bytes)) = &options.disk_tier {
+            let file = TierFile::open(path, *bytes, &self.name).map_err(Error::DiskTier)?;
+            self.tier_file = Mutex::new(Some(file));
+        }
+        Ok(self)
+    }
+
+    /// Begins to use the disk tier, of a store with pages of this size. Returns it to the one that is to close it.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub(super) fn begin_tier(
+        &self,
+        page_bytes: u32,
+        options: &StoreOptions,
+    ) -> Result<Option<Arc<Tier>>, Error> {
+        let file = self
+            .tier_file
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(file) = file else { return Ok(None) };
+        let tier = Tier::new(file, page_bytes, options.tier_queue_bytes);
+        let tier = tier.map_err(|error| Error::DiskTier(format!("the disk tier can't be read: {error}")))?;
+        Ok(Some(self.tier.get_or_init(|| Arc::new(tier)).clone()))
+    }
+
+    pub(super) fn tier(&self) -> Option<&Arc<Tier>> {
+        self.tier.get()
+    }
+
+    pub(super) fn tier_usage(&self) -> Option<TierUsage> {
+        self.tier().map(|tier| tier.usage())
+    }
+
+    /// The longest that a disk tier may take for an answer.
+    pub(super) fn tier_timeout(&self) -> Duration {
+        self.timeout / 3
     }
 
     /// Where an object is: the prefix as it is, and the name below it. The client encodes what its requests need, once.

@@ -77,6 +77,9 @@ pub enum Error {
     /// A file of a reader can't be changed.
     #[error("{0} was opened by a reader, which changes nothing: open the store for writing")]
     ReadOnly(String),
+    /// The file of the disk tier can't be used: [`StoreOptions::disk_tier`](crate::StoreOptions::disk_tier).
+    #[error("{0}")]
+    DiskTier(String),
     /// The store did not answer in time.
     #[error("nothing came of it in {0:?}: {1}; it is tried again by the next call")]
     TimedOut(Duration, String),

@@ -1,36 +1,136 @@
 //! A store's usage figures for observers of a cache.
 
-use super::writer::{Inner, Store, StoreUsage};
+use super::Requests;
+use super::reader::{self, StoreReader};
+use super::writer::{self, Store, StoreUsage};
+use crate::tier::TierUsage;
 use millpond::device::{StoreFigure, StoreFigures, StoreValue};
 use millpond::units::{Bytes, Nanos};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// A store, as long as others have it.
 #[derive(Clone, Debug)]
-pub(crate) struct WeakStore(Weak<Inner>);
+pub(crate) struct WeakStore(Opened);
+
+#[derive(Clone, Debug)]
+enum Opened {
+    Writer(Weak<writer::Inner>),
+    Reader(Weak<reader::Inner>),
+}
 
 impl WeakStore {
-    pub(crate) fn new(store: &Store) -> WeakStore {
-        WeakStore(Arc::downgrade(&store.inner))
+    pub(crate) fn of_writer(store: &Store) -> WeakStore {
+        WeakStore(Opened::Writer(Arc::downgrade(&store.inner)))
+    }
+
+    pub(crate) fn of_reader(reader: &StoreReader) -> WeakStore {
+        WeakStore(Opened::Reader(Arc::downgrade(&reader.inner)))
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        self.0.strong_count() > 0
+        match &self.0 {
+            Opened::Writer(inner) => inner.strong_count() > 0,
+            Opened::Reader(inner) => inner.strong_count() > 0,
+        }
     }
 
     /// Its figures; `None`: it is gone. Costs what [`Store::usage`] costs.
     pub(crate) fn figures(&self) -> Option<StoreFigures> {
-        let store = Store {
-            inner: self.0.upgrade()?,
+        let (name, list, tier) = match &self.0 {
+            Opened::Writer(inner) => {
+                let inner = inner.upgrade()?;
+                let store = Store { inner };
+                let list = of_writer(&store.usage(), store.fence().is_some());
+                (store.name().to_owned(), list, store.tier())
+            }
+            Opened::Reader(inner) => {
+                let inner = inner.upgrade()?;
+                let reader = StoreReader { inner };
+                let list = of_reader(&reader.requests(), reader.age());
+                (reader.name().to_owned(), list, reader.tier())
+            }
         };
-        let name = store.inner.driver.bucket().name.clone();
-        let figures = list(&store.usage(), store.fence().is_some());
-        Some(StoreFigures { name, figures })
+        let figures = list.into_iter().chain(tier.iter().flat_map(of_tier));
+        let figure = |(name, about, value)| StoreFigure { name, about, value };
+        Some(StoreFigures {
+            name,
+            figures: figures.map(figure).collect(),
+        })
     }
 }
 
+type Figure = (&'static str, &'static str, StoreValue);
+
+const GET: (&str, &str) = ("get", "Requests that read an object, and their time.");
+const READ: (&str, &str) = ("read", "Bytes that were read.");
+const FAILED: (&str, &str) = ("failed", "Requests without an answer, or refused.");
+const LONGEST: (&str, &str) = ("longest", "The longest request.");
+const LISTS: (&str, &str) = ("lists", "Requests for lists of objects.");
+
+/// What a reader has of it.
+fn of_reader(requests: &Requests, age: Duration) -> Vec<Figure> {
+    use StoreValue::{Time, Timed, Total, TotalBytes};
+    let get = Timed(requests.gets, Nanos(requests.get_nanos));
+    vec![
+        (
+            "age",
+            "How long ago the commit that is read was known to be the newest.",
+            Time(Nanos(age.as_nanos() as u64)),
+        ),
+        (GET.0, GET.1, get),
+        (READ.0, READ.1, TotalBytes(Bytes(requests.get_bytes))),
+        (FAILED.0, FAILED.1, Total(requests.failed)),
+        (LONGEST.0, LONGEST.1, Time(Nanos(requests.nanos_max))),
+        (LISTS.0, LISTS.1, Total(requests.lists)),
+    ]
+}
+
+fn of_tier(usage: &TierUsage) -> Vec<Figure> {
+    use StoreValue::{Bytes as Size, Number, Total, TotalBytes};
+    vec![
+        ("tier_hits", "Pages that the disk tier had.", Total(usage.hits)),
+        ("tier_read", "Bytes of these.", TotalBytes(Bytes(usage.hit_bytes))),
+        (
+            "tier_written",
+            "Bytes that were written to the disk tier.",
+            TotalBytes(Bytes(usage.written_bytes)),
+        ),
+        (
+            "tier_used",
+            "Slots of the disk tier that have a page.",
+            Size(Bytes(usage.used_bytes)),
+        ),
+        (
+            "tier_evicted",
+            "Pages of the disk tier that others have replaced.",
+            Total(usage.evicted),
+        ),
+        (
+            "tier_refused",
+            "Fetched pages that had not been used before, and were not written to a full disk tier.",
+            Total(usage.refused),
+        ),
+        (
+            "tier_skipped",
+            "Fetched pages that were not written because the disk was slower than the store.",
+            Total(usage.skipped),
+        ),
+        (
+            "tier_damaged",
+            "Pages of the disk tier that were torn or damaged, and fetched again.",
+            Total(usage.damaged),
+        ),
+        (
+            "tier_given_up",
+            "1: the disk tier failed, and is not used.",
+            Number(usage.given_up.is_some().into()),
+        ),
+    ]
+}
+
 /// What matters most comes first: a screen shows as many as it has room for.
-fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
+fn of_writer(usage: &StoreUsage, is_fenced: bool) -> Vec<Figure> {
     use StoreValue::{Bytes as Size, Number, Time, Timed, Total, TotalBytes};
     let (layout, requests) = (&usage.layout, &usage.requests);
     let age = Nanos(usage.commit_age.as_nanos() as u64);
@@ -39,7 +139,7 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
     let get = Timed(requests.gets, Nanos(requests.get_nanos));
     let needed = layout.live_bytes + layout.checkpoint_bytes;
     let garbage = layout.stored_bytes.saturating_sub(needed);
-    let figures = [
+    vec![
         (
             "fenced",
             "1: another writer has the store.",
@@ -61,22 +161,14 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
             Size(Bytes(layout.uncommitted_bytes)),
         ),
         ("put", "Requests that store an object, and their time.", put),
-        ("get", "Requests that read an object, and their time.", get),
+        (GET.0, GET.1, get),
         (
             "written",
             "Bytes that were put.",
             TotalBytes(Bytes(requests.put_bytes)),
         ),
-        (
-            "read",
-            "Bytes that were read.",
-            TotalBytes(Bytes(requests.get_bytes)),
-        ),
-        (
-            "failed",
-            "Requests without an answer, or refused.",
-            Total(requests.failed),
-        ),
+        (READ.0, READ.1, TotalBytes(Bytes(requests.get_bytes))),
+        (FAILED.0, FAILED.1, Total(requests.failed)),
         (
             "garbage",
             "Stored bytes beyond live pages and checkpoints.",
@@ -88,8 +180,8 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
             Number(layout.garbage_objects),
         ),
         ("live", "Pages that files have.", Size(Bytes(layout.live_bytes))),
-        ("longest", "The longest request.", Time(Nanos(requests.nanos_max))),
-        ("lists", "Requests for lists of objects.", Total(requests.lists)),
+        (LONGEST.0, LONGEST.1, Time(Nanos(requests.nanos_max))),
+        (LISTS.0, LISTS.1, Total(requests.lists)),
         ("deletes", "Objects that were deleted.", Total(requests.deletes)),
         (
             "cleaned",
@@ -101,7 +193,5 @@ fn list(usage: &StoreUsage, is_fenced: bool) -> Vec<StoreFigure> {
             "Consecutive failures to store a checkpoint, or to list or delete garbage.",
             Number(failures),
         ),
-    ];
-    let figure = |(name, about, value)| StoreFigure { name, about, value };
-    figures.into_iter().map(figure).collect()
+    ]
 }

@@ -2,6 +2,8 @@
 
 use super::error::Error;
 use crate::layout::{At, Pinning, WriterOptions};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How to open a store. The defaults suit S3.
@@ -16,7 +18,12 @@ pub struct StoreOptions {
     pub(super) at: At,
     pub(super) pinning: Pinning,
     pub(super) delay: Duration,
+    pub(super) disk_tier: Option<(PathBuf, NonZeroU64)>,
+    pub(super) tier_queue_bytes: u64,
 }
+
+/// Eight requests of 4 MiB: one call's.
+const TIER_QUEUE_BYTES: u64 = 32 << 20;
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
@@ -30,6 +37,8 @@ impl Default for StoreOptions {
             at: At::Newest,
             pinning: Pinning::IfAllowed,
             delay: Duration::ZERO,
+            disk_tier: None,
+            tier_queue_bytes: TIER_QUEUE_BYTES,
         }
     }
 }
@@ -139,6 +148,25 @@ impl StoreOptions {
     /// Adds this delay to every request, to simulate a more distant store.
     pub fn delay(mut self, delay: Duration) -> StoreOptions {
         self.delay = delay;
+        self
+    }
+
+    /// Keeps pages that were fetched in a file of this size on a local disk, at least 16 MiB, also after the process has ended:
+    /// a *disk tier*. The file is made if there is none, gets all of its room at once, and belongs to one store and one
+    /// process at a time. Only its user may read it.
+    ///
+    /// While it has empty slots, each page that is fetched gets one; then those that are used again. A disk that fails is
+    /// given up and fails no read: [`StoreReader::tier`](super::StoreReader::tier). Memory: up to 37 bytes for each page that
+    /// fits, and 32 MiB for what is on its way to the disk; in a cache, of its budget, and up to as much as its reads in
+    /// transit.
+    pub fn disk_tier(mut self, path: impl Into<PathBuf>, bytes: NonZeroU64) -> StoreOptions {
+        self.disk_tier = Some((path.into(), bytes));
+        self
+    }
+
+    /// So much may be on its way to a disk tier.
+    pub(crate) fn tier_queue_bytes(mut self, bytes: u64) -> StoreOptions {
+        self.tier_queue_bytes = bytes;
         self
     }
 

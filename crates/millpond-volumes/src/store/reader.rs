@@ -15,8 +15,9 @@ use super::{Requests, address};
 use crate::layout::{
     Answer, At, LastWriter, Numbered, ReadError, Reader, ReaderOptions, ReaderTold, Request, Salvaged,
 };
+use crate::tier::{Tier, TierUsage};
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A reader, and what its callers wait for.
@@ -59,15 +60,17 @@ impl Machine for Side {
 }
 
 #[derive(Debug)]
-struct Inner {
-    driver: Driver<Side>,
+pub(super) struct Inner {
+    pub(super) driver: Driver<Side>,
     options: StoreOptions,
+    /// Its own, and not that of the writer that it is of.
+    tier: OnceLock<Arc<Tier>>,
 }
 
 /// A store open for reading: at its newest commit, which it follows, or at a snapshot. Handles are cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StoreReader {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 impl StoreReader {
@@ -98,9 +101,17 @@ impl StoreReader {
         };
         let driver = Driver::new(side, bucket, driver::runtime()?);
         let reader = StoreReader {
-            inner: Arc::new(Inner { driver, options }),
+            inner: Arc::new(Inner {
+                driver,
+                options,
+                tier: OnceLock::new(),
+            }),
         };
         reader.opened()?;
+        let (bucket, options) = (reader.inner.driver.bucket(), &reader.inner.options);
+        if let Some(tier) = bucket.begin_tier(reader.page_bytes(), options)? {
+            let _ = reader.inner.tier.set(tier);
+        }
         Ok(reader)
     }
 
@@ -314,6 +325,11 @@ impl StoreReader {
         self.inner.driver.bucket().requests()
     }
 
+    /// What its disk tier has and does, if it has one.
+    pub fn tier(&self) -> Option<TierUsage> {
+        self.inner.driver.bucket().tier_usage()
+    }
+
     /// Page size in bytes, fixed for the life of the store.
     pub fn page_bytes(&self) -> u32 {
         self.inner.driver.with(|side| side.reader.page_bytes())
@@ -358,6 +374,9 @@ impl StoreReader {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Some(tier) = self.tier.get() {
+            tier.close();
+        }
         let pin = self.driver.with(|side| {
             let key = side.reader.pin_key();
             side.reader.unpinned().is_none().then_some(key)

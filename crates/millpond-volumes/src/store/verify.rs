@@ -94,7 +94,8 @@ fn look(
     let names: BTreeMap<u64, &String> = state.files.iter().map(|(no, file)| (*no, &file.name)).collect();
     for some in places.chunks(PAGES) {
         let wanted: Vec<(u64, Place)> = some.iter().map(|&(_, page, place)| (page, place)).collect();
-        let read = pages::read(driver.handle(), driver.bucket(), &wanted);
+        // Of the store itself.
+        let read = pages::read_stored(driver.handle(), driver.bucket(), &wanted);
         for (&(file, page, place), result) in some.iter().zip(read) {
             verified.pages += 1;
             verified.bytes += u64::from(place.bytes);

@@ -17,6 +17,7 @@ use crate::layout::{
     Answer, Fence, Lost, Numbered, OpenError, Salvaged, SyncError, Ticket, Told, Uncommitted, Usage,
     WriteError, Writer,
 };
+use crate::tier::TierUsage;
 use crate::tree::{Time, Tree};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -178,6 +179,10 @@ impl Store {
                 None => side.opened.take().map(|opened| opened.map_err(Error::from)),
             });
         opened.unwrap_or_else(|| Err(inner.timed_out()))?;
+        inner
+            .driver
+            .bucket()
+            .begin_tier(inner.page_bytes(), &inner.options)?;
         Ok(Store { inner })
     }
 
@@ -332,6 +337,11 @@ impl Store {
         self.inner.driver.with(|side| side.writer.salvaged().cloned())
     }
 
+    /// What its disk tier has and does, if it has one.
+    pub fn tier(&self) -> Option<TierUsage> {
+        self.inner.driver.bucket().tier_usage()
+    }
+
     /// Page size in bytes, fixed for the life of the store.
     pub fn page_bytes(&self) -> u32 {
         self.inner.page_bytes()
@@ -476,6 +486,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Some(tier) = self.driver.bucket().tier() {
+            tier.close();
+        }
         if self.driver.with(|side| side.writer.is_open()) {
             // What it says, close would have said.
             let _ = self.close();

@@ -1,0 +1,155 @@
+//! A tier on a real file, without a store.
+
+use super::*;
+use crate::format::ObjectId;
+use std::num::NonZeroU64;
+use std::path::Path;
+
+const PAGE: u32 = 65_536;
+
+/// A page of a chunk, and its place.
+fn page(n: u32) -> (Place, Vec<u8>) {
+    let bytes: Vec<u8> = (0..PAGE).map(|at| (at % 251) as u8 ^ n as u8).collect();
+    let place = Place {
+        object: ObjectId::chunk(1, n),
+        offset: 0,
+        bytes: PAGE,
+        kept: PAGE,
+        checksum: checksum(&bytes),
+    };
+    (place, bytes)
+}
+
+fn open(path: &Path) -> Tier {
+    let bytes = NonZeroU64::new(16 << 20).unwrap();
+    let file = TierFile::open(path, bytes, "memory://a").unwrap();
+    Tier::new(file, PAGE, 1 << 20).unwrap()
+}
+
+fn offer(tier: &Tier, n: u32) {
+    let (place, bytes) = page(n);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(tier.offer(&place, &bytes, Room::wait));
+}
+
+fn read(tier: &Tier, n: u32) -> Option<Bytes> {
+    let (place, _) = page(n);
+    let found = tier.find([place].into_iter()).pop().flatten()?;
+    Some(tier.read(found, PAGE as usize).unwrap())
+}
+
+/// Waits for what the tier's thread does.
+fn until(mut is: impl FnMut() -> bool) {
+    while !is() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn what_is_offered_is_there_and_in_the_next_process_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tier");
+    let tier = open(&path);
+    (0..100).for_each(|n| offer(&tier, n));
+    until(|| (0..100).all(|n| read(&tier, n).is_some()));
+    tier.close();
+    drop(tier);
+    let tier = open(&path);
+    for n in 0..100 {
+        assert_eq!(read(&tier, n).unwrap(), page(n).1, "{n}");
+    }
+    assert_eq!(read(&tier, 100), None);
+    assert_eq!(tier.usage().used_bytes, 100 * u64::from(PAGE));
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tier");
+    let tier = open(&path);
+    tier.fails(TierFile::WRITES_FAIL);
+    offer(&tier, 1);
+    until(|| tier.usage().given_up.is_some());
+    let why = tier.usage().given_up.unwrap();
+    assert!(why.contains("can't be written") && why.contains("tier"), "{why}");
+    assert_eq!(read(&tier, 1), None);
+    // And asks nothing of those that go on reading.
+    (0..100).for_each(|n| offer(&tier, n));
+}
+
+#[test]
+fn what_comes_faster_than_the_disk_waits_for_room_and_a_disk_that_writes_nothing_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = open(&folder.path().join("tier"));
+    let all = tier.room.clone();
+    let all = all
+        .try_acquire_many_owned((tier.queue_bytes / BLOCK) as u32)
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (place, bytes) = page(1);
+    runtime.block_on(tier.offer(&place, &bytes, async |_| None));
+    assert_eq!((tier.usage().skipped, read(&tier, 1)), (1, None));
+    let second = Duration::from_secs(1);
+    assert_eq!(tier.stuck_for(10 * second), Duration::ZERO);
+    assert_eq!(tier.stuck_for(13 * second), 3 * second);
+    drop(all);
+    offer(&tier, 1);
+    until(|| read(&tier, 1).is_some());
+    assert_eq!(tier.stuck_for(20 * second), Duration::ZERO);
+}
+
+#[test]
+fn pages_of_adjacent_slots_are_read_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = open(&folder.path().join("tier"));
+    (0..3).for_each(|n| offer(&tier, n));
+    until(|| (0..3).all(|n| read(&tier, n).is_some()));
+    let found = tier.find((0..3).map(|n| page(n).0));
+    let [Some(first), Some(second), Some(third)] = found[..] else {
+        panic!("{found:?}")
+    };
+    assert!(second.is_behind(first, PAGE, &tier) && third.is_behind(second, PAGE, &tier));
+    assert!(!third.is_behind(first, PAGE, &tier) && !second.is_behind(first, PAGE - 1, &tier));
+    let all = tier.read(first, 3 * PAGE as usize).unwrap();
+    assert_eq!(all, (0..3).flat_map(|n| page(n).1).collect::<Vec<u8>>());
+}
+
+#[test]
+fn slots_are_beside_their_tables_and_within_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tier");
+    for (bytes, slot_bytes) in [
+        (16 << 20, 4096),
+        (16 << 20, 65_536),
+        (70 << 20, 65_536),
+        (40 << 20, 1 << 20),
+    ] {
+        let _ = std::fs::remove_file(&path);
+        let bytes = NonZeroU64::new(bytes + 5000).unwrap();
+        let mut file = TierFile::open(&path, bytes, "memory://a").unwrap();
+        let count = file.tables(slot_bytes).unwrap().len() as u32;
+        let len = std::fs::metadata(&path).unwrap().len();
+        assert!(len <= bytes.get(), "{len} of {bytes}");
+        assert!(
+            u64::from(count) * slot_bytes > len * 9 / 10,
+            "{count} of {slot_bytes}"
+        );
+        // The last slot ends in the file, and no slot is a table.
+        let full = vec![0xff; slot_bytes as usize];
+        for slot in 0..count {
+            file.write(slot, &[&Aligned::of(&full)]).unwrap();
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), len);
+        assert!(file.tables(slot_bytes).unwrap().iter().all(|page| *page == 0));
+        for group in 0..u64::from(count).div_ceil(GROUP_SLOTS) {
+            let slots = GROUP_SLOTS.min(u64::from(count) - group * GROUP_SLOTS);
+            file.write_table(group, &vec![7; slots as usize]).unwrap();
+        }
+        for slot in 0..count {
+            assert_eq!(file.read(slot, slot_bytes as usize).unwrap(), full);
+        }
+        assert!(file.tables(slot_bytes).unwrap().iter().all(|page| *page == 7));
+        // Other slots: none of that is believed.
+        assert!(file.tables(2 * slot_bytes).unwrap().iter().all(|page| *page == 0));
+    }
+}
