@@ -5,6 +5,7 @@ use crate::daemon::{self, LogFile, PidFile, leave_terminal, nowhere};
 use crate::failure::{Failure, shown};
 use crate::place::Place;
 use crate::stopping::Stopping;
+use millpond::internal::quantity::parse_size;
 use millpond::settings::{self, Value};
 use millpond::units::Bytes;
 use millpond_fuse::{MountError, Unmounted};
@@ -13,6 +14,7 @@ use millpond_volumes::StoreOptions;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -71,6 +73,10 @@ pub(crate) struct MountArgs {
     /// has between these. The map of the store comes on top.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = memory)]
     memory: Value,
+    /// Keep what was fetched in this file on a local disk, of this size, also for the next mount: /var/tmp/pond:100G. Its
+    /// tables are within --memory, up to 37 bytes for each page of the store that fits.
+    #[arg(long, value_name = "PATH:SIZE", value_parser = disk)]
+    disk: Option<(PathBuf, NonZeroU64)>,
     /// Serve in the background.
     #[arg(long)]
     daemon: bool,
@@ -100,6 +106,16 @@ fn memory(text: &str) -> Result<Value, String> {
     settings::memory(text, MEMORY).map_err(|why| why.to_string())
 }
 
+fn disk(text: &str) -> Result<(PathBuf, NonZeroU64), String> {
+    let refused = || String::from("give a file and its size, such as /var/tmp/pond:100G");
+    let (path, size) = text
+        .rsplit_once(':')
+        .filter(|(path, _)| !path.is_empty())
+        .ok_or_else(refused)?;
+    let bytes = NonZeroU64::new(parse_size(size)?.0).ok_or_else(refused)?;
+    Ok((PathBuf::from(path), bytes))
+}
+
 /// As for `millpond set flusher.expire=`.
 fn time(text: &str) -> Result<Duration, String> {
     match settings::value("flusher.expire", text).map_err(|why| why.to_string())? {
@@ -110,6 +126,7 @@ fn time(text: &str) -> Result<Duration, String> {
 
 fn failure(url: &str, error: Error) -> Failure {
     match error {
+        Error::Store(millpond_volumes::Error::DiskTier(why)) => Failure::bad_usage(format!("--disk: {why}")),
         Error::Store(error) => Failure::of(url, &error),
         Error::Cache(
             error @ (millpond::Error::BudgetTooSmall { .. }
@@ -199,9 +216,13 @@ fn serve(args: &MountArgs, url: &str, log: Option<File>) -> Result<(), Failure> 
 
 /// Until it is unmounted, by whatever means.
 fn wait(mounted: &StoreMount, stopping: &Stopping, point: &str) -> Result<(), Error> {
-    let mut is_unmounted = false;
+    let (mut is_unmounted, mut is_said) = (false, false);
     while !mounted.is_ended() {
         thread::sleep(Duration::from_millis(100));
+        if let Some(why) = mounted.tier().and_then(|tier| tier.given_up).filter(|_| !is_said) {
+            is_said = true;
+            say!("millpond: warning: {}", shown(&why));
+        }
         if !is_unmounted && stopping.check().is_err() {
             is_unmounted = true;
             if mounted.unmount()? == Unmounted::Detached {
@@ -264,6 +285,10 @@ fn start_in_background(args: &MountArgs) -> Result<(), Failure> {
 impl MountArgs {
     fn how(&self, url: &str) -> How {
         let options: StoreOptions = self.access.options().poll(self.poll);
+        let options = match &self.disk {
+            Some((path, bytes)) => options.disk_tier(path, *bytes),
+            None => options,
+        };
         let (memory, memory_auto) = match self.memory {
             Value::Size(bytes) => (bytes.0, None),
             Value::Auto(range) => (range.max.0, Some(range)),

@@ -5,7 +5,7 @@ use crate::reading::Reading;
 use crate::writing::{self, Writing};
 use millpond::{MemoryRange, PageCache};
 use millpond_fuse::{Connection, MountError, OtherMount, ReportPipe, Unmounted};
-use millpond_volumes::{CacheError, CacheReader, StoreOptions, StoreReader, Volumes};
+use millpond_volumes::{CacheError, CacheReader, StoreOptions, StoreReader, TierUsage, Volumes};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -263,6 +263,14 @@ impl StoreMount {
         match &self.served {
             Served::Reader(files) => files.reader().commit(),
             Served::Writer { commits, .. } => commits.files.store().usage().layout.commit,
+        }
+    }
+
+    /// What its disk tier has and does, if it has one.
+    pub fn tier(&self) -> Option<TierUsage> {
+        match &self.served {
+            Served::Reader(files) => files.reader().tier(),
+            Served::Writer { commits, .. } => commits.files.store().tier(),
         }
     }
 

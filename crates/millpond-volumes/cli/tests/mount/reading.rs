@@ -251,6 +251,57 @@ fn programs_read_a_store_that_is_mounted() {
 }
 
 #[test]
+fn a_mount_with_a_disk_reads_what_an_earlier_one_has_fetched() {
+    if !can_mount() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let home = temp.path().join("store");
+    let url = format!("file://{}", home.display());
+    let from = temp.path().join("large");
+    let content = bytes(5_000_001);
+    fs::write(&from, &content).unwrap();
+    store(&["cp", from.to_str().unwrap(), &format!("{url}//")]);
+    let point = temp.path().join("mnt");
+    let disk = temp.path().join("tier");
+    let disk_size = format!("{}:16M", disk.display());
+    let args = ["--read-only", "--disk", &disk_size];
+    let (chunks, away) = (home.join("c"), home.join("away"));
+    // A disk that is busy misses some.
+    until("all of it is on the disk", || {
+        let mounted = Mounted::new(&url, &point, &args);
+        assert_eq!(fs::read(point.join("large")).unwrap(), content);
+        mounted.end();
+        fs::rename(&chunks, &away).unwrap();
+        let mounted = Mounted::new(&url, &point, &args);
+        let is_there = fs::read(point.join("large")).is_ok_and(|found| found == content);
+        mounted.end();
+        fs::rename(&away, &chunks).unwrap();
+        is_there
+    });
+    // And what it can't be is said.
+    for (refused, why) in [
+        ("16M", "100G"),
+        (":16M", "100G"),
+        ("/dev/null:16M", "no regular file"),
+        ("t:1M", "too small"),
+    ] {
+        let mut command = program();
+        command.args([
+            "mount",
+            &url,
+            point.to_str().unwrap(),
+            "--read-only",
+            "--disk",
+            refused,
+        ]);
+        let output = command.current_dir(temp.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{refused}: {}", said(&output));
+        assert!(said(&output).contains(why), "{refused}: {}", said(&output));
+    }
+}
+
+#[test]
 fn what_can_not_be_mounted_is_said_with_the_way_out() {
     let temp = tempfile::tempdir().unwrap();
     let url = format!("file://{}/store", temp.path().display());
