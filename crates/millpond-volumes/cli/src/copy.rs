@@ -228,7 +228,7 @@ pub(crate) struct CpArgs {
 fn page_size(text: &str) -> Result<u32, String> {
     let bytes = parse_size(text)?.0;
     let is_one = bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes);
-    let refused = format!("{text} is no size of a store's pages: these have 4K to 1M, a power of two");
+    let refused = format!("{text} is no page size of a store: that is a power of two from 4K to 1M");
     u32::try_from(bytes).ok().filter(|_| is_one).ok_or(refused)
 }
 

@@ -35,10 +35,10 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FormatError {
     /// They end too early, or continue past their end.
-    #[error("it has another length than it says")]
+    #[error("its length differs from the one that it states")]
     Length,
     /// The first bytes are wrong.
-    #[error("it is not what its name says: it begins with other bytes")]
+    #[error("it is not of the kind that its name says: it begins with other bytes")]
     Magic,
     /// A later version of Millpond has written it.
     #[error("it has version {0} of the format, and this program knows up to {VERSION}: use a newer one")]
@@ -47,6 +47,6 @@ pub enum FormatError {
     #[error("its checksum differs: it is damaged")]
     Checksum,
     /// A value is out of range.
-    #[error("it has a {0} that can't be")]
+    #[error("it has an invalid {0}")]
     Value(&'static str),
 }

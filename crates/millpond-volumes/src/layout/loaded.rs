@@ -48,7 +48,7 @@ pub enum LoadError {
         newest: u64,
     },
     /// Nothing can be salvaged.
-    #[error("no commit and no checkpoint of it can be read, so that nothing can be salvaged: {0}")]
+    #[error("no commit and no checkpoint of it can be read, so nothing can be salvaged: {0}")]
     Lost(String),
     /// It was to be opened with another grace than the store's.
     #[error(

@@ -42,7 +42,7 @@ pub struct Snapshot {
 
 /// A change that does not fit what it is to change: it was made for another state.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a commit changes what is not there: {0:?}")]
+#[error("a commit changes something that does not exist: {0:?}")]
 pub struct StateError(pub Box<Op>);
 
 /// All that holds as of a commit.

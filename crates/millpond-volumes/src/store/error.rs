@@ -12,7 +12,7 @@ pub enum Error {
     #[error("{0}")]
     Address(String),
     /// The page size is invalid.
-    #[error("pages of {0} bytes: a store's have 4096 to 1048576, a power of two")]
+    #[error("a store can't have pages of {0} bytes: their size is a power of two from 4096 to 1048576")]
     PageBytes(u32),
     /// Two writers could create the same object there, each believing that it alone did. No fence can be built on that.
     #[error(
@@ -39,7 +39,7 @@ pub enum Error {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// Only part of a write was accepted. The file contains that part, and ends with it if that made it longer.
-    #[error("of {bytes} bytes the first {written} were taken: {why}")]
+    #[error("only the first {written} of {bytes} bytes were accepted: {why}")]
     Short {
         /// Bytes accepted.
         written: u64,
@@ -75,13 +75,13 @@ pub enum Error {
         commit: u64,
     },
     /// A file of a reader can't be changed.
-    #[error("{0} was opened by a reader, which changes nothing: open the store for writing")]
+    #[error("{0} was opened by a reader, which can't change it: open the store for writing")]
     ReadOnly(String),
     /// The file of the disk tier can't be used: [`StoreOptions::disk_tier`](crate::StoreOptions::disk_tier).
     #[error("{0}")]
     DiskTier(String),
     /// The store did not answer in time.
-    #[error("nothing came of it in {0:?}: {1}; it is tried again by the next call")]
+    #[error("no success within {0:?}: {1}; the next call tries again")]
     TimedOut(Duration, String),
     /// The system provides no thread for a store, or no memory file for one of its files.
     #[error("the system refuses what a store needs: {0}")]

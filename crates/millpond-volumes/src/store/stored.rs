@@ -90,6 +90,8 @@ fn list(driver: &Driver<Side>, kind: Kind) -> Result<Objects, Error> {
         Some(Err(Answer::Failed(why) | Answer::Refused(why))) => {
             Err(Error::Address(format!("{name}: {why}")))
         }
-        Some(Err(_)) | None => Err(Error::Address(format!("{name}: no usable answer to a list request"))),
+        Some(Err(_)) | None => Err(Error::Address(format!(
+            "{name}: no usable answer to a list request"
+        ))),
     }
 }

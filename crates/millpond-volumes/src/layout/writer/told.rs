@@ -50,7 +50,7 @@ pub enum OpenError {
 pub enum SyncError {
     /// The store did not answer, or refused. The written data is held and retried. Whether this commit is in the store
     /// will be determined later.
-    #[error("the store can't be written: {0}; what was not stored is kept and tried again")]
+    #[error("the store can't be written: {0}; data that is not stored yet is kept and retried")]
     Store(String),
     /// Another writer has the store. Permanent.
     #[error(transparent)]
