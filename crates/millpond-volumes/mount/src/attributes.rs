@@ -2,6 +2,7 @@
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyXattr};
 use millpond_volumes::tree::{Node, Time};
+use std::ffi::OsStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The unit of the number of blocks that a file has.
@@ -9,6 +10,15 @@ pub(crate) const BLOCK_BYTES: u64 = 512;
 
 /// The longest name (`NAME_MAX`).
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
+
+/// # Errors
+/// `ENAMETOOLONG` where no file can have that name, also for a call that looks for it.
+pub(crate) fn check_name(name: &OsStr) -> Result<(), Errno> {
+    match name.len() > NAME_BYTES_MAX as usize {
+        true => Err(Errno::ENAMETOOLONG),
+        false => Ok(()),
+    }
+}
 
 pub(crate) fn kind(node: &Node) -> FileType {
     kind_of(node.kind())

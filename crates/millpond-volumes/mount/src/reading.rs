@@ -1,6 +1,6 @@
 //! What answers the kernel, of a reader: names and lengths as of the reader's commit, files as of when they were opened.
 
-use crate::attributes::{BLOCK_BYTES, NAME_BYTES_MAX, attributes, kind, xattr};
+use crate::attributes::{BLOCK_BYTES, NAME_BYTES_MAX, attributes, check_name, kind, xattr};
 use crate::handles::{Handles, lock};
 use crate::nodes::Nodes;
 use crate::replies::{self, REQUEST_BYTES, bytes};
@@ -121,6 +121,7 @@ impl Reading {
     }
 
     fn find(&self, parent: INodeNo, name: &OsStr) -> Result<(Duration, FileAttr), Errno> {
+        check_name(name)?;
         let path = self.path(parent, name)?;
         let reader = self.files.reader();
         loop {

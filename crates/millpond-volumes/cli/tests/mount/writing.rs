@@ -99,6 +99,10 @@ fn what_is_made_in_a_mount_is_there_in_the_next_one() {
         ),
         (fs::remove_file(at("none")).unwrap_err(), rustix::io::Errno::NOENT),
         (
+            fs::remove_file(at(&"x".repeat(256))).unwrap_err(),
+            rustix::io::Errno::NAMETOOLONG,
+        ),
+        (
             fs::write(at(&"x".repeat(256)), "").unwrap_err(),
             rustix::io::Errno::NAMETOOLONG,
         ),

@@ -1,7 +1,7 @@
 //! The kernel's calls, answered by [`Writing`].
 
 use super::{KEEP, OpenDirectory, Result, Writing, now, of_tree};
-use crate::attributes::{NAME_BYTES_MAX, xattr};
+use crate::attributes::{NAME_BYTES_MAX, check_name, xattr};
 use crate::replies::{REQUEST_BYTES, bytes};
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -63,6 +63,7 @@ impl Filesystem for Writing {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = self.commits.files.store().tree(|tree| {
+            check_name(name)?;
             let ino = tree.lookup(parent.0, name.as_bytes()).ok_or(Errno::ENOENT)?;
             Ok((ino, tree.node(ino).ok_or(Errno::EIO)?))
         });
