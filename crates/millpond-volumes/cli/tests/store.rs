@@ -342,7 +342,7 @@ fn a_command_line_that_is_wrong_says_what_would_be_right() {
         (&["cp", "/", "file:///x//a"], "/ is a directory"),
         (
             &["cp", "--page-size", "3K", "/dev/null", "file:///x//a"],
-            "4K to 1M, a power of two",
+            "a power of two from 4K to 1M",
         ),
         (
             &["rm", "file:///x//a", "file:///y//a"],
