@@ -147,7 +147,7 @@ def a_reader_follows_the_writer_by_whole_transactions(folder, store=None):
         seen = [0, 0]
         last = 0
         until = time.monotonic() + 120
-        while last < 40 or min(seen) < 20:
+        while last < 15 or min(seen) < 5:
             assert time.monotonic() < until, (mode, last, seen)
             last = int(writer.stdout.readline())
             for n, reader in enumerate(readers):
