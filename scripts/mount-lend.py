@@ -134,12 +134,9 @@ def in_child(work, join):
 def set_beside_scan(folder, has_cache, is_grouped):
     """Reads of 4 KiB a second of a working set beside a scan, and the share of hits."""
     join = (lambda: in_group(os.getpid())) if is_grouped else None
-
     outcome, answer = os.pipe()
 
     def scan():
-        # It never ends: what is open here has no end for the reader of the answer.
-        os.close(answer)
         fd = os.open(f"{folder}/scan", os.O_RDONLY)
         while True:
             for at in range(0, SIZES["scan"], MIB):
@@ -148,7 +145,10 @@ def set_beside_scan(folder, has_cache, is_grouped):
     def read():
         draw, fd = random.Random(3), os.open(f"{folder}/set", os.O_RDONLY)
         pages = SIZES["set"] >> 12
-        # It becomes a working set by use.
+        # It becomes a working set by use, before the scan begins.
+        for page in 3 * list(range(pages)):
+            os.pread(fd, 4096, page << 12)
+        os.write(answer, b"warm\n")
         began = time.monotonic()
         while time.monotonic() < began + SECONDS / 2:
             os.pread(fd, 4096, draw.randrange(pages) << 12)
@@ -163,9 +163,11 @@ def set_beside_scan(folder, has_cache, is_grouped):
         hits = 1 - (set_misses(folder) - before) / count if has_cache else statistics.mean(parts)
         os.write(answer, json.dumps([count / took, 100 * hits]).encode())
 
-    child, reader = in_child(scan, join), in_child(read, join)
+    reader = in_child(read, join)
     os.close(answer)
     with os.fdopen(outcome) as file:
+        file.readline()
+        child = in_child(scan, join)
         figures = json.loads(file.read() or "[NaN, NaN]")
     os.waitpid(reader, 0)
     os.kill(child, signal.SIGKILL)
