@@ -114,12 +114,12 @@ impl CacheReader {
         file.advise(Advice::Random)?;
         for page in 0..cached.len().min(file.len()) / size {
             let bytes = page * size..(page + 1) * size;
-            if !cached.is_resident(bytes.start) || !backing.file.has_kept(&earlier.file, bytes.clone()) {
-                continue;
-            }
             let Some(found) = cached.try_page(page)? else {
                 continue;
             };
+            if !backing.file.has_kept(&earlier.file, bytes.clone()) {
+                continue;
+            }
             let copy = Bytes::copy_from_slice(&found);
             drop(found);
             *lock(&backing.carried) = Some((bytes.start, copy));

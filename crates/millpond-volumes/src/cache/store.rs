@@ -60,13 +60,17 @@ impl Volumes {
         let options = options.held_bytes(share.held).tier_queue_bytes(share.tier());
         let store = Store::open(url, options)?;
         let of_tier = store.tier().map(|tier| cache.set_aside(tier.memory_bytes));
+        let of_tier = of_tier.transpose().inspect_err(|_| {
+            // Nothing was written: the next need not take it over. The error to report is the one that brought us here.
+            let _ = store.close();
+        })?;
         self.watch(WeakStore::of_writer(&store));
         Ok(CacheStore {
             store,
             cache: cache.clone(),
             volumes: self.clone(),
             quota: Quota::new(share),
-            _set_aside: (set_aside, of_tier.transpose()?),
+            _set_aside: (set_aside, of_tier),
             open: Mutex::default(),
         })
     }

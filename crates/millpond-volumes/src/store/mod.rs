@@ -13,7 +13,7 @@
 //! | `pages` | pages read from where they are, neighbors at once |
 //! | `names` | names of files as paths |
 //! | `records` | a tree of names and attributes on a writer's records |
-//! | `writer`, `reader`, `file` | what a program calls |
+//! | `writer`, `reader`, `file`, `reader_files` | what a program calls |
 //! | `figures` | what a store says of itself to those that watch a cache |
 //! | `stored` | sizes of what is there |
 //! | `verify` | every reference and every checksum |
@@ -42,6 +42,7 @@ mod pages;
 #[cfg(feature = "s3")]
 mod profile;
 mod reader;
+mod reader_files;
 mod records;
 mod stored;
 mod verify;
@@ -51,11 +52,12 @@ pub use crate::layout::{LastWriter, Pinning, Salvaged};
 pub use counters::Requests;
 pub use error::Error;
 pub(crate) use figures::WeakStore;
-pub(crate) use file::HeldFile;
-pub use file::{FileVersion, StoreFile, StoreFileReader};
+pub use file::StoreFile;
 pub use names::Child;
 pub use options::StoreOptions;
 pub use reader::StoreReader;
+pub(crate) use reader_files::HeldFile;
+pub use reader_files::{FileVersion, StoreFileReader};
 pub use records::Records;
 pub use stored::{Objects, Stored};
 pub use verify::{Damage, Verified};
