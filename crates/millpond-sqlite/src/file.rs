@@ -120,79 +120,6 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Opens the WAL of a database that another process writes, as of the state that its connection reads.
-    ///
-    /// # Errors
-    /// As [`process::of_folder`].
-    pub(crate) fn wal_of(
-        folder: Arc<dyn Folder>,
-        follower: Arc<Follower>,
-        path: &Path,
-        asked: Asked,
-        log: &'static dyn Log,
-    ) -> Result<Opened, String> {
-        let process = process::of_folder(folder.cache(), |_| None)?;
-        Ok(Opened::following(process, folder, follower, path, asked, log))
-    }
-
-    fn following(
-        process: Process,
-        folder: Arc<dyn Folder>,
-        follower: Arc<Follower>,
-        path: &Path,
-        asked: Asked,
-        log: &'static dyn Log,
-    ) -> Opened {
-        let found = Found {
-            file: follower.database(),
-            is_writable: false,
-            is_name_new: false,
-            identity: NO_IDENTITY,
-        };
-        let mut opened = Opened::found(process, path, asked, found, log);
-        // Each connection has a state of its own, and so an index of the WAL, with locks, of its own.
-        if let Some(main) = &mut opened.main {
-            main.database = Arc::new(Database::new());
-        }
-        opened.follower = Some(follower);
-        opened.folder = Some(folder);
-        opened
-    }
-
-    pub(crate) fn follower(&self) -> Option<Arc<Follower>> {
-        self.follower.clone()
-    }
-
-    /// Of a WAL whose database another process writes: its content, if the state has any.
-    fn followed_wal(&self) -> Option<Option<File>> {
-        let follower = self.follower.as_ref().filter(|_| self.main.is_none())?;
-        Some(follower.wal())
-    }
-
-    /// Before a transaction of a connection to a database that another process writes: moves to the newest state. Whether it
-    /// has moved.
-    fn follow(&mut self) -> bool {
-        let Some(follower) = &self.follower else {
-            return false;
-        };
-        match follower.advance() {
-            Ok(true) => {
-                self.file = follower.database();
-                if let Some(main) = &self.main {
-                    main.database.state.lock().shm.forget();
-                }
-                true
-            }
-            Ok(false) => false,
-            Err(why) => {
-                let path = self.path.display();
-                self.log
-                    .tell(code::IOERR, &format!("{path} stays as it was: {why}"));
-                false
-            }
-        }
-    }
-
     fn found(process: Process, path: &Path, asked: Asked, found: Found, log: &'static dyn Log) -> Opened {
         let main = asked.is_database.then(|| {
             let database = process::database(found.identity);
@@ -379,21 +306,8 @@ impl Opened {
     }
 
     pub(crate) fn lock(&mut self, wanted: Level) -> c_int {
-        if let Some(follower) = self.follower.clone().filter(|_| self.main.is_some()) {
-            if wanted > Level::Shared {
-                return code::READONLY;
-            }
-            if self.level() == Level::None {
-                self.follow();
-            }
-            if !follower.is_readable() {
-                let path = self.path.display();
-                let why = format!(
-                    "{path} has a rollback journal: its writer is in a transaction, or was killed in one and has to open it again"
-                );
-                self.log.tell(code::BUSY, &why);
-                return code::BUSY;
-            }
+        if let Some(refused) = self.refuses_lock(wanted) {
+            return refused;
         }
         let Some(main) = &mut self.main else {
             return code::OK;
@@ -461,15 +375,8 @@ impl Opened {
     }
 
     pub(crate) fn shm_lock(&mut self, locks: Range<usize>, locks_more: bool, is_exclusive: bool) -> c_int {
-        let is_between = |main: &Main| main.shm.as_ref().is_some_and(|held| !held.reads());
-        if locks_more
-            && !is_exclusive
-            && READ_LOCKS.contains(&locks.start)
-            && self.main.as_ref().is_some_and(is_between)
-        {
-            // If it moves, SQLite finds another index than it has read, and begins anew: then it stays, or that had no end
-            // beside a fast writer.
-            self.begins_anew = !self.begins_anew && self.follow();
+        if locks_more && !is_exclusive && READ_LOCKS.contains(&locks.start) {
+            self.follow_for_wal();
         }
         let Some(main) = &mut self.main else {
             return code::IOERR_LOCK;
@@ -603,13 +510,11 @@ impl Opened {
     }
 }
 
-/// Of no file.
-const NO_IDENTITY: (u64, u64) = (0, 0);
-
 /// SQLite's users read messages where they read those of programs.
 const SURFACE: millpond::internal::Surface = millpond::internal::Surface::CommandLine;
 
 const NO_FAULTS: &str = "disks fail only for a process that was started with MILLPOND_SQLITE=faults=1";
 
+mod following;
 #[cfg(test)]
 mod tests;

@@ -24,8 +24,8 @@
 //   4  process             the cache of the process, and its databases
 //   3  database            what the connections to a database share
 //   2  shm                 the shared memory of the WAL
+//   2  follower            a database that another process writes, as one connection reads it
 //   1  locks               who may read and write
-//   2  follower            a database that another process writes, between transactions of its reader
 //   1  folder              databases that are on no disk
 //   0  code  told  words   SQLite's numbers, its log, what is on or off
 //   0  opening             how a file is opened

@@ -67,7 +67,7 @@ extern "C" fn open(
             let _ = writeln!(std::io::stderr(), "millpond: {path_text} can't be opened: {why}");
             cant(why)
         };
-        if flags & MAIN_DB == 0
+        if flags & WAL != 0
             && let Some((folder, _)) = folder::find(path_text).filter(|(folder, _)| folder.is_followed())
         {
             let follower = methods::follower_of(api.database_file(name));
