@@ -9,6 +9,7 @@
 //! to `:memory:`; any other loads the library, `libmillpond_volumes_sqlite.so`. Then `file:s3://bucket/prefix//data.db` is a
 //! database by the VFS `millpond-store`. A store that the program has open already is [`serve`]d under a name.
 
+mod commits;
 mod stores;
 
 pub use stores::serve;

@@ -1,15 +1,14 @@
 //! Stores that have databases which are open: each is opened with the first of its files and closed with the last, so that
 //! the next process need not take over. A connection with `mode=ro` opens a store for reading, unless this process writes it.
 
+use crate::commits::Commits;
 use millpond::internal::quantity;
 use millpond::{File, PageCache, device};
 use millpond_sqlite::folder::{self, Folder, Folders, Snapshot};
 use millpond_volumes::layout::OpenError;
 use millpond_volumes::{CacheError, CacheReader, CacheStore, Error, FileVersion, StoreOptions, Volumes};
 use std::collections::HashMap;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Of a store that is made, unless its URI says otherwise: a commit puts such pages, whole, of a WAL that SQLite writes 4 KiB
@@ -44,47 +43,6 @@ struct OpenStore {
     /// By which it was opened here, and is closed.
     own: Option<String>,
     commits: Option<Commits>,
-}
-
-/// Commits what no sync has committed, every so often: `commit_ms` in the URI, for `synchronous=normal`.
-struct Commits {
-    /// Dropped to end it.
-    goes_on: Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl Commits {
-    fn new(name: &str, store: &Arc<CacheStore>, period: Duration) -> Result<Commits, String> {
-        let (goes_on, end) = mpsc::channel();
-        let (name, store) = (name.to_owned(), store.clone());
-        let work = move || {
-            let mut trouble = None;
-            while end.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-                let refused = commit(&store).err();
-                if let Some(why) = refused.as_ref().filter(|why| trouble.as_ref() != Some(*why)) {
-                    folder::log(&format!(
-                        "{name} could not be committed: {why}; it is tried again"
-                    ));
-                }
-                trouble = refused;
-            }
-        };
-        let thread = thread::Builder::new().name("millpond-commit".into()).spawn(work);
-        let thread = thread.map_err(|error| format!("no thread to commit: {error}"))?;
-        Ok(Commits { goes_on, thread })
-    }
-
-    fn end(self) {
-        drop(self.goes_on);
-        // A panic was told when it came.
-        let _ = self.thread.join();
-    }
-}
-
-/// All that was written before, in one commit.
-fn commit(store: &CacheStore) -> Result<(), String> {
-    millpond::internal::write_out_all(store.cache()).map_err(|error| error.to_string())?;
-    store.store().sync().map_err(|error| error.to_string())
 }
 
 enum Files {
@@ -225,7 +183,10 @@ fn written(
     let store = Arc::new(open_store(name, parameter)?);
     let period = Duration::from_millis(millis.into());
     let commits = (millis > 0).then(|| Commits::new(name, &store, period));
-    let commits = commits.transpose()?;
+    let commits = commits.transpose().inspect_err(|_| {
+        // The next need not take it over. The error to report is the one that brought us here.
+        let _ = store.close();
+    })?;
     Ok((Files::Written(store), commits))
 }
 

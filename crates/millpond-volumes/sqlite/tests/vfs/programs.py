@@ -47,3 +47,15 @@ def enters_unsynced(_folder, store):
         enter(db, n)
     print(20, flush=True)
     sys.stdin.read()
+
+
+def enters_unsynced_without_end(_folder, store):
+    db = connect(store, commit_ms=5)
+    db.execute("pragma synchronous=normal")
+    # Checkpoints come often.
+    db.execute("pragma wal_autocheckpoint=40")
+    n = entered(db)
+    print("open", flush=True)
+    while True:
+        enter(db, n)
+        n += 1

@@ -229,7 +229,20 @@ def what_was_not_synced_is_committed_every_so_often(folder):
     writer.kill()
     writer.wait()
     db.close()
-    assert entered(connect(store, take_over=1)) == 20
+    db = connect(store, take_over=1)
+    assert entered(db) == 20
+    db.close()
+    # Killed at any moment, also in a checkpoint: what is left is whole transactions, and none that were there are gone.
+    draw, found = random.Random(38), 20
+    for _ in range(6):
+        writer = start("enters_unsynced_without_end", folder, store)
+        assert writer.stdout.readline() == "open\n"
+        time.sleep(draw.uniform(0.1, 0.6))
+        writer.kill()
+        writer.wait()
+        before, found = found, connect_elsewhere(folder, store)
+        assert found >= before, (before, found)
+    assert found > 20
 
 
 def what_is_not_possible_is_an_error(_folder):
