@@ -85,6 +85,12 @@ fn until(mut is: impl FnMut() -> bool) {
     }
 }
 
+/// The tier's file.
+fn opened(path: &Path) -> std::fs::File {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).open(path).unwrap()
+}
+
 fn open(url: &str, path: &Path, mib: u64) -> StoreReader {
     StoreReader::open(url, with_tier(path, mib)).unwrap()
 }
@@ -175,11 +181,7 @@ fn a_bit_that_flips_anywhere_is_no_wrong_byte_and_is_mended() {
     read_until_it_is_there(&reader, &bytes);
     drop(reader);
     // The first slot, one in the middle, two in their tables.
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .unwrap();
+    let file = opened(&path);
     for at in [
         FIRST_SLOT + 5,
         FIRST_SLOT + 100 * PAGE + 4000,
@@ -208,11 +210,7 @@ fn slots_that_are_torn_or_have_the_bytes_of_others_are_read_from_the_store() {
     let reader = open("memory://tier-torn", &path, 16);
     read_until_it_is_there(&reader, &bytes);
     drop(reader);
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
-        .unwrap();
+    let file = opened(&path);
     let slot = |n: u64| FIRST_SLOT + n * PAGE;
     // Half of one; and the table is older than two slots.
     file.write_all_at(&[0; PAGE as usize / 2], slot(7)).unwrap();
