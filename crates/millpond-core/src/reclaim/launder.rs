@@ -19,7 +19,7 @@
 //! used again. After that it stays until its file's turn comes, by age or by the limits on dirty pages. Reclaim does
 //! not have it written while the pool has clean pages. Only in trouble, and when these are scarce, does it flag the page.
 //! (When the second meeting triggered a write, a news server's disk was full of writes: 39 readers waited, against 2.5
-//! under Dillon 2000's own rules; docs/experiments/dillon2000.md.)
+//! under Dillon 2000's own rules; docs/decisions/0009-reclaim.md.)
 
 use crate::mutation::{self, Mutation};
 use crate::page::Phase;
