@@ -8,8 +8,9 @@ and without a cache (`--no-cache`, what FUSE itself costs).
 
 All four are measured in turn, ROUNDS times (3); a table has the median, the least and the most. The budget is MEMORY_MIB (512).
 `cat` reads a file of half of it, 4 KiB are read at random from a file of an eighth. The working set has a quarter, and is read at
-random for SECONDS (10) while another process reads a file of four times the budget from end to end, over and over. There the
-directory below and `--no-cache` are in a memory group of the same size, where root may make one. Hits are
+random for SECONDS (10) while another process reads a file of SCAN (16) times the budget once. There the directory below and
+`--no-cache` are in a memory group of the same size, where root may make one. With a shorter SCAN the file is read over and over:
+then each of its pages may be used more often than a page of the set. Hits are
 reads of the set that needed no read of the disk: at the mount as the cache counts them, below by what of the file is in memory.
 """
 import ctypes, json, os, random, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
@@ -22,7 +23,7 @@ SECONDS = float(os.environ.get("SECONDS", "10"))
 READS = int(os.environ.get("READS", "100000"))
 FILES = int(os.environ.get("FILES", "4000"))
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SIZES = {"small": MEMORY // 8, "set": MEMORY // 4, "large": MEMORY // 2, "scan": 4 * MEMORY}
+SIZES = {"small": MEMORY // 8, "set": MEMORY // 4, "large": MEMORY // 2, "scan": int(os.environ.get("SCAN", "16")) * MEMORY}
 WAYS = [
     ("directory below", None),
     ("mount", []),

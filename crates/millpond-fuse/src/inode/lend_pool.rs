@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Hits in lent pages are not seen, so a page's use is found by taking it back: it was used if it is asked for again before
-//! as many others were taken as could be lent. What a stream reads once goes through `new`, which has an eighth of the pool
-//! while `used` has some, and pushes nothing out of `used`. Where more is used than can be lent, one used chunk in eight gets
+//! twice as many others were lent as can be. A new page is taken back once an eighth of the share was lent after it, even
+//! while there is room: when a scan comes, it is too late to find out what was used. What a stream reads once pushes nothing
+//! out of `used`. Where more is used than can be lent, one used chunk in eight gets
 //! into `used` (bimodal insertion): the others stay there, and a loop that is longer finds a part of itself lent.
 //!
 //! How much is lent follows [`LendShare`]. As much as that is set aside in the budget when it is needed, in steps of an eighth:
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 
 const PAGE_BYTES: u64 = 4096;
 
-/// While there are more used chunks, one of so many is new.
+/// Of the share, one part of so many is for new chunks, if there are enough used ones.
 const NEW_SHARE: usize = 8;
 
 /// Of chunks that are used and have no room among the others that are, one of so many gets it.
@@ -92,6 +93,8 @@ pub(crate) struct LendPool {
     vacated: AtomicU64,
     /// Below zero for a moment: what is lent may be taken back before it is counted.
     pages: AtomicI64,
+    /// Pages lent so far that were not known to be used.
+    first_lent: AtomicU64,
     /// Pages that were asked for soon after they were taken back, since the last look.
     refaults: AtomicU64,
     /// The cache's, at the last look.
@@ -120,6 +123,8 @@ struct Queues {
 struct Entry {
     inode: Weak<Inode>,
     chunk: u64,
+    /// What [`LendPool::first_lent`] was when it was queued.
+    queued_at: u64,
 }
 
 /// A chunk whose turn it is.
@@ -191,6 +196,7 @@ impl LendPool {
             room,
             vacated: AtomicU64::new(vacated),
             pages: AtomicI64::new(0),
+            first_lent: AtomicU64::new(0),
             refaults: AtomicU64::new(0),
             cache_refaults: AtomicU64::new(0),
             requests: AtomicUsize::new(0),
@@ -222,18 +228,22 @@ impl LendPool {
         self.bytes() > share - share / HEADROOM
     }
 
+    /// Whether used chunks and the part of new ones fit.
+    fn has_room(&self) -> bool {
+        let share = self.share();
+        self.bytes() + share / NEW_SHARE as u64 <= share - share / HEADROOM
+    }
+
     /// Pages of the file are about to be lent.
     pub(crate) fn lend(&self, inode: &Arc<Inode>, range: &Range<u64>, is_read: bool) {
         let mut newly = Vec::new();
         let lent = inode.lent.lend(range, is_read, |new| newly.push(new));
         if !newly.is_empty() {
+            let has_room = self.has_room();
             let queues = &mut *self.queues.lock();
             for NewlyLent { chunk, is_used } in newly {
-                let entry = Entry {
-                    inode: Arc::downgrade(inode),
-                    chunk,
-                };
-                let is_used = is_used && queues.admit();
+                let entry = self.entry(inode, chunk);
+                let is_used = is_used && (has_room || queues.admit());
                 queues.of(is_used).push_back(entry);
             }
         }
@@ -241,6 +251,8 @@ impl LendPool {
             self.refaults.fetch_add(lent.refaults, Ordering::Relaxed);
         }
         if lent.pages > 0 {
+            let first = lent.pages.saturating_sub(lent.refaults);
+            self.first_lent.fetch_add(first, Ordering::Relaxed);
             self.pages.fetch_add(lent.pages as i64, Ordering::Relaxed);
             set_lent_bytes(&self.cache, self.bytes());
         }
@@ -249,10 +261,7 @@ impl LendPool {
     /// The process that served before has lent these pages of the file.
     pub(crate) fn go_on_from(&self, inode: &Arc<Inode>, lent: &[(u64, u16)]) {
         let pages = inode.lent.go_on_from(lent);
-        let entries = lent.iter().map(|&(chunk, _)| Entry {
-            inode: Arc::downgrade(inode),
-            chunk,
-        });
+        let entries = lent.iter().map(|&(chunk, _)| self.entry(inode, chunk));
         self.queues.lock().new.extend(entries);
         self.pages.fetch_add(pages as i64, Ordering::Relaxed);
         set_lent_bytes(&self.cache, self.bytes());
@@ -271,15 +280,33 @@ impl LendPool {
         set_lent_bytes(&self.cache, self.bytes());
     }
 
-    /// A chunk to be taken back, if more is lent than may be. The caller gives it to [`taken`](Self::taken).
-    pub(crate) fn victim(&self) -> Option<Victim> {
-        if !self.is_over() {
-            return None;
+    fn entry(&self, inode: &Arc<Inode>, chunk: u64) -> Entry {
+        Entry {
+            inode: Arc::downgrade(inode),
+            chunk,
+            queued_at: self.first_lent.load(Ordering::Relaxed),
         }
+    }
+
+    /// Whether a new chunk has been lent for long enough to find out whether it is used.
+    fn is_new_due(&self, queues: &Queues) -> bool {
+        let share = lend_share::part_of(self.most(), self.share_parts.load(Ordering::Relaxed));
+        let window = share / PAGE_BYTES / NEW_SHARE as u64;
+        let first_lent = self.first_lent.load(Ordering::Relaxed);
+        let oldest = queues.new.front();
+        oldest.is_some_and(|entry| first_lent.saturating_sub(entry.queued_at) > window)
+    }
+
+    /// A chunk to be taken back, if there is one. The caller gives it to [`taken`](Self::taken).
+    pub(crate) fn victim(&self) -> Option<Victim> {
+        let (is_over, has_room) = (self.is_over(), self.has_room());
         let queues = &mut *self.queues.lock();
         // Each once at most: all may be busy.
         for _ in 0..queues.new.len() + queues.used.len() {
-            let is_used = queues.new.len() * NEW_SHARE <= queues.used.len();
+            if !is_over && !self.is_new_due(queues) {
+                return None;
+            }
+            let is_used = is_over && queues.new.len() * NEW_SHARE <= queues.used.len();
             let Some(entry) = queues.of(is_used).pop_front() else {
                 continue;
             };
@@ -294,7 +321,7 @@ impl LendPool {
                         chunk: entry.chunk,
                     });
                 }
-                Turn::Used if queues.admit() => queues.used.push_back(entry),
+                Turn::Used if has_room || queues.admit() => queues.used.push_back(entry),
                 Turn::Used => queues.new.push_front(entry),
                 Turn::Busy => queues.of(is_used).push_back(entry),
                 Turn::Gone => {}
@@ -308,10 +335,7 @@ impl LendPool {
         let back = victim.inode.lent.end_take(victim.chunk);
         self.taken_back(back.pages);
         self.back.notify_all();
-        let entry = Entry {
-            inode: Arc::downgrade(&victim.inode),
-            chunk: victim.chunk,
-        };
+        let entry = self.entry(&victim.inode, victim.chunk);
         let most = self.most() / PAGE_BYTES;
         let queues = &mut *self.queues.lock();
         if back.is_lent {
@@ -320,7 +344,8 @@ impl LendPool {
         }
         queues.taken.push_back((entry, back.pages));
         queues.taken_pages += back.pages;
-        while queues.taken_pages > most.max(back.pages)
+        let room = (2 * most).saturating_sub(self.bytes() / PAGE_BYTES);
+        while queues.taken_pages > room.max(back.pages)
             && let Some((old, pages)) = queues.taken.pop_front()
         {
             queues.taken_pages -= pages;
@@ -342,12 +367,13 @@ impl LendPool {
         if wants_room && self.is_over() {
             self.wait_while(STEP_WAIT_MAX, || self.is_over() && self.wants_room());
         }
-        if !self.is_over() {
+        let is_over = self.is_over();
+        if !is_over && !self.is_new_due(&self.queues.lock()) {
             return;
         }
         if self.helpers.fetch_add(1, Ordering::Relaxed) < helpers_max {
             work();
-        } else {
+        } else if is_over {
             self.room.bell.ring(0);
             self.wait_while(WAIT_MAX, || self.bytes() > self.share());
         }
@@ -424,8 +450,8 @@ impl Queues {
         }
     }
 
-    /// Whether a chunk that was found to be used becomes one of those that are: while they have not their part of the pool, and
-    /// from then on now and again.
+    /// Whether a chunk that was found to be used becomes one of those that are although the pool is full: while they have not
+    /// their part of it, and from then on now and again.
     fn admit(&mut self) -> bool {
         self.found_used += 1;
         self.new.len() * NEW_SHARE / 2 > self.used.len() || self.found_used.is_multiple_of(ADMITTED)

@@ -223,7 +223,7 @@ impl Lent {
         let taken = chunk.lent & !chunk.asked;
         *chunk = Chunk {
             lent: chunk.asked,
-            before: taken,
+            before: chunk.before | taken,
             is_queued: chunk.asked != 0,
             reads: chunk.reads,
             ..Chunk::default()
