@@ -243,16 +243,6 @@ fn kim2020_millpond() {
 #[test]
 #[ignore = "minutes: .ci/nightly runs it"]
 fn kim2020_all_kernels() {
-    let toys = kim(&[], &["toy-protect", "toy-detect"]);
-    let title =
-        |toy: &str| format!("{toy}: active | inactive, 100 pages; h hot, wh will be hot, uo used once");
-    let titles = [title("toy-protect"), title("toy-detect")];
-    compare(
-        KIM,
-        &toys,
-        &[&titles[0], &titles[1]],
-        &["base", "protect", "detect", "linux-"],
-    );
     let report = kim(&["base", "detect", "linux-7.0", "millpond"], &ROUNDS);
     for load in ROUNDS {
         let kernels =
