@@ -11,7 +11,32 @@
 //! is a word of [`Pages`](super::Pages): `Absent` (the mapping has no copy), `Mapped` (it has one), `Busy` (a thread has it in
 //! hand), `Poisoned` (a touch is `SIGBUS`). A mapped page is *double* if the frame has memory as well, and *open* if it is not
 //! write-protected; then the frame's content is old. Pages move between these states in `engine/driver/mapped.rs`, `open.rs`,
-//! `call_back.rs` and `unmap.rs`; decision 0016 says why that is correct.
+//! `call_back.rs` and `unmap.rs`.
+//!
+//! # Why nothing is lost and no byte is stale
+//!
+//! - MAPPED refuses `Claim` and `Evict`: the frame stays, and its bytes with it. EXCLUSIVE refuses pins, so a pin
+//!   implies memory in the arena.
+//! - Out → double copies under a pin, so there is no writer. Double → in needs a page without pins, then a check of all
+//!   hazards, as in `Claim` (H2).
+//! - The page becomes DIRTY, and the core learns of it, before it is writable (S4). So a sync that begins after a store
+//!   knows of the page.
+//! - `UFFDIO_MOVE` refuses a page of a device's transfer (`EBUSY`); it stays open. Writing it in place would lose what
+//!   the device stores afterwards. A moved page is only in the frame, so no thread changes it while it is written.
+//! - A page may be opened while its write is in transit: the device reads the frame's memory, threads write the
+//!   mapping's. It leaves after that write has ended.
+//! - Bytes past the end of the file are zeroed when an open page leaves. While a file grows, its last page stays out,
+//!   and a store there waits.
+//! - A truncation stores the length, then takes pages out and waits for pins. A fault checks the length once it has the
+//!   pin and `Busy`.
+//!
+//! # Why no thread waits for itself
+//!
+//! - The holder of a `Busy` page waits for the core lock at most. The holder of the core lock takes pages by try.
+//! - A handler holds nothing while it reads or waits for a load, nor a store while it waits for space among dirty pages.
+//!   A page held by a `PageMut` is left for later; only a thread that holds one and touches that page waits for itself.
+//! - A writer that waits for readers sets WANTED. A fault yields to it at most four times: the faulting thread may hold
+//!   the pin itself.
 
 use super::covered::Covered;
 use super::{RegionInner, States};

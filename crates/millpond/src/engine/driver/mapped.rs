@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What is waited for is waited for with nothing in hand. What is written is in `open.rs`, how pages leave in `unmap.rs` and
-//! `call_back.rs`, why no store and no thread is lost in decision 0016.
+//! `call_back.rs`, why no store and no thread is lost in `memory/mapped.rs`.
 
 use super::{By, CallBack, Engine, Fault, Holders, MappedStates, Marks, Missing, Opening, Reads, Wait};
 use crate::error::{Error, Result};
