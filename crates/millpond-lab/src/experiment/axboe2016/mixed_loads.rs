@@ -31,7 +31,7 @@ fn title(phase: Phase) -> &'static str {
         Phase::ReaderAlone => "Reader alone",
         Phase::WritersAlone => "Writers alone",
         Phase::ThinkingReader => "A reader that thinks for 5 ms after each page, beside the writers",
-        Phase::SeveralReaders => "Four readers beside the writers",
+        Phase::SeveralReaders => "Eight readers beside the writers",
         Phase::CachedReader => "A reader of cached data, one read in a hundred anywhere, beside the writers",
         Phase::LogWriter => "A log that is synced after each record, beside the writers",
         Phase::LogWriterAlone => "The log alone",

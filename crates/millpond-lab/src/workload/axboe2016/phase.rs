@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the post      writers and one reader that asks again at once; each of them alone
-//!   mixed         the same writers beside another load: a reader that thinks, four readers, a reader of cached data,
+//!   mixed         the same writers beside another load: a reader that thinks, eight readers, a reader of cached data,
 //!                 a log that is synced after every record, checkpoints of scattered pages, a scan
 //! ```
 
@@ -59,7 +59,7 @@ pub const CHECKPOINT_PAGES: u64 = 1000;
 /// The size of the file that they are scattered over.
 pub const CHECKPOINT_FILE_BYTES: u64 = 64 << 20;
 /// Enough for a disk to choose an order among them.
-pub const READERS: u32 = 4;
+pub const READERS: u32 = 8;
 /// One read in this many of a cached reader is anywhere in the file.
 pub const CACHED_READS: u64 = 100;
 /// What is read often is this part of the memory that there is, or half of the file if that is less: it fits beside the
