@@ -86,7 +86,7 @@ impl Preset {
             .ok_or_else(|| OptionError {
                 option: "preset",
                 value: name.into(),
-                allowed: "millpond, linux-5, dillon-2000".into(),
+                allowed: "millpond, linux-5 or dillon-2000".into(),
             })
     }
 
@@ -154,7 +154,7 @@ impl fmt::Display for OptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "option {} can't be {}: allowed is {}",
+            "option {} can't be {}: must be {}",
             self.option, self.value, self.allowed
         )
     }
@@ -273,7 +273,7 @@ mod tests {
         }
         assert_eq!(
             Preset::from_name("solaris").unwrap_err().to_string(),
-            "option preset can't be solaris: allowed is millpond, linux-5, dillon-2000"
+            "option preset can't be solaris: must be millpond, linux-5 or dillon-2000"
         );
     }
 
@@ -286,38 +286,38 @@ mod tests {
         };
         assert_eq!(
             wrong(|o| o.scan_batch = 0),
-            "option scan_batch can't be 0: allowed is 1 to 1024"
+            "option scan_batch can't be 0: must be 1 to 1024"
         );
         assert_eq!(
             wrong(|o| o.dirty.hard = DirtyLimit::Share(Ratio::percent(101))),
-            "option dirty.hard can't be 101 %: allowed is 0 to 100 %"
+            "option dirty.hard can't be 101 %: must be 0 to 100 %"
         );
         assert_eq!(
             wrong(|o| o.admission = AdmissionOptions::Goal(GoalOptions {
                 read_latency: Nanos(1),
                 ..GoalOptions::default()
             })),
-            "option admission.read_latency can't be 0.000 ms: allowed is 0.050 ms to 10000.000 ms"
+            "option admission.read_latency can't be 0.000 ms: must be 0.050 ms to 10000.000 ms"
         );
         assert_eq!(
             wrong(|o| o.flusher.write_max = Bytes(4095)),
-            "option flusher.write_max can't be 4095 B: allowed is 4 KiB to 16 MiB"
+            "option flusher.write_max can't be 4095 B: must be 4 KiB to 16 MiB"
         );
         assert_eq!(
             wrong(|o| o.flusher.retry = Nanos(0)),
-            "option flusher.retry can't be 0.000 ms: allowed is 1.000 ms to 30000.000 ms"
+            "option flusher.retry can't be 0.000 ms: must be 1.000 ms to 30000.000 ms"
         );
         assert_eq!(
             wrong(|o| o.hung_io_timeout = Nanos::from_secs(3601)),
-            "option hung_io_timeout can't be 3601000.000 ms: allowed is 1.000 ms to 3600000.000 ms"
+            "option hung_io_timeout can't be 3601000.000 ms: must be 1.000 ms to 3600000.000 ms"
         );
         assert_eq!(
             wrong(|o| o.alloc_timeout = Nanos(999_999)),
-            "option alloc_timeout can't be 0.999 ms: allowed is 1.000 ms to 3600000.000 ms"
+            "option alloc_timeout can't be 0.999 ms: must be 1.000 ms to 3600000.000 ms"
         );
         assert_eq!(
             wrong(|o| o.dirty.failed = Ratio::percent(200)),
-            "option dirty.failed can't be 200 %: allowed is 0 to 100 %"
+            "option dirty.failed can't be 200 %: must be 0 to 100 %"
         );
     }
 }

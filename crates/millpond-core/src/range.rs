@@ -164,7 +164,7 @@ impl fmt::Display for OutOfRange {
             min,
             max,
         } = self;
-        write!(f, "option {option} can't be {value}: allowed is {min} to {max}")
+        write!(f, "option {option} can't be {value}: must be {min} to {max}")
     }
 }
 
@@ -227,12 +227,9 @@ mod tests {
         assert_eq!(says(3, 3, half), None);
         assert_eq!(says(0, 0, half), None, "zero means none");
         let said = says(4, 3, half);
-        assert_eq!(said.as_deref(), Some("option low can't be 4: allowed is 0 to 3"));
+        assert_eq!(said.as_deref(), Some("option low can't be 4: must be 0 to 3"));
         let said = says(4, 10, half);
-        assert_eq!(
-            said.as_deref(),
-            Some("option high can't be 10: allowed is 1 to 9")
-        );
+        assert_eq!(said.as_deref(), Some("option high can't be 10: must be 1 to 9"));
     }
 
     #[test]
@@ -240,12 +237,12 @@ mod tests {
         let said = says(0, 1, Ratio { num: 0, den: 0 });
         assert_eq!(
             said.as_deref(),
-            Some("option share can't be 0/0: allowed is 0 to 50 %")
+            Some("option share can't be 0/0: must be 0 to 50 %")
         );
         let said = says(0, 1, Ratio { num: 2, den: 3 });
         assert_eq!(
             said.as_deref(),
-            Some("option share can't be 2/3: allowed is 0 to 50 %")
+            Some("option share can't be 2/3: must be 0 to 50 %")
         );
     }
 }

@@ -162,7 +162,7 @@ impl File {
             "dontneed" => MapAdvice::DontNeed,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "advice can't be {how:?}: allowed are normal, random, sequential, records, willneed and dontneed"
+                    "advice can't be {how:?}: must be normal, random, sequential, records, willneed or dontneed"
                 )));
             }
         };

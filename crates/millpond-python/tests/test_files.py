@@ -88,7 +88,7 @@ def test_modes_shapes_and_offsets_are_those_of_numpys_memmap(path, given):
     ("error", "says", "given"),
     [
         (ValueError, "mode can't be 'c': .* copy what is to be changed", dict(mode="c")),
-        (ValueError, "mode can't be 'a': allowed are 'r', 'r\\+' and 'w\\+'", dict(mode="a")),
+        (ValueError, "mode can't be 'a': must be 'r', 'r\\+' or 'w\\+'", dict(mode="a")),
         (ValueError, "order can't be 'K'", dict(order="K")),
         (ValueError, "offset can't be -1", dict(offset=-1)),
         (TypeError, "offset must be a number of bytes, not float", dict(offset=1.5)),
@@ -294,7 +294,7 @@ def test_advice_and_prefetch_are_about_the_view(path):
         array.advise("records")
     with pytest.raises((ValueError, OSError), match="bytes of a record 4194305 .* 0 to 4194304"):
         array.advise("records", (4 << 20) + 1)
-    with pytest.raises(ValueError, match='advice can\'t be "soon": allowed are normal'):
+    with pytest.raises(ValueError, match='advice can\'t be "soon": must be normal'):
         array.advise("soon")
 
 

@@ -142,7 +142,7 @@ pub enum Error {
     /// The region does not fit: all regions of a cache together must fit into its swap space, so that swap can never
     /// fill up.
     #[error(
-        "a region of {} is out of range: {} of {} of swap are left for regions; allowed is 1 to {left} bytes; {MORE_SWAP}",
+        "a region of {} is out of range: {} of {} of swap are left for regions; must be 1 to {left} bytes; {MORE_SWAP}",
         Size(*.given), Size(*.left), Size(*.swap)
     )]
     SwapTooSmall {

@@ -90,7 +90,7 @@ fn a_size_that_can_not_be_is_refused_before_memory_is_taken_for_it() {
     assert!(matches!(error, Error::MemoryForTables { .. }), "{error}");
     let error = build(PageCache::builder().swap(swap(u64::MAX)));
     assert!(matches!(error, Error::Swap { .. }), "{error}");
-    assert!(error.to_string().contains("allowed is 4K to"), "{error}");
+    assert!(error.to_string().contains("must be 4K to"), "{error}");
     assert!(!folder.path().join("swap").exists());
 
     let cache = PageCache::builder().memory(4 << 20).build().unwrap();

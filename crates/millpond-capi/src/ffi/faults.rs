@@ -82,7 +82,7 @@ fn rule(given: &millpond_fault) -> Result<FaultRule, Failure> {
     zero_reserved(millpond_fault::NAME, given.reserved)?;
     if given.percent > 100 || given.error < 0 {
         return Err(Failure::invalid(format!(
-            "a fault with error {} in {} of 100 cases: allowed are numbers of errno.h, and 0 to 100",
+            "a fault with error {} in {} of 100 cases: the error must be a number of errno.h, the percentage 0 to 100",
             given.error, given.percent
         )));
     }

@@ -127,7 +127,7 @@ fn offset_of_a_file(offset: u64) -> Result<u64, Failure> {
     match offset <= FILE_BYTES_MAX {
         true => Ok(offset),
         false => Err(Failure::range(format!(
-            "offset {offset} is out of range: allowed is 0 to {FILE_BYTES_MAX}"
+            "offset {offset} is out of range: must be 0 to {FILE_BYTES_MAX}"
         ))),
     }
 }

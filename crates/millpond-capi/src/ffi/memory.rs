@@ -212,7 +212,7 @@ pub(crate) fn one_of<T: Copy>(name: &str, given: u32, known: &[(u32, T)]) -> Res
     meaning.map(|&(_, meaning)| meaning).ok_or_else(|| {
         let numbers: Vec<_> = known.iter().map(|(number, _)| number.to_string()).collect();
         Failure::invalid(format!(
-            "{given} is none of {name}: allowed are {}",
+            "{given} is not a {name}: must be one of {}",
             numbers.join(", ")
         ))
     })
@@ -226,7 +226,7 @@ pub(crate) fn only_flags(of: &str, given: u32, known: u32) -> Result<(), Failure
     match given & !known {
         0 => Ok(()),
         _ => Err(Failure::invalid(format!(
-            "the flags {given:#x} of {of} are not all known: allowed are those of {known:#x}"
+            "{of} has unknown flags in {given:#x}: the known ones are {known:#x}"
         ))),
     }
 }

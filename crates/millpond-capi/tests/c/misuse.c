@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
     FAILS(millpond_file_allocate(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "offset 18446744073709551615");
     FAILS(millpond_file_allocate(file, 5, UINT64_MAX), MILLPOND_RANGE, EFBIG, "offset 5");
     FAILS(millpond_file_punch(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "offset 18446744073709551615");
-    FAILS(millpond_file_prefetch(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "allowed is 0 to 9223372036854775807");
+    FAILS(millpond_file_prefetch(file, UINT64_MAX, 5), MILLPOND_RANGE, EINVAL, "must be 0 to 9223372036854775807");
     CHECK(millpond_file_punch(file, 5, UINT64_MAX) == MILLPOND_OK);
     FAILS(millpond_file_advise(file, 3), MILLPOND_INVALID, EINVAL, "millpond_advice");
 

@@ -138,9 +138,7 @@ impl ReplayArgs {
     fn trace_options(&self) -> Result<traces::Options, Failure> {
         let page_size = PageSize::from_bytes(self.page_size.0).ok_or_else(|| {
             let given = size_typed(self.page_size);
-            Failure::bad_usage(format!(
-                "--page-size {given}: allowed are 4K, 8K, 16K, 32K and 64K"
-            ))
+            Failure::bad_usage(format!("--page-size {given}: must be 4K, 8K, 16K, 32K or 64K"))
         })?;
         Ok(traces::Options {
             format: self

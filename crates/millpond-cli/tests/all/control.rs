@@ -184,7 +184,7 @@ fn a_bad_setting_changes_nothing_and_names_the_range() {
             "set dirty.hard=20",
             "a size with its unit such as 64M, or a share such as 20%",
         ),
-        ("set dirty.hard=2M watermarks.scale=31%", "allowed is 0 to 30 %"),
+        ("set dirty.hard=2M watermarks.scale=31%", "must be 0 to 30 %"),
         (
             "set memory=8M admission.high=2M",
             "set admission=bytes before it in the same command",

@@ -252,7 +252,7 @@ fn a_replay_of_nonsense_says_what_is_wrong() {
             vec!["replay", path, "--format", "msr"],
             "line 1: 1 fields, a record has 7",
         ),
-        (vec!["replay", path, "--page-size", "5K"], "allowed are 4K, 8K"),
+        (vec!["replay", path, "--page-size", "5K"], "must be 4K, 8K"),
     ] {
         let output = millpond(&arguments);
         assert_eq!(

@@ -53,7 +53,7 @@ pub(super) fn runs(runs: u32) -> Result<()> {
     bad(
         "--runs",
         runs,
-        "allowed are 1 to 100 runs",
+        "must be 1 to 100 runs",
         "three show whether a difference is real",
     )
 }
@@ -63,7 +63,7 @@ pub(super) fn scale(scale: f64, range: RangeInclusive<f64>, of: &str, instead: &
     if range.contains(&scale) {
         return Ok(());
     }
-    let allowed = format!("allowed is {} to {}{of}", range.start(), range.end());
+    let allowed = format!("must be {} to {}{of}", range.start(), range.end());
     bad("--scale", scale, allowed, instead)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn memory(memory: Bytes, range: RangeInclusive<Bytes>, instead: &str)
         return Ok(());
     }
     let [least, most] = [range.start(), range.end()].map(|&bound| size_typed(bound));
-    let allowed = format!("allowed is {least} to {most}");
+    let allowed = format!("must be {least} to {most}");
     bad("--memory", size_typed(memory), allowed, instead)
 }
 

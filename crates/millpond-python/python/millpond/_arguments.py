@@ -78,7 +78,7 @@ def size_of(what, value):
     else:
         value = _integer(what, value, "a number of bytes or text as '512M'")
     if not 0 < value < 1 << 63:
-        raise ValueError(f"{what} can't be {value} bytes: allowed is 1 to 2^63 - 1")
+        raise ValueError(f"{what} can't be {value} bytes: must be 1 to 2^63 - 1")
     return value
 
 
@@ -102,7 +102,7 @@ def layout_of(shape, dtype):
     """The shape as a tuple, the element type, and the bytes of such an array."""
     dtype = np.dtype(dtype)
     if dtype.hasobject:
-        raise TypeError(f"dtype can't be {dtype}: allowed are types without references to Python objects")
+        raise TypeError(f"dtype can't be {dtype}: must be a type without references to Python objects")
     try:
         shape = (operator.index(shape),)
     except TypeError:
@@ -114,7 +114,7 @@ def layout_of(shape, dtype):
         raise ValueError(f"shape can't be {shape}: no dimension may be negative")
     size = math.prod(shape) * dtype.itemsize
     if size >= 1 << 47:
-        raise ValueError(f"an array of shape {shape} and {dtype} has {size} bytes: allowed is less than 2^47")
+        raise ValueError(f"an array of shape {shape} and {dtype} has {size} bytes: must be less than 2^47")
     return shape, dtype, size
 
 
@@ -132,7 +132,7 @@ def swap_path(swap):
 def check_order(order):
     """The order of the elements."""
     if order not in ("C", "F"):
-        raise ValueError(f"order can't be {order!r}: allowed are 'C' and 'F'")
+        raise ValueError(f"order can't be {order!r}: must be 'C' or 'F'")
 
 
 def file_array(path, dtype, mode, offset, shape, order):
@@ -144,12 +144,12 @@ def file_array(path, dtype, mode, offset, shape, order):
             "to be changed into an array of millpond.empty"
         )
     if mode not in MODES:
-        raise ValueError(f"mode can't be {mode!r}: allowed are 'r', 'r+' and 'w+'")
+        raise ValueError(f"mode can't be {mode!r}: must be 'r', 'r+' or 'w+'")
     mode = MODES[mode]
     check_order(order)
     offset = _integer("offset", offset, "a number of bytes")
     if not 0 <= offset < 1 << 63:
-        raise ValueError(f"offset can't be {offset}: allowed is 0 to 2^63 - 1 bytes")
+        raise ValueError(f"offset can't be {offset}: must be 0 to 2^63 - 1 bytes")
     if shape is None and mode == "w+":
         raise ValueError("shape must be given with mode 'w+', which makes the file new")
     given, dtype, _ = layout_of(() if shape is None else shape, dtype)
@@ -162,7 +162,7 @@ def npy_array(path, mode):
     """The array in a `.npy` file."""
     asked = file_array(path, "u1", mode, 0, 0, "C")
     if asked.mode == "w+":
-        raise ValueError("mode can't be 'w+' for a file that is loaded: allowed are 'r' and 'r+'")
+        raise ValueError("mode can't be 'w+' for a file that is loaded: must be 'r' or 'r+'")
     with open(asked.path, "rb") as file:
         if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
             raise ValueError(f"{asked.path} is not a .npy file: open_array takes others, and an .npz must be unpacked")
@@ -178,7 +178,7 @@ def npy_array(path, mode):
 def new_npy(path, array):
     """A `.npy` file to be written."""
     if array.dtype.hasobject:
-        raise TypeError(f"dtype can't be {array.dtype}: allowed are types without references to Python objects")
+        raise TypeError(f"dtype can't be {array.dtype}: must be a type without references to Python objects")
     path = os.fspath(path) if hasattr(path, "__fspath__") else path
     if isinstance(path, (str, bytes)):
         ending = ".npy" if isinstance(path, str) else b".npy"
@@ -192,5 +192,5 @@ def _path_of(what, given, allowed):
     except TypeError:
         raise TypeError(f"{what} must be {allowed}, not {type(given).__name__}") from None
     if not path or "\0" in path:
-        raise ValueError(f"{what} can't be {path!r}: allowed is {allowed}")
+        raise ValueError(f"{what} can't be {path!r}: must be {allowed}")
     return path

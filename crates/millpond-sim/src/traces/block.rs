@@ -17,10 +17,7 @@ pub(super) fn msr(bytes: &[u8], to: &mut Builder) -> Result<(), String> {
             () if kind.eq_ignore_ascii_case("read") => false,
             () if kind.eq_ignore_ascii_case("write") => true,
             () => {
-                return Err(format!(
-                    "the type is `{}`, allowed are Read and Write",
-                    short(kind)
-                ));
+                return Err(format!("the type is `{}`: must be Read or Write", short(kind)));
             }
         };
         let file = to.file(&format!("{host} {disk}"))?;

@@ -128,7 +128,7 @@ impl Builder {
         }
         if len > REQUEST_BYTES_MAX {
             return Err(format!(
-                "a request of {len} bytes, allowed are {REQUEST_BYTES_MAX}"
+                "a request of {len} bytes: must be at most {REQUEST_BYTES_MAX}"
             ));
         }
         let end = offset
@@ -199,7 +199,7 @@ impl Builder {
     fn add(&mut self, request: Request) -> Result<(), String> {
         if request.page >= PageKey::PAGES_MAX || request.page + u64::from(request.pages) > PageKey::PAGES_MAX
         {
-            return Err(format!("page {}, allowed are pages below 2^40", request.page));
+            return Err(format!("page {}: must be below 2^40", request.page));
         }
         self.uses += u64::from(request.pages);
         if self.uses > USES_MAX {
@@ -349,8 +349,8 @@ mod tests {
             (to.bytes(0, u64::MAX, 2, false), "beyond 2^64"),
             (to.bytes(0, 0, 2 << 30, false), "a request of 2147483648 bytes"),
             (to.sectors(0, u64::MAX, 512, false), "is beyond 2^64 bytes"),
-            (to.bytes(0, 1 << 60, 512, false), "allowed are pages below 2^40"),
-            (to.page(1 << 40), "allowed are pages below 2^40"),
+            (to.bytes(0, 1 << 60, 512, false), "must be below 2^40"),
+            (to.page(1 << 40), "must be below 2^40"),
         ] {
             let error = result.unwrap_err();
             assert!(error.contains(expected), "{error}");

@@ -99,7 +99,7 @@ fn cambridge_traces_have_a_file_for_each_disk() {
     assert_eq!(trace.files, [3, 2]);
     assert_eq!(
         error("usr_0.csv", "1,usr,0,Read,0,1,1\n1,usr,0,Erase,0,1,1"),
-        "line 2: the type is `Erase`, allowed are Read and Write"
+        "line 2: the type is `Erase`: must be Read or Write"
     );
     assert_eq!(
         error("usr_0.csv", "1,usr,0,Read,0,1,1\n1,usr,0"),

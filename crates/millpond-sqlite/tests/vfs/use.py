@@ -123,7 +123,7 @@ def all_databases_of_a_process_have_one_budget_and_settings_by_name(folder):
     second.execute("pragma millpond='memory = 16M'")
     assert ask(first, "pragma millpond=memory") == ask(first, "pragma millpond=' memory '") == "16M"
     assert "\nnr_dirty " in ask(first, "pragma millpond")
-    fails("allowed is", lambda: first.execute("pragma millpond='dirty.background=900%'"))
+    fails("must be", lambda: first.execute("pragma millpond='dirty.background=900%'"))
     fails("no.such", lambda: first.execute("pragma millpond='no.such=1'"))
     fails("unable to open", lambda: ours(f"{folder}/third.db", "&memory=1"))
     # SQLite's own cache is small, and pages are lent to it.

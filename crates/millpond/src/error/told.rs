@@ -141,7 +141,7 @@ pub(super) fn writable(is_mapping: bool) -> &'static WayOut {
 /// Returns the allowed values.
 pub(super) fn allowed(max: &Option<u64>) -> String {
     match max {
-        Some(max) => format!("allowed is 0 to {max}"),
+        Some(max) => format!("must be 0 to {max}"),
         None => "the file is empty".into(),
     }
 }

@@ -156,7 +156,7 @@ impl SwapFile {
             let most = Size(PageCount(SLOTS_MAX - 1).to_bytes(page_size).0);
             let (least, given) = (Size(page_size.bytes()), Size(self.bytes));
             return Err(invalid(format!(
-                "its size can't be {given}: allowed is {least} to {most}"
+                "its size can't be {given}: must be {least} to {most}"
             )));
         }
         Ok(slots)
@@ -256,7 +256,7 @@ pub(crate) fn make(
             return Err(Error::Swap {
                 path: swap.path.clone(),
                 source: invalid(format!(
-                    "with it there are {} slots, allowed is {SLOTS_MAX} for all swap files",
+                    "with it there are {} slots: all swap files may have at most {SLOTS_MAX}",
                     first + slots.0
                 )),
             });

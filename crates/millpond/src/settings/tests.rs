@@ -143,17 +143,17 @@ fn errors_guess_the_meant_name_and_state_the_range() {
         (
             "dirty.hard",
             "101%",
-            "option dirty.hard can't be 101 %: allowed is 0 to 100 %",
+            "option dirty.hard can't be 101 %: must be 0 to 100 %",
         ),
         (
             "replacement.scan_balance_max_per_mille",
             "951",
-            "option replacement.scan_balance_max_per_mille can't be 951: allowed is 0 to 950",
+            "option replacement.scan_balance_max_per_mille can't be 951: must be 0 to 950",
         ),
         (
             "watermarks.scale",
             "31%",
-            "option watermarks.scale can't be 31 %: allowed is 0 to 30 %",
+            "option watermarks.scale can't be 31 %: must be 0 to 30 %",
         ),
         (
             "admission.share_waited",

@@ -77,7 +77,7 @@ impl Arena {
             false => u32::MAX - 1,
         };
         let Some(frames_max) = u32::try_from(frames).ok().filter(|n| (1..=most).contains(n)) else {
-            let message = format!("{frames} pages of memory at most; allowed are 1 to {most}");
+            let message = format!("{frames} pages of memory at most; must be 1 to {most}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         };
         let places = exchanged.then(|| Places::new(frames_max)).transpose()?;

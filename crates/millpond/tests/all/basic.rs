@@ -118,12 +118,12 @@ fn wrong_arguments_are_named_with_what_is_possible() {
     let builder = PageCache::builder;
     assert_eq!(
         says(builder().page_size(5000)),
-        "option page_size can't be 5000 bytes: allowed is 4096, 8192, 16384, 32768 or 65536 bytes"
+        "option page_size can't be 5000 bytes: must be 4096, 8192, 16384, 32768 or 65536 bytes"
     );
     assert!(says(builder().memory(1000)).starts_with("a budget of 1000 bytes is too small: at least "));
     assert_eq!(
         says(builder().preset("irix")),
-        "option preset can't be irix: allowed is millpond, linux-5, dillon-2000"
+        "option preset can't be irix: must be millpond, linux-5 or dillon-2000"
     );
     let cache = cache();
     let directory = cache
@@ -150,7 +150,7 @@ fn wrong_arguments_are_named_with_what_is_possible() {
     file.set_len(5000).unwrap();
     assert_eq!(
         named(file.page_mut(2).unwrap_err()),
-        "page 2 of /data is out of range: allowed is 0 to 1"
+        "page 2 of /data is out of range: must be 0 to 1"
     );
     assert!(file.write_at(&[1], u64::MAX).is_err());
     assert!(file.set_len(u64::MAX).is_err());
@@ -174,7 +174,7 @@ fn options_are_held_against_the_page_size_of_the_cache_that_takes_them() {
     let error = cache.set_options(options.clone()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "option flusher.write_max can't be 4 KiB: allowed is 64 KiB to 16 MiB"
+        "option flusher.write_max can't be 4 KiB: must be 64 KiB to 16 MiB"
     );
     file.write_at(&[1; 1 << 20], 0).unwrap();
     file.sync_data().unwrap();

@@ -103,7 +103,7 @@ fn memory_is_changed_with_options_or_neither_is() {
         ("set dirty.hard=2M memory=100K", "a budget of 100K is too small"),
         (
             "set memory=8M watermarks.scale=31%",
-            "option watermarks.scale can't be 31 %: allowed is 0 to 30 %",
+            "option watermarks.scale can't be 31 %: must be 0 to 30 %",
         ),
         ("set memory=8M dirty.hart=2M", "did you mean dirty.hard?"),
         ("set memory=8M dirty.hard", "is not NAME=VALUE"),

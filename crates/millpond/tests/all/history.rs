@@ -337,7 +337,7 @@ impl Story {
             if !self.is_mixed(part, at, allowed.clone(), taken) {
                 let all: Vec<_> = (0..self.versions.len()).filter(is).collect();
                 return Err(format!(
-                    "bytes {at}..{} of {} are as in versions {all:?}; allowed are {allowed:?} of {}",
+                    "bytes {at}..{} of {} are as in versions {all:?}; must be one of {allowed:?} of {}",
                     at + part.len(),
                     image.len(),
                     self.versions.len()

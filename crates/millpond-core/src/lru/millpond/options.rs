@@ -86,19 +86,19 @@ mod tests {
         };
         assert_eq!(
             wrong(|o| o.inactive_start_per_mille = 1001),
-            "option replacement.inactive_start_per_mille can't be 1001: allowed is 0 to 1000"
+            "option replacement.inactive_start_per_mille can't be 1001: must be 0 to 1000"
         );
         assert_eq!(
             wrong(|o| o.usage_count_max = 4),
-            "option replacement.usage_count_max can't be 4: allowed is 1 to 3"
+            "option replacement.usage_count_max can't be 4: must be 1 to 3"
         );
         assert_eq!(
             wrong(|o| o.window = Ratio::percent(11)),
-            "option replacement.window can't be 11 %: allowed is 0 to 10 %"
+            "option replacement.window can't be 11 %: must be 0 to 10 %"
         );
         assert_eq!(
             wrong(|o| o.probe_pages = 0),
-            "option replacement.probe_pages can't be 0: allowed is 1 to 32"
+            "option replacement.probe_pages can't be 0: must be 1 to 32"
         );
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
         return check::bad(
             "--files",
             options.files,
-            "allowed are 1 to 10000 files",
+            "must be 1 to 10000 files",
             "the post has 50; --file-size makes them larger",
         );
     }
@@ -86,7 +86,7 @@ pub(super) fn check(options: &Options) -> Result<()> {
         return check::bad(
             "--writers",
             options.writers,
-            format!("allowed are 1 to {} writers, the number of files", options.files),
+            format!("must be 1 to {} writers, the number of files", options.files),
             "each writer takes one file after the other; more files: --files",
         );
     }
@@ -289,11 +289,11 @@ mod tests {
     fn every_bad_value_is_named_with_what_is_allowed() {
         type Change = fn(&mut Options);
         let table: [(Change, &str); 10] = [
-            (|o| o.files = 0, "--files 0: allowed are 1 to 10000"),
-            (|o| o.writers = 0, "--writers 0: allowed are 1 to 50"),
-            (|o| o.writers = 51, "--writers 51: allowed are 1 to 50"),
-            (|o| o.runs = 0, "--runs 0: allowed are 1 to 100"),
-            (|o| o.scale = Some(0.0), "--scale 0: allowed is 0.001 to 100"),
+            (|o| o.files = 0, "--files 0: must be 1 to 10000"),
+            (|o| o.writers = 0, "--writers 0: must be 1 to 50"),
+            (|o| o.writers = 51, "--writers 51: must be 1 to 50"),
+            (|o| o.runs = 0, "--runs 0: must be 1 to 100"),
+            (|o| o.scale = Some(0.0), "--scale 0: must be 0.001 to 100"),
             (|o| o.file_size = Bytes(4096), "--file-size 4K: the least is 64K"),
             (
                 |o| o.read_file_size = Bytes(0),

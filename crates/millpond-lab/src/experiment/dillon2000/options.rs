@@ -162,13 +162,13 @@ mod tests {
                 "unknown workload `mail`; allowed: news, saturated, budgets, in-transit, deadlock",
                 2,
             ),
-            (|o| o.scale = Some(0.0), "--scale 0: allowed is 0.1 to 100", 2),
+            (|o| o.scale = Some(0.0), "--scale 0: must be 0.1 to 100", 2),
             (
                 |o| (o.on, o.scale) = (Some(vec!["engine".into()]), Some(2.0)),
-                "--scale 2: allowed is 0.005 to 1 on real files",
+                "--scale 2: must be 0.005 to 1 on real files",
                 2,
             ),
-            (|o| o.runs = 0, "--runs 0: allowed are 1 to 100", 2),
+            (|o| o.runs = 0, "--runs 0: must be 1 to 100", 2),
             (
                 |o| o.workloads = vec!["saturated".into()],
                 "target `sim` cannot run: saturated is for real files",

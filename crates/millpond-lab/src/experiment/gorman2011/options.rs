@@ -56,7 +56,7 @@ pub(super) fn check_real(options: &Options) -> Result<()> {
         return check::bad(
             "--writers",
             options.writers,
-            "allowed are 1 to 64 threads",
+            "must be 1 to 64 threads",
             "the post has one",
         );
     }
@@ -141,17 +141,17 @@ mod tests {
                 "unknown file system `jfs`; allowed: xfs, ext3, ext4, btrfs",
                 2,
             ),
-            (|o| o.scale = Some(0.01), "--scale 0.01: allowed is 0.08 to 4", 2),
+            (|o| o.scale = Some(0.01), "--scale 0.01: must be 0.08 to 4", 2),
             (
                 |o| o.on = Some(vec!["paced".into()]),
                 "target `paced` cannot run: it has the load of axboe2016 only",
                 3,
             ),
-            (|o| o.runs = 0, "--runs 0: allowed are 1 to 100", 2),
-            (|o| o.writers = 65, "--writers 65: allowed are 1 to 64", 2),
+            (|o| o.runs = 0, "--runs 0: must be 1 to 100", 2),
+            (|o| o.writers = 65, "--writers 65: must be 1 to 64", 2),
             (
                 |o| o.memory = Bytes::from_mib(8),
-                "--memory 8M: allowed is 16M to 64G",
+                "--memory 8M: must be 16M to 64G",
                 2,
             ),
             (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),

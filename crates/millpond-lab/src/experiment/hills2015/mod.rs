@@ -337,8 +337,8 @@ mod tests {
     fn bad_values_are_named_with_what_is_allowed() {
         type Change = fn(&mut Options);
         let table: [(Change, &str); 4] = [
-            (|o| o.runs = 0, "--runs 0: allowed are 1 to 100"),
-            (|o| o.scale = Some(0.0), "--scale 0: allowed is 0.001 to 100"),
+            (|o| o.runs = 0, "--runs 0: must be 1 to 100"),
+            (|o| o.scale = Some(0.0), "--scale 0: must be 0.001 to 100"),
             (
                 |o| o.workloads = vec!["dd".into()],
                 "unknown workload `dd`; allowed: post-numbers, post-dd",

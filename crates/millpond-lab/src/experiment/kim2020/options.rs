@@ -140,7 +140,7 @@ pub(super) fn check_real(options: &Options) -> Result<()> {
         return check::bad(
             "shrink",
             options.shrink,
-            "allowed is 1 to 16",
+            "must be 1 to 16",
             "1 has the post's sizes in the traces, and a quarter of them in ebizzy",
         );
     }
@@ -157,7 +157,7 @@ pub(super) fn plan(options: &Options, is_simulated: bool) -> Result<Plan> {
             return check::bad(
                 "--device",
                 other,
-                "allowed are sata-ssd (the post's machine) and ram",
+                "must be sata-ssd (the post's machine) or ram",
                 "ram is the machine of the series' seventh version",
             );
         }
@@ -261,10 +261,10 @@ mod tests {
             ),
             (
                 |o| o.device = "hdd".parse().unwrap(),
-                "--device hdd: allowed are sata-ssd",
+                "--device hdd: must be sata-ssd",
                 2,
             ),
-            (|o| o.scale = Some(0.01), "--scale 0.01: allowed is 0.05 to 20", 2),
+            (|o| o.scale = Some(0.01), "--scale 0.01: must be 0.05 to 20", 2),
             (
                 |o| o.on = Some(vec!["paced".into()]),
                 "target `paced` cannot run: it has the load of axboe2016 only",
@@ -272,7 +272,7 @@ mod tests {
             ),
             (
                 |o| (o.on, o.runs) = (Some(vec!["engine".into()]), 0),
-                "--runs 0: allowed are 1 to 100 runs",
+                "--runs 0: must be 1 to 100 runs",
                 2,
             ),
             (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),

@@ -93,10 +93,10 @@ mod tests {
                 |o| o.workloads = vec!["none".into()],
                 "unknown workload `none`; allowed: uniform-1,",
             ),
-            (|o| o.scale = Some(5.0), "--scale 5: allowed is 0.001 to 4"),
+            (|o| o.scale = Some(5.0), "--scale 5: must be 0.001 to 4"),
             (
                 |o| o.memory = Bytes::from_mib(8),
-                "--memory 8M: allowed is 16M to 64G",
+                "--memory 8M: must be 16M to 64G",
             ),
             (
                 |o| o.device = "hdd".parse().unwrap(),

@@ -173,7 +173,7 @@ fn equal_definitions_miss_the_same_pages() {
 }
 
 /// LIRS: when a HIR page of memory that is not on the stack is used, theirs makes a LIR page a HIR page, the paper and ours
-/// don't. It shows in a page in a thousand: allowed is five times that.
+/// don't. It shows in a page in a thousand: the bound is five times that.
 #[test]
 fn lirs_is_as_near_as_the_one_rule_that_differs_allows() {
     if let Some(why) = missing() {

@@ -387,10 +387,7 @@ fn more_frames_than_there_are_numbers_for_places_are_refused() {
     let most = places::FRAMES_MAX;
     assert_eq!(
         said,
-        format!(
-            "{} pages of memory at most; allowed are 1 to {most}",
-            15_u64 << 28
-        )
+        format!("{} pages of memory at most; must be 1 to {most}", 15_u64 << 28)
     );
     assert!(refused(16 << 40, false).is_some() && refused(0, true).is_some());
 }

@@ -229,7 +229,7 @@ fn regions_are_refused_without_swap_and_beyond_it() {
     };
     let region = cache.region(6 * MIB as usize).unwrap();
     let error = cache.region(3 * MIB as usize).unwrap_err();
-    assert!(error.to_string().contains("allowed is 1 to 2097152"), "{error}");
+    assert!(error.to_string().contains("must be 1 to 2097152"), "{error}");
     assert!(cache.region(0).is_err());
     drop(region);
     drop(cache.region(8 * MIB as usize).unwrap());

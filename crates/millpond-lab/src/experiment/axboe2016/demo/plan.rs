@@ -83,7 +83,7 @@ impl Clock {
             return Err(LabError::BadValue {
                 option: "--seconds",
                 value: seconds.to_string(),
-                allowed: "allowed are 6 to 600".into(),
+                allowed: "must be 6 to 600".into(),
                 instead: "40 show a difference on most disks".into(),
             });
         }
@@ -303,6 +303,6 @@ mod tests {
     #[test]
     fn a_time_out_of_range_is_named() {
         let error = Clock::start(5).err().unwrap().to_string();
-        assert!(error.starts_with("--seconds 5: allowed are 6 to 600"), "{error}");
+        assert!(error.starts_with("--seconds 5: must be 6 to 600"), "{error}");
     }
 }
