@@ -30,8 +30,8 @@ pub struct Calibration {
 
 impl Calibration {
     /// Returns the read latency goal for this device if no other is set: 16 times the median read latency, from 2 to 60
-    /// ms on a rotational device and from 2 to 8 ms on others. Decision 0004 gives the costs of smaller and larger
-    /// goals.
+    /// ms on a rotational device and from 2 to 8 ms on others. `docs/experiments/frontier.md` compares smaller and
+    /// larger goals.
     pub fn read_latency_goal(&self) -> Duration {
         (self.read_latency * 16).clamp(GOAL_MIN, self.goal_max())
     }
