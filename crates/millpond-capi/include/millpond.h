@@ -650,7 +650,8 @@ millpond_code millpond_file_punch(millpond_file *file,
 // Allocates blocks for a range, in the file and past its end, so that the device finds room for later writes to it: fallocate
 // with FALLOC_FL_KEEP_SIZE. Content and length stay. Blocks past the end are freed by a millpond_file_set_len that does not
 // make the file longer, others by millpond_file_punch. MILLPOND_WRITE: there is no room (ENOSPC), or the file system can't
-// (EOPNOTSUPP); nothing has changed but that a part of the range may have its blocks.
+// (EOPNOTSUPP); nothing has changed but that a part of the range may have its blocks. On a copy-on-write file system a write
+// may still need room.
 millpond_code millpond_file_allocate(millpond_file *file,
                                      uint64_t offset,
                                      uint64_t len);

@@ -109,8 +109,8 @@ impl File {
     /// Allocates blocks for the `len` bytes from `offset` on, inside the file and past its end, so that the device finds
     /// room for later writes to them: `fallocate` with `FALLOC_FL_KEEP_SIZE`. Content and length stay the same. Blocks
     /// past the end are freed by a [`set_len`](File::set_len) that does not extend the file, others by
-    /// [`punch`](File::punch); the close of the file keeps them. On a block device, whose blocks are there, it does
-    /// nothing.
+    /// [`punch`](File::punch); the close of the file keeps them. On a copy-on-write file system a write may still need
+    /// room. On a block device, whose blocks are there, it does nothing.
     ///
     /// The calling thread waits for the file system; ext4 lets writes of the file that are in transit end first.
     ///
