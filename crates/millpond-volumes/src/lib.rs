@@ -45,6 +45,9 @@
 //! ```
 
 mod cache;
+#[cfg(test)]
+#[path = "../tests/shared/draw.rs"]
+mod draw;
 pub mod format;
 pub mod layout;
 pub mod mutation;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
+use draw::Draw;
 use millpond::control::Client;
 use millpond::device::StoreValue;
 use millpond::units::Bytes;
@@ -10,6 +11,8 @@ use millpond_volumes::{CacheStore, Store, StoreOptions, StoreReader, Volumes};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+#[path = "shared/draw.rs"]
+mod draw;
 #[path = "../../millpond/tests/all/made.rs"]
 mod made;
 
@@ -40,14 +43,11 @@ fn model(url: &str, page_bytes: u64) {
     let file = store.create("a").unwrap();
     let mut bytes = vec![7; 48 << 20];
     file.write_at(&bytes, 0).unwrap();
-    let mut draw = 1u64;
+    let mut draw = Draw(1);
     for round in 0..300u64 {
-        draw = draw
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let at = (draw >> 33) as usize % bytes.len();
-        let len = ((draw >> 20) as usize % 200_000).min(bytes.len() - at);
-        match (draw >> 10) % 10 {
+        let at = draw.below(bytes.len() as u64) as usize;
+        let len = (draw.below(200_000) as usize).min(bytes.len() - at);
+        match draw.below(10) {
             0 => file.sync_data().unwrap(),
             1 => {
                 file.punch(at as u64, len as u64).unwrap();

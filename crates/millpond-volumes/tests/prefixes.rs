@@ -6,6 +6,8 @@ use millpond_volumes::layout::OpenError;
 use millpond_volumes::{Error, Store};
 use std::time::{Duration, Instant};
 
+#[path = "shared/draw.rs"]
+mod draw;
 #[path = "shared/prefixes.rs"]
 mod shared;
 

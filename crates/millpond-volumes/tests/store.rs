@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
+use draw::Draw;
 use millpond_volumes::layout::{LoadError, OpenError, ReadError, SyncError, WriteError};
 use millpond_volumes::{Error, Store, StoreOptions, StoreReader};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+#[path = "shared/draw.rs"]
+mod draw;
 
 fn options() -> StoreOptions {
     StoreOptions::new()
@@ -13,14 +17,7 @@ fn options() -> StoreOptions {
 }
 
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x as u8
-    };
-    std::iter::repeat_with(next).take(len).collect()
+    Draw(seed).bytes(len)
 }
 
 fn read(store: &Store, name: &str) -> Vec<u8> {
@@ -57,14 +54,11 @@ fn what_is_written_anywhere_is_read_as_a_vector_of_bytes_would_be() {
     let store = Store::open("memory://vector", options()).unwrap();
     let file = store.create("a").unwrap();
     let mut model: Vec<u8> = Vec::new();
-    let mut draw = 1u64;
+    let mut draw = Draw(1);
     for round in 0..400 {
-        draw = draw
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let at = (draw >> 33) as usize % 40_000;
-        let len = (draw >> 20) as usize % 9_000;
-        match (draw >> 10) % 8 {
+        let at = draw.below(40_000) as usize;
+        let len = draw.below(9_000) as usize;
+        match draw.below(8) {
             0 => {
                 model.resize(at, 0);
                 file.set_len(at as u64).unwrap();

@@ -108,6 +108,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draw::Draw;
     use crate::format::ObjectId;
 
     fn place(checksum: u64) -> Place {
@@ -123,15 +124,11 @@ mod tests {
     #[test]
     fn places_are_those_of_a_map() {
         let (mut places, mut map) = (Places::default(), BTreeMap::new());
-        let mut draw = 1_u64;
-        let mut below = |n: u64| {
-            draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (draw >> 33) % n
-        };
+        let mut draw = Draw(1);
         for n in 0..20_000 {
-            let page = below(2_000);
-            if below(50) == 0 {
-                let pages = page..page + below(600);
+            let page = draw.below(2_000);
+            if draw.one_in(50) {
+                let pages = page..page + draw.below(600);
                 let gone: Vec<u64> = map.range(pages.clone()).map(|(page, _)| *page).collect();
                 let gone: Vec<Place> = gone.iter().filter_map(|page| map.remove(page)).collect();
                 assert_eq!(places.remove(pages), gone);

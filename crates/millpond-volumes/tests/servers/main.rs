@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test says what it skips")]
 
+#[path = "../shared/draw.rs"]
+mod draw;
 #[path = "../shared/prefixes.rs"]
 mod prefixes;
 mod roles;

@@ -1,5 +1,6 @@
 //! Prefixes and names with any letters.
 
+use crate::draw::Draw;
 use millpond_volumes::layout::OpenError;
 use millpond_volumes::{Error, Store, StoreOptions, StoreReader};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -39,13 +40,8 @@ pub(crate) fn encoded(prefix: &str) -> String {
 /// Letters in an order that `seed` says.
 fn letters(seed: u64) -> String {
     let letters: Vec<char> = LETTERS.chars().collect();
-    let mut draw = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut below = |n: usize| {
-        draw ^= draw << 13;
-        draw ^= draw >> 7;
-        draw ^= draw << 17;
-        draw as usize % n
-    };
+    let mut draw = Draw(seed);
+    let mut below = |n: usize| draw.below(n as u64) as usize;
     let len = 1 + below(12);
     (0..len).map(|_| letters[below(letters.len())]).collect()
 }

@@ -8,6 +8,7 @@
 mod actor;
 mod checker;
 mod cleaning;
+#[path = "../shared/draw.rs"]
 mod draw;
 mod ends;
 mod faults;

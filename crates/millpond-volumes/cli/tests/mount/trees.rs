@@ -287,7 +287,7 @@ fn after_a_kill_the_tree_is_one_that_was_no_older_than_the_last_sync() {
         let temp = tempfile::tempdir().unwrap();
         let url = format!("file://{}/store", temp.path().display());
         let point = temp.path().join("mnt");
-        let mut draw = Draw::new(seed + 1);
+        let mut draw = Draw(seed);
         let mut model = Model::default();
         let mut lives = 0;
         while lives < 4 {

@@ -1,7 +1,8 @@
-//! Numbers from a seed.
+//! Random numbers for tests: the same seed gives the same numbers everywhere (splitmix64).
 
-/// Splitmix64.
-pub(crate) struct Draw(pub u64);
+#![allow(dead_code, reason = "each test uses some of it")]
+
+pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
     pub(crate) fn bits(&mut self) -> u64 {
@@ -11,11 +12,16 @@ impl Draw {
         z ^ (z >> 31)
     }
 
+    /// A number from 0 to `n - 1`.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
+        std::iter::repeat_with(|| self.bits() as u8).take(len).collect()
     }
 }
