@@ -1,5 +1,5 @@
-//! Deliberate bugs for testing the swarm: with the feature `mutations` a thread can enable one. A swarm that passes
-//! says something only if it would fail with a wrong layout.
+//! Deliberate bugs for testing the tests: with the feature `mutations` a thread can enable one. A swarm that passes says
+//! something only if it would fail with a wrong layout.
 
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,11 +38,21 @@ pub enum Mutation {
     WindowFixed,
     /// A writer that commits without a pause does not look for a claim.
     ClaimIgnored,
+    /// What a slot of a disk tier has is believed.
+    TierChecksumIgnored,
+    /// A page is read from a slot of a disk tier before it was written there.
+    TierComingRead,
+    /// A page that was fetched once replaces one in a full disk tier.
+    TierFirstUseAdmitted,
+    /// A page in a disk tier that was used is replaced as one that was not.
+    TierUsedReplaced,
+    /// A page that was fetched long ago replaces one in a full disk tier.
+    TierReachIgnored,
 }
 
 impl Mutation {
-    /// All of them.
-    pub const ALL: [Mutation; 17] = [
+    /// Those of the layout.
+    pub const OF_LAYOUT: [Mutation; 17] = [
         Mutation::SleeperBelieved,
         Mutation::OutcomeGuessed,
         Mutation::FenceIgnored,
@@ -60,6 +70,15 @@ impl Mutation {
         Mutation::GraceAnew,
         Mutation::WindowFixed,
         Mutation::ClaimIgnored,
+    ];
+
+    /// Those of a disk tier.
+    pub const OF_TIER: [Mutation; 5] = [
+        Mutation::TierChecksumIgnored,
+        Mutation::TierComingRead,
+        Mutation::TierFirstUseAdmitted,
+        Mutation::TierUsedReplaced,
+        Mutation::TierReachIgnored,
     ];
 }
 

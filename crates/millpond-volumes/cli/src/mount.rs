@@ -73,8 +73,8 @@ pub(crate) struct MountArgs {
     /// has between these. The map of the store comes on top.
     #[arg(long, default_value = "512M", value_name = "SIZE", value_parser = memory)]
     memory: Value,
-    /// Keep what was fetched in this file on a local disk, of this size, also for the next mount: /var/tmp/pond:100G. Its
-    /// tables are within --memory, up to 37 bytes for each page of the store that fits.
+    /// Keep fetched pages in a file of this size on a local disk, for later mounts too: /var/tmp/pond:100G. Its tables are
+    /// within --memory, 33 bytes for each page of the store that fits.
     #[arg(long, value_name = "PATH:SIZE", value_parser = disk)]
     disk: Option<(PathBuf, NonZeroU64)>,
     /// Serve in the background.

@@ -266,7 +266,7 @@ impl StoreMount {
         }
     }
 
-    /// What its disk tier has and does, if it has one.
+    /// The state of the disk tier, if it has one.
     pub fn tier(&self) -> Option<TierUsage> {
         match &self.served {
             Served::Reader(files) => files.reader().tier(),

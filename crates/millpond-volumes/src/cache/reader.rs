@@ -21,7 +21,7 @@ pub struct CacheReader {
     cache: PageCache,
     volumes: Arc<Volumes>,
     quota: Arc<Quota>,
-    /// The reader's part of the cache's budget, and its disk tier's.
+    /// The reader's part of the cache's budget, and that of its disk tier.
     _set_aside: (SetAside, Option<SetAside>),
     /// Files as they were opened last, by name.
     open: Mutex<Open>,

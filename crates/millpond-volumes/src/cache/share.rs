@@ -6,7 +6,7 @@
 //! | held until it is in the store: what is staged, and chunks and commits on their way | `held_bytes`, an eighth at most, 8 MiB at least | 40 MiB |
 //! | answers of reads ahead, [`READERS`] at a time | a transfer each | 32 MiB |
 //! | answers of reads for which callers wait | two transfers together | 8 MiB |
-//! | pages on their way to a disk tier, if there is one, with its tables | [`READERS`] transfers | 32 MiB |
+//! | pages queued for a disk tier, if there is one, beside its tables | [`READERS`] transfers | 32 MiB |
 //! | from the cache's pages to what is held, [`WRITERS`] at a time | a 16th of a transfer each, 64 KiB at least | 2 MiB |
 //!
 //! A request takes its time however short it is, so only many bytes in transit are fast: in 30 ms a network of 1 GB/s
@@ -54,7 +54,7 @@ impl Share {
         (self.transfer / 16).max(TRANSFER_MIN)
     }
 
-    /// On their way to a disk tier, if there is one: one call's.
+    /// Pages queued for a disk tier, if there is one: those of one call.
     pub(super) fn tier(&self) -> u64 {
         READERS as u64 * self.transfer
     }

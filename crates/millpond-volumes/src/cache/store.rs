@@ -32,7 +32,7 @@ pub struct CacheStore {
     cache: PageCache,
     volumes: Arc<Volumes>,
     quota: Arc<Quota>,
-    /// The store's part of the cache's budget, and its disk tier's.
+    /// The store's part of the cache's budget, and that of its disk tier.
     _set_aside: (SetAside, Option<SetAside>),
     /// Open files by name. A file has one stand-in, which lives as long as a handle.
     open: Mutex<BTreeMap<String, Weak<Backing>>>,

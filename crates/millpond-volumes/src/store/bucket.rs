@@ -112,7 +112,7 @@ pub(super) struct Bucket {
     /// For people.
     pub(super) name: String,
     timeout: Duration,
-    /// A disk tier's, until the size of pages is known.
+    /// The disk tier's, until the size of pages is known.
     tier_file: Mutex<Option<TierFile>>,
     tier: OnceLock<Arc<Tier>>,
     /// Each request takes so much longer, for measurements.
@@ -170,10 +170,10 @@ impl Bucket {
         Ok(self)
     }
 
-    /// Begins to use the disk tier, of a store with pages of this size. Returns it to the one that is to close it.
+    /// Begins to use the disk tier, in a store with pages of this size. Returns it to who is to close it.
     ///
     /// # Errors
-    /// If it can't be read.
+    /// As [`Tier::new`].
     pub(super) fn begin_tier(
         &self,
         page_bytes: u32,
@@ -185,8 +185,7 @@ impl Bucket {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(file) = file else { return Ok(None) };
-        let tier = Tier::new(file, page_bytes, options.tier_queue_bytes);
-        let tier = tier.map_err(|error| Error::DiskTier(format!("the disk tier can't be read: {error}")))?;
+        let tier = Tier::new(file, page_bytes, options.tier_queue_bytes).map_err(Error::DiskTier)?;
         Ok(Some(self.tier.get_or_init(|| Arc::new(tier)).clone()))
     }
 
@@ -198,7 +197,7 @@ impl Bucket {
         self.tier().map(|tier| tier.usage())
     }
 
-    /// The longest that a disk tier may take for an answer.
+    /// The longest that a disk tier may take to answer.
     pub(super) fn tier_timeout(&self) -> Duration {
         self.timeout / 3
     }

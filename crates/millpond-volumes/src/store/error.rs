@@ -77,7 +77,7 @@ pub enum Error {
     /// A file of a reader can't be changed.
     #[error("{0} was opened by a reader, which can't change it: open the store for writing")]
     ReadOnly(String),
-    /// The file of the disk tier can't be used: [`StoreOptions::disk_tier`](crate::StoreOptions::disk_tier).
+    /// The disk tier's file can't be used: [`StoreOptions::disk_tier`](crate::StoreOptions::disk_tier).
     #[error("{0}")]
     DiskTier(String),
     /// The store did not answer in time.

@@ -89,41 +89,45 @@ fn of_reader(requests: &Requests, age: Duration) -> Vec<Figure> {
 fn of_tier(usage: &TierUsage) -> Vec<Figure> {
     use StoreValue::{Bytes as Size, Number, Total, TotalBytes};
     vec![
-        ("tier_hits", "Pages that the disk tier had.", Total(usage.hits)),
-        ("tier_read", "Bytes of these.", TotalBytes(Bytes(usage.hit_bytes))),
+        ("tier_hits", "Pages read from the disk tier.", Total(usage.hits)),
+        (
+            "tier_read",
+            "Bytes of these pages.",
+            TotalBytes(Bytes(usage.hit_bytes)),
+        ),
         (
             "tier_written",
-            "Bytes that were written to the disk tier.",
+            "Bytes written to the disk tier.",
             TotalBytes(Bytes(usage.written_bytes)),
         ),
         (
             "tier_used",
-            "Slots of the disk tier that have a page.",
+            "Bytes of the disk tier's slots that have a page.",
             Size(Bytes(usage.used_bytes)),
         ),
         (
             "tier_evicted",
-            "Pages of the disk tier that others have replaced.",
+            "Pages of the disk tier replaced by others.",
             Total(usage.evicted),
         ),
         (
             "tier_refused",
-            "Fetched pages that had not been used before, and were not written to a full disk tier.",
+            "Fetched pages not written to a full disk tier because they had not been used before.",
             Total(usage.refused),
         ),
         (
             "tier_skipped",
-            "Fetched pages that were not written because the disk was slower than the store.",
+            "Fetched pages not written to the disk tier because its disk was slower than the store.",
             Total(usage.skipped),
         ),
         (
             "tier_damaged",
-            "Pages of the disk tier that were torn or damaged, and fetched again.",
+            "Pages of the disk tier that were torn, damaged or unreadable, and fetched again.",
             Total(usage.damaged),
         ),
         (
             "tier_given_up",
-            "1: the disk tier failed, and is not used.",
+            "1: the disk tier failed and is no longer used.",
             Number(usage.given_up.is_some().into()),
         ),
     ]

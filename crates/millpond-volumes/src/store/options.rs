@@ -22,7 +22,7 @@ pub struct StoreOptions {
     pub(super) tier_queue_bytes: u64,
 }
 
-/// Eight requests of 4 MiB: one call's.
+/// Eight requests of 4 MiB: those of one call.
 const TIER_QUEUE_BYTES: u64 = 32 << 20;
 
 impl Default for StoreOptions {
@@ -151,20 +151,22 @@ impl StoreOptions {
         self
     }
 
-    /// Keeps pages that were fetched in a file of this size on a local disk, at least 16 MiB, also after the process has ended:
-    /// a *disk tier*. The file is made if there is none, gets all of its room at once, and belongs to one store and one
-    /// process at a time. Only its user may read it.
+    /// Keeps fetched pages in a file on a local disk, a *disk tier*, even after the process has ended. The file has `bytes`,
+    /// at least 16 MiB. It is made if there is none, gets all its disk space when it is opened, and belongs to one store and
+    /// one process at a time. Only its user may read it.
     ///
-    /// While it has empty slots, each page that is fetched gets one; then those that are used again. A disk that fails is
-    /// given up and fails no read: [`StoreReader::tier`](super::StoreReader::tier). Memory: up to 37 bytes for each page that
-    /// fits, and 32 MiB for what is on its way to the disk; in a cache, of its budget, and up to as much as its reads in
-    /// transit.
+    /// While it has empty slots, each fetched page gets one; after that, pages that are used again do. A disk that fails is
+    /// given up and fails no read: [`StoreReader::tier`](super::StoreReader::tier). Memory: 33 bytes for each page that fits,
+    /// and 32 MiB for pages queued for the disk. In a cache, that is part of its budget, and the queue is at most as large
+    /// as the reads in transit.
+    ///
+    /// Opening reads 4 KiB for each 512 pages of the file.
     pub fn disk_tier(mut self, path: impl Into<PathBuf>, bytes: NonZeroU64) -> StoreOptions {
         self.disk_tier = Some((path.into(), bytes));
         self
     }
 
-    /// So much may be on its way to a disk tier.
+    /// How much memory pages queued for a disk tier may take.
     pub(crate) fn tier_queue_bytes(mut self, bytes: u64) -> StoreOptions {
         self.tier_queue_bytes = bytes;
         self

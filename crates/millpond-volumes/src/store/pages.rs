@@ -10,6 +10,7 @@ use crate::tier::{InTier, Tier};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// The most that one request reads.
@@ -150,12 +151,15 @@ async fn of_store(bucket: &Bucket, tier: Option<&Arc<Tier>>, run: &Run) -> Vec<R
         }
     }
     if let Some(tier) = tier {
-        // So that a disk as fast as the store gets all of it, and one that is slower does not hold the caller up for long.
-        let until = clock::awake() + clock::awake().saturating_sub(began);
+        // A disk as fast as the store gets all pages; a slower one delays the caller by a quarter at most.
+        let until = clock::awake() + clock::awake().saturating_sub(began) / 4;
         for ((_, place), page) in run.pages.iter().zip(&pages) {
             let Ok(bytes) = page else { continue };
             let room = |room: crate::tier::Room| async move {
-                let left = until.saturating_sub(clock::awake());
+                let left = match room.is_behind {
+                    true => Duration::ZERO,
+                    false => until.saturating_sub(clock::awake()),
+                };
                 let permit = clock::within(left, room.wait()).await.flatten();
                 if permit.is_none() && tier.stuck_for(clock::awake()) > bucket.tier_timeout() {
                     tier.give_up("nothing that is written to it gets there");
@@ -177,7 +181,7 @@ async fn of_tier(bucket: &Bucket, tier: &Arc<Tier>, run: Run) -> Vec<Result<Byte
     let all = match clock::within(limit, read).await {
         Some(Ok(Ok(all))) => all,
         Some(Ok(Err(error))) => {
-            tier.give_up(&format!("it can't be read: {error}"));
+            tier.failed(&run.in_tier, &error);
             Bytes::new()
         }
         // The runtime ends.
@@ -190,13 +194,9 @@ async fn of_tier(bucket: &Bucket, tier: &Arc<Tier>, run: Run) -> Vec<Result<Byte
     let (mut done, mut missing, mut at) = (Vec::new(), Vec::new(), 0);
     for (&(page, place), &in_tier) in run.pages.iter().zip(&run.in_tier) {
         let bytes = all.get(at..at + place.bytes as usize);
-        if bytes.is_some_and(|bytes| checksum(bytes) == place.checksum) {
-            tier.was_right(place.bytes);
+        if bytes.is_some_and(|bytes| tier.has_right(in_tier, &place, bytes)) {
             done.push(Some(Ok(all.slice(at..at + place.kept as usize))));
         } else {
-            if bytes.is_some() {
-                tier.was_wrong(in_tier);
-            }
             missing.push((page, place));
             done.push(None);
         }

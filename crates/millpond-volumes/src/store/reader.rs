@@ -325,7 +325,7 @@ impl StoreReader {
         self.inner.driver.bucket().requests()
     }
 
-    /// What its disk tier has and does, if it has one.
+    /// The state of the disk tier, if it has one.
     pub fn tier(&self) -> Option<TierUsage> {
         self.inner.driver.bucket().tier_usage()
     }

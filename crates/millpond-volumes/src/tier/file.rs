@@ -1,18 +1,17 @@
-//! A disk tier's file.
+//! The file of a disk tier.
 //!
 //! ```text
 //!   0        4 KiB                                                               16 MiB + 8 KiB, for pages of 32 KiB
 //!   header │ table of 512 slots │ slot 0 │ slot 1 │ …             │ slot 511 │ table of 512 slots │ slot 512 │ …
 //! ```
 //!
-//! The header is `MPVt`, version, bytes of a slot, the store's name, and their checksum. A table has the hash of the page in
-//! each slot ([`PageHash`](super::slots::PageHash)), 0 for none; a slot the page's bytes as they are in the store. Nothing is
-//! written in an order, and nothing is synced but a new header: a page is compared with its checksum, which the commit has,
-//! whenever it is read. So a table that is older than its slots, a torn slot and a flipped bit are each a page that is not
-//! there.
+//! The header is `MPVt`, the version, the size of a slot, the store's name, and a checksum of these. A table has the hash of
+//! the page in each slot ([`PageHash`](super::ghosts::PageHash)), 0 for none. A slot has the page's bytes as they are in the
+//! store. Writes have no order, and only a new header is synced: each read compares the page with its checksum, which the
+//! commit has. So a table older than its slots, a torn slot and a flipped bit each mean that a page is missing.
 //!
-//! The file grows and shrinks at its end, and what is before that stays. Transfers bypass the kernel's cache where the file
-//! system allows that (`O_DIRECT`); elsewhere the kernel is told to drop what it has (`POSIX_FADV_DONTNEED`).
+//! The file grows and shrinks at its end, and keeps what fits. Transfers bypass the kernel's cache where the file system
+//! allows it (`O_DIRECT`); elsewhere the kernel is told to drop its copy (`POSIX_FADV_DONTNEED`).
 
 use super::slots::{NO_PAGE, Slot};
 use crate::format::checksum;
@@ -23,23 +22,25 @@ use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What transfers begin and end at.
+/// Transfers begin and end at multiples of this.
 pub(super) const BLOCK: u64 = 4096;
-/// As many as a block has hashes.
+/// Slots of a table: as many as a block has hashes.
 pub(super) const GROUP_SLOTS: u64 = BLOCK / 8;
 
 const MAGIC: &[u8; 4] = b"MPVt";
 const VERSION: u16 = 1;
-/// A smaller one is of no use.
+/// The smallest file: a smaller one is of no use.
 const BYTES_MIN: u64 = 16 << 20;
-/// So long for one that is being closed to be let go of.
+/// How long to wait for a lock: a process that is ending may still have it.
 const LOCKED_FOR: Duration = Duration::from_secs(3);
+/// What to do about a file that can't be used.
+const REMOVE: &str = "remove it, or name another file";
 
-/// Memory as `O_DIRECT` wants it: begins and ends at blocks.
+/// Memory that begins and ends at blocks, as `O_DIRECT` needs.
 #[derive(Debug)]
 pub(super) struct Aligned {
     memory: Vec<u8>,
@@ -55,7 +56,7 @@ impl Aligned {
         Aligned { memory, from, len }
     }
 
-    /// These bytes, and zeros up to a block.
+    /// A copy of these bytes, with zeros up to a block.
     pub(super) fn of(bytes: &[u8]) -> Aligned {
         let mut aligned = Aligned::zeroed(bytes.len());
         aligned.all_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -83,18 +84,18 @@ pub(crate) struct TierFile {
     pub(super) path: PathBuf,
     store: String,
     bytes: u64,
-    /// 0: none is chosen yet.
+    /// 0 in a new file, until it is chosen.
     slot_bytes: u64,
     is_direct: bool,
     #[cfg(test)]
     pub(super) fault: std::sync::atomic::AtomicU8,
 }
 
-fn because<'a>(path: &'a Path, what: &'a str) -> impl Fn(io::Error) -> String + 'a {
+fn because<E: std::fmt::Display>(path: &Path, what: &str) -> impl Fn(E) -> String {
     move |error| format!("the disk tier {}: {what}: {error}", path.display())
 }
 
-/// What a test does to transfers.
+/// Faults for tests.
 #[cfg(test)]
 impl TierFile {
     pub(crate) const WRITES_FAIL: u8 = 1;
@@ -102,10 +103,11 @@ impl TierFile {
 }
 
 impl TierFile {
-    /// Opens a store's file or makes it, with room for so many bytes, and locks it.
+    /// Opens the file of a store, or makes it, gives it this many bytes of disk space, and locks it.
     ///
     /// # Errors
-    /// In a sentence: it is something else, another's, in use, too small, or there is no room for it.
+    /// In a sentence: it is another kind of file, another store's or another user's, in use, too small, or there is no
+    /// space for it.
     pub(crate) fn open(path: &Path, bytes: NonZeroU64, store: &str) -> Result<TierFile, String> {
         let (shown, bytes) = (path.display(), bytes.get() / BLOCK * BLOCK);
         if bytes < BYTES_MIN {
@@ -114,25 +116,21 @@ impl TierFile {
                 "a disk tier of {given} is too small: give {shown} {least} or more"
             ));
         }
-        let mut options = OpenOptions::new();
-        // What is in it is the store's: for this user only.
-        let options = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
-        let file = options.open(path).map_err(because(path, "it can't be opened"))?;
-        let about = file.metadata().map_err(because(path, "it can't be looked at"))?;
-        if !about.is_file() {
-            return Err(format!("{shown} can't be a disk tier: it is no regular file"));
+        let file = open_locked(path)?;
+        let about = file.metadata().map_err(because(path, "it can't be examined"))?;
+        // In a folder for all users, somebody else may have put a file there to read what is written to it.
+        if about.uid() != rustix::process::geteuid().as_raw() {
+            let owner = about.uid();
+            return Err(format!(
+                "the disk tier {shown} belongs to another user ({owner}): {REMOVE}"
+            ));
         }
-        lock(&file).map_err(|error| match error {
-            Errno::WOULDBLOCK => format!(
-                "the disk tier {shown} is in use: give each process, and each store, a file of its own"
-            ),
-            error => because(path, "it can't be locked")(error.into()),
-        })?;
+        let is_private = about.mode() & 0o077 == 0;
+        if !is_private {
+            let made_private = file.set_permissions(std::fs::Permissions::from_mode(0o600));
+            made_private.map_err(because(path, "its permissions can't be set"))?;
+        }
+        let len = about.len();
         let mut tier = TierFile {
             is_direct: false,
             file,
@@ -143,12 +141,6 @@ impl TierFile {
             #[cfg(test)]
             fault: Default::default(),
         };
-        // Who was here before may have removed the file, or begun it, until it was locked.
-        let len = tier
-            .file
-            .metadata()
-            .map_err(because(path, "it can't be looked at"))?
-            .len();
         match len {
             0 => tier
                 .write_header()
@@ -157,7 +149,7 @@ impl TierFile {
         }
         let sized = tier.resize(len);
         if sized.is_err() && len == 0 {
-            // It would be found by the next opening, and take room until then.
+            // Left behind, it would take space, and the next opening would find it.
             let _ = std::fs::remove_file(path);
         }
         sized?;
@@ -167,9 +159,9 @@ impl TierFile {
     }
 
     fn resize(&self, len: u64) -> Result<(), String> {
-        let failed = because(&self.path, "it can't have its size");
+        let failed = because::<io::Error>(&self.path, "it can't be resized");
         if len > self.bytes {
-            return self.file.set_len(self.bytes).map_err(failed);
+            self.file.set_len(self.bytes).map_err(&failed)?;
         }
         let has = self.file.metadata().map_err(&failed)?.blocks() * 512;
         let free = rustix::fs::fstatvfs(&self.file).map_err(|error| failed(error.into()))?;
@@ -178,7 +170,7 @@ impl TierFile {
             let (wanted, has) = (units::Bytes(self.bytes), units::Bytes(has));
             let (shown, free) = (self.path.display(), units::Bytes(free));
             format!(
-                "there is no room for a disk tier of {wanted} at {shown}: it has {has}, and {free} are free"
+                "there is no space for a disk tier of {wanted} at {shown}: the file has {has}, and {free} are free"
             )
         };
         if self.bytes.saturating_sub(has) > free {
@@ -186,11 +178,11 @@ impl TierFile {
         }
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, self.bytes) {
             Ok(()) => Ok(()),
-            // Its file system keeps no room ahead.
+            // The file system reserves no space.
             Err(Errno::OPNOTSUPP) => self.file.set_len(self.bytes).map_err(failed),
             Err(error) => {
                 // As it was.
-                let _ = self.file.set_len(len.max(BLOCK));
+                let _ = self.file.set_len(len.max(BLOCK).min(self.bytes));
                 Err(match error {
                     Errno::NOSPC | Errno::DQUOT => no_room(),
                     error => failed(error.into()),
@@ -216,7 +208,6 @@ impl TierFile {
 
     fn read_header(&mut self) -> Result<(), String> {
         let (path, shown) = (self.path.clone(), self.path.display());
-        let remove = "remove it, or name another file";
         let mut header = Aligned::zeroed(BLOCK as usize);
         match self.file.read_exact_at(header.all_mut(), 0) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
@@ -227,13 +218,13 @@ impl TierFile {
         let (fields, sum) = header.all().split_at(BLOCK as usize - 8);
         if !fields.starts_with(MAGIC) || checksum(fields).to_le_bytes() != sum {
             return Err(format!(
-                "{shown} is no disk tier, or a damaged one, and stays as it is: {remove}"
+                "{shown} is not a disk tier, or is damaged, and was left as it is: {REMOVE}"
             ));
         }
         let version = u16::from_le_bytes([fields[4], fields[5]]);
         if version != VERSION {
             return Err(format!(
-                "the disk tier {shown} is of version {version}, and this program knows {VERSION}: {remove}"
+                "the disk tier {shown} has version {version}, and this program knows version {VERSION}: {REMOVE}"
             ));
         }
         let len = usize::from(u16::from_le_bytes([fields[10], fields[11]]));
@@ -241,23 +232,38 @@ impl TierFile {
         if store != self.store.as_bytes() {
             let (other, ours) = (String::from_utf8_lossy(store), &self.store);
             return Err(format!(
-                "the disk tier {shown} is that of {other}, and not of {ours}: {remove}"
+                "the disk tier {shown} belongs to {other}, not to {ours}: {REMOVE}"
             ));
         }
         self.slot_bytes = u64::from(u32::from_le_bytes([fields[6], fields[7], fields[8], fields[9]]));
         Ok(())
     }
 
-    /// The pages that slots of so many bytes have; none if it had other slots.
-    pub(super) fn tables(&mut self, slot_bytes: u64) -> io::Result<Vec<u64>> {
+    /// The page in each slot of this size. A file that had slots of another size is emptied.
+    ///
+    /// # Errors
+    /// In a sentence: the file can't be read or written, or has no room for a slot.
+    pub(super) fn tables(&mut self, slot_bytes: u64) -> Result<Vec<u64>, String> {
+        let path = self.path.clone();
+        if slot_bytes == 0 || !slot_bytes.is_multiple_of(BLOCK) || slot_bytes > BYTES_MIN / 2 {
+            return Err(because(&path, "its slots can't have this size")(units::Bytes(
+                slot_bytes,
+            )));
+        }
         if self.slot_bytes != slot_bytes {
             self.slot_bytes = slot_bytes;
+            let written = because::<io::Error>(&path, "it can't be written");
             // Zeros all over.
-            self.file.set_len(BLOCK)?;
-            self.resize(BLOCK).map_err(io::Error::other)?;
-            self.write_header()?;
+            self.file.set_len(BLOCK).map_err(&written)?;
+            self.resize(BLOCK)?;
+            self.write_header().map_err(&written)?;
             return Ok(vec![NO_PAGE; self.count()]);
         }
+        let read = self.read_tables();
+        read.map_err(|error| because(&path, "it can't be read")(format!("{error}; {REMOVE}")))
+    }
+
+    fn read_tables(&self) -> io::Result<Vec<u64>> {
         let mut pages = Vec::with_capacity(self.count());
         let mut table = Aligned::zeroed(BLOCK as usize);
         while pages.len() < self.count() {
@@ -282,7 +288,7 @@ impl TierFile {
         BLOCK + GROUP_SLOTS * self.slot_bytes
     }
 
-    /// So many slots fit.
+    /// How many slots fit.
     fn count(&self) -> usize {
         let groups = self.bytes - BLOCK;
         let rest = (groups % self.group_bytes()).saturating_sub(BLOCK) / self.slot_bytes;
@@ -299,12 +305,12 @@ impl TierFile {
         self.table_at(slot / GROUP_SLOTS) + BLOCK + slot % GROUP_SLOTS * self.slot_bytes
     }
 
-    /// Whether the second slot is right behind the first.
+    /// Whether the second slot begins where the first ends.
     pub(super) fn are_adjacent(first: Slot, second: Slot) -> bool {
         first.checked_add(1) == Some(second) && u64::from(second) % GROUP_SLOTS != 0
     }
 
-    /// So many bytes from a slot on.
+    /// This many bytes from the start of a slot.
     pub(super) fn read(&self, slot: Slot, bytes: usize) -> io::Result<Bytes> {
         #[cfg(test)]
         while self.fault.load(std::sync::atomic::Ordering::Relaxed) == TierFile::READS_HANG {
@@ -317,7 +323,7 @@ impl TierFile {
         Ok(aligned.into_bytes().slice(..bytes))
     }
 
-    /// Pages of adjacent slots; all but the last fill theirs.
+    /// Writes pages to adjacent slots. All but the last page fill their slots.
     pub(super) fn write(&self, slot: Slot, pages: &[&Aligned]) -> io::Result<()> {
         #[cfg(test)]
         if self.fault.load(std::sync::atomic::Ordering::Relaxed) == TierFile::WRITES_FAIL {
@@ -326,10 +332,10 @@ impl TierFile {
         let mut at = self.slot_at(slot);
         let slices: Vec<IoSlice<'_>> = pages.iter().map(|page| IoSlice::new(page.all())).collect();
         let bytes: usize = pages.iter().map(|page| page.len).sum();
-        if rustix::io::pwritev(&self.file, &slices, at)? == bytes {
+        if rustix::io::retry_on_intr(|| rustix::io::pwritev(&self.file, &slices, at))? == bytes {
             return Ok(());
         }
-        // A signal, or a disk that is full.
+        // A signal, or a full disk.
         for page in pages {
             self.file.write_all_at(page.all(), at)?;
             at += page.len as u64;
@@ -337,7 +343,7 @@ impl TierFile {
         Ok(())
     }
 
-    /// The table of a group.
+    /// Writes the table of a group.
     pub(super) fn write_table(&self, group: u64, pages: &[u64]) -> io::Result<()> {
         let hashes: Vec<u8> = pages.iter().flat_map(|page| page.to_le_bytes()).collect();
         let mut table = Aligned::zeroed(BLOCK as usize);
@@ -345,7 +351,7 @@ impl TierFile {
         self.file.write_all_at(table.all(), self.table_at(group))
     }
 
-    /// What was written is on the disk, or no longer in the kernel's memory at least.
+    /// Has the kernel write what it keeps of the file in memory, and drop it.
     pub(super) fn settle(&self) -> io::Result<()> {
         if !self.is_direct {
             self.file.sync_data()?;
@@ -356,13 +362,43 @@ impl TierFile {
 
     fn forget(&self, at: u64, bytes: u64) {
         if !self.is_direct {
-            // Advice: what it says is no loss.
+            // Only advice: a failure costs memory of the kernel's.
             let _ = rustix::fs::fadvise(&self.file, at, NonZeroU64::new(bytes), Advice::DontNeed);
         }
     }
 }
 
-/// Waits a little: the process that has it may be ending.
+/// Opens or makes a regular file, and locks it.
+fn open_locked(path: &Path) -> Result<File, String> {
+    let shown = path.display();
+    let mut options = OpenOptions::new();
+    // It has the store's content: for this user only.
+    let options = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    loop {
+        let file = options.open(path).map_err(because(path, "it can't be opened"))?;
+        let about = file.metadata().map_err(because(path, "it can't be examined"))?;
+        if !about.is_file() {
+            return Err(format!("{shown} can't be a disk tier: it is not a regular file"));
+        }
+        lock(&file).map_err(|error| match error {
+            Errno::WOULDBLOCK => format!(
+                "the disk tier {shown} is in use: give each process, and each store, a file of its own"
+            ),
+            error => because(path, "it can't be locked")(error),
+        })?;
+        // Whoever had the lock may have removed the file.
+        let there = std::fs::metadata(path);
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == (about.dev(), about.ino())) {
+            return Ok(file);
+        }
+    }
+}
+
 fn lock(file: &File) -> Result<(), Errno> {
     let began = Instant::now();
     loop {

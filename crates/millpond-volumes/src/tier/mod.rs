@@ -1,22 +1,29 @@
-//! A disk tier: a file on a local disk that keeps pages of a store, so that they are fetched once.
+//! A disk tier: a file on a local disk that keeps pages fetched from a store, so that each is fetched once.
 //!
 //! ```text
-//!   a read ──► slots: has it? ── yes ──► read of the file ──► checksum of the page ── right ──► the caller
-//!                   │ no                                            │ wrong
-//!                   ▼                                               ▼
-//!              GET of the store ◄───────────────────────────────────┘
+//!   a read ──► does a slot have the page? ── yes ──► read from the file ──► its checksum ── right ──► caller
+//!                   │ no                                                         │ wrong
+//!                   ▼                                                            ▼
+//!              GET from the store ◄──────────────────────────────────────────────┘
 //!                   │
-//!                   ├──► the caller
-//!                   └──► slots: gets it one? ── yes ──► queue ──► the tier's thread ──► file
+//!                   ├──► caller
+//!                   └──► does it get a slot? ── yes ──► queue ──► the tier's thread ──► file
 //! ```
 //!
-//! A page is known by the object that has it, its place there and its checksum. Objects never change, so what is found with the
-//! right checksum is what the commit has, however old the file is ([`slots`], [`file`]).
+//! A page is identified by its object, its place there, and its checksum. Objects never change, so bytes with the right
+//! checksum are those of the commit, however old the file is.
 //!
-//! A tier never makes a read fail: when its file can't be read or written, or does not answer, it is given up
-//! ([`Tier::give_up`]), and all goes to the store.
+//! A tier never makes a read fail. If its file can't be written, can't be read several times, or does not answer, the tier
+//! is given up ([`Tier::give_up`]) and reads go to the store.
+//!
+//! | file | what |
+//! |---|---|
+//! | `file` | the file: header, tables, slots, transfers |
+//! | `slots` | which pages have a slot |
+//! | `ghosts` | which of the others are used again |
 
 mod file;
+mod ghosts;
 mod slots;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -24,12 +31,14 @@ mod tests;
 
 use crate::format::checksum;
 use crate::layout::Place;
+use crate::mutation::{Mutation, is};
 use bytes::Bytes;
 use file::{Aligned, BLOCK, GROUP_SLOTS};
-use slots::{PageHash, Slot, Slots};
+use ghosts::PageHash;
+use slots::{Slot, Slots};
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -39,37 +48,39 @@ pub(crate) use file::TierFile;
 
 /// The most that is written at a time.
 const WRITE_BYTES_MAX: usize = 4 << 20;
-/// Tables are written after so many pages: a table is 4 KiB, and that of pages that were fetched together mostly one.
+/// Tables are written after this many pages. A table is 4 KiB, and pages that are fetched together mostly share one.
 const TABLES_AFTER: usize = 64;
-/// Or so long after the last page.
+/// Or this long after the last page.
 const TABLES_IDLE: Duration = Duration::from_secs(1);
-/// So long for a tier that is closed to write what it has.
+/// A disk is given up at this failed read. The first ones may be bad sectors, which are repaired when they are written again.
+const FAILED_READS_MAX: u64 = 3;
+/// How long a tier that is closed may take to write its queue.
 const CLOSES_IN: Duration = Duration::from_secs(10);
 
-/// What a store's disk tier has and does. Counts are since the store was opened.
+/// The state of a store's disk tier. Counts start when the store is opened.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TierUsage {
-    /// Bytes of its file.
+    /// Bytes of the file.
     pub bytes: u64,
-    /// Bytes of slots that have a page; what an earlier process left included.
+    /// Bytes of slots that have a page, from earlier processes too.
     pub used_bytes: u64,
-    /// Bytes of memory for its tables.
+    /// Bytes of memory for the tables and the queue.
     pub memory_bytes: u64,
-    /// Pages that were read from it.
+    /// Pages read from the tier.
     pub hits: u64,
-    /// Bytes of these.
+    /// Bytes of these pages.
     pub hit_bytes: u64,
-    /// Bytes written to it, tables included.
+    /// Bytes written to the file, tables included.
     pub written_bytes: u64,
-    /// Pages that others have replaced.
+    /// Pages replaced by others.
     pub evicted: u64,
-    /// Fetched pages that were not written because nothing had used them before.
+    /// Fetched pages not written because they had not been used before.
     pub refused: u64,
-    /// Fetched pages that were not written because the disk was slower than the store.
+    /// Fetched pages not written because the disk was slower than the store.
     pub skipped: u64,
-    /// Pages whose bytes had another checksum: torn by a kill, or damaged. They were fetched again.
+    /// Pages that could not be read, or had another checksum: torn by a kill, or damaged. They were fetched again.
     pub damaged: u64,
-    /// Why it was given up, if it was.
+    /// Why the tier was given up, if it was.
     pub given_up: Option<String>,
 }
 
@@ -82,12 +93,14 @@ struct Counts {
     refused: AtomicU64,
     skipped: AtomicU64,
     damaged: AtomicU64,
+    failed_reads: AtomicU64,
 }
 
-/// A page on its way to its slot.
+/// A page that is queued for its slot.
 #[derive(Debug)]
 struct Write {
     slot: Slot,
+    page: PageHash,
     bytes: Aligned,
     _room: OwnedSemaphorePermit,
 }
@@ -105,15 +118,17 @@ struct Inner {
 pub(crate) struct Tier {
     inner: Arc<Inner>,
     queue: Mutex<Option<Sender<Write>>>,
-    /// Blocks that may be on their way.
+    /// Blocks of memory that the queue may still take.
     room: Arc<Semaphore>,
     queue_bytes: u64,
+    /// The disk is slower than the store: nothing waits for room until half of the queue is written.
+    is_behind: AtomicBool,
     closed: Mutex<Receiver<()>>,
-    /// Bytes written, and since when.
+    /// Bytes written so far, and when that was seen first.
     stuck: Mutex<Option<(u64, Duration)>>,
 }
 
-/// Where in its tier a page is.
+/// Where a page is in its tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct InTier {
     slot: Slot,
@@ -121,7 +136,7 @@ pub(crate) struct InTier {
 }
 
 impl InTier {
-    /// Whether one read gets both of them, `first` as long as this.
+    /// Whether one read gets both pages; `first` has this many bytes.
     pub(crate) fn is_behind(self, first: InTier, first_bytes: u32, tier: &Tier) -> bool {
         u64::from(first_bytes) == tier.inner.file.slot_bytes()
             && TierFile::are_adjacent(first.slot, self.slot)
@@ -144,11 +159,11 @@ impl Inner {
 }
 
 impl Tier {
-    /// The pages that the file has, in slots of so many bytes. Pages on their way to it take up to `queue_bytes` of memory.
+    /// Opens the pages in a file, in slots of this size. Pages queued for the file take up to `queue_bytes` of memory.
     ///
     /// # Errors
-    /// If the file can't be read, or there is no thread.
-    pub(crate) fn new(mut file: TierFile, slot_bytes: u32, queue_bytes: u64) -> io::Result<Tier> {
+    /// In a sentence: the file can't be read, has no room for a page, or no thread can be started.
+    pub(crate) fn new(mut file: TierFile, slot_bytes: u32, queue_bytes: u64) -> Result<Tier, String> {
         let pages = file.tables(u64::from(slot_bytes))?;
         let inner = Arc::new(Inner {
             file,
@@ -160,21 +175,23 @@ impl Tier {
         let (close, closed) = sync_channel(1);
         let writer = inner.clone();
         let thread = std::thread::Builder::new().name(String::from("millpond-tier"));
-        thread.spawn(move || {
+        let spawned = thread.spawn(move || {
             if let Err(error) = writer.serve(&writes) {
                 writer.give_up(&format!("it can't be written: {error}"));
             }
-            // The lock goes first.
+            // So that who waits finds the file unlocked.
             drop(writer);
-            // Nobody waits for one that is given up.
+            // Nobody waits for a tier that was given up.
             let _ = close.send(());
-        })?;
-        let queue_bytes = queue_bytes.max(u64::from(slot_bytes));
+        });
+        spawned.map_err(|error| format!("a disk tier has no thread: {error}"))?;
+        let queue_bytes = queue_bytes.max(memory_blocks(u64::from(slot_bytes)) * BLOCK);
         Ok(Tier {
             inner,
             queue: Mutex::new(Some(queue)),
             room: Arc::new(Semaphore::new((queue_bytes / BLOCK) as usize)),
             queue_bytes,
+            is_behind: AtomicBool::new(false),
             closed: Mutex::new(closed),
             stuck: Mutex::default(),
         })
@@ -189,7 +206,7 @@ impl Tier {
         self.inner.given_up.get().is_some()
     }
 
-    /// Where the pages are that it has. That is a use of each.
+    /// Where pages are, of those that have a slot. Counts as a use of each.
     pub(crate) fn find(&self, places: impl Iterator<Item = Place>) -> Vec<Option<InTier>> {
         if self.is_given_up() {
             return places.map(|_| None).collect();
@@ -205,7 +222,7 @@ impl Tier {
         found.collect()
     }
 
-    /// Reads so many bytes from a page on. The caller waits.
+    /// Reads this many bytes from the start of a page. The caller waits.
     ///
     /// # Errors
     /// The disk's.
@@ -213,20 +230,33 @@ impl Tier {
         self.inner.file.read(first.slot, bytes)
     }
 
-    /// A page was read from it, and had the right checksum.
-    pub(crate) fn was_right(&self, bytes: u32) {
-        self.inner.counts.hits.fetch_add(1, Relaxed);
-        self.inner.counts.hit_bytes.fetch_add(u64::from(bytes), Relaxed);
+    /// Whether the bytes that were read are the page's. If not, its slot is emptied, unless another page has it by now.
+    pub(crate) fn has_right(&self, at: InTier, place: &Place, bytes: &[u8]) -> bool {
+        let counts = &self.inner.counts;
+        if checksum(bytes) == place.checksum || is(Mutation::TierChecksumIgnored) {
+            counts.hits.fetch_add(1, Relaxed);
+            counts.hit_bytes.fetch_add(bytes.len() as u64, Relaxed);
+            return true;
+        }
+        self.drop_damaged(at);
+        false
     }
 
-    /// A page was read from it, and had another checksum. If no other page has the slot by now, it is emptied.
-    pub(crate) fn was_wrong(&self, at: InTier) {
+    fn drop_damaged(&self, at: InTier) {
         if self.inner.slots().drop_page(at.slot, at.page) {
             self.inner.counts.damaged.fetch_add(1, Relaxed);
         }
     }
 
-    /// Takes a page that was fetched, if it is to have a slot: `room` waits for as long as the caller can.
+    /// These pages could not be read. Their slots are emptied.
+    pub(crate) fn failed(&self, pages: &[InTier], error: &io::Error) {
+        pages.iter().for_each(|at| self.drop_damaged(*at));
+        if self.inner.counts.failed_reads.fetch_add(1, Relaxed) + 1 >= FAILED_READS_MAX {
+            self.give_up(&format!("it can't be read: {error}"));
+        }
+    }
+
+    /// Takes a fetched page if it is to have a slot. In a full queue `room` waits for as long as the caller can.
     pub(crate) async fn offer<R>(&self, place: &Place, bytes: &[u8], room: impl FnOnce(Room) -> R)
     where
         R: Future<Output = Option<OwnedSemaphorePermit>>,
@@ -243,15 +273,27 @@ impl Tier {
             }
             Some(true) => {}
         }
-        let blocks = (bytes.len() as u64).div_ceil(BLOCK) as u32;
+        let blocks = memory_blocks(bytes.len() as u64) as u32;
         let permit = match self.room.clone().try_acquire_many_owned(blocks) {
             Ok(permit) => Some(permit),
-            Err(_) => room(Room(self.room.clone(), blocks)).await,
+            Err(_) => {
+                let is_behind = self.is_behind.load(Relaxed);
+                room(Room {
+                    queue: self.room.clone(),
+                    blocks,
+                    is_behind,
+                })
+                .await
+            }
         };
         let Some(room) = permit else {
+            self.is_behind.store(true, Relaxed);
             counts.skipped.fetch_add(1, Relaxed);
             return;
         };
+        if self.room.available_permits() as u64 * BLOCK >= self.queue_bytes / 2 {
+            self.is_behind.store(false, Relaxed);
+        }
         let bytes = Aligned::of(bytes);
         let Some((slot, evicted)) = self.inner.slots().take(page) else {
             return;
@@ -259,23 +301,24 @@ impl Tier {
         counts.evicted.fetch_add(evicted.into(), Relaxed);
         let write = Write {
             slot,
+            page,
             bytes,
             _room: room,
         };
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        // It is given up, or closed.
+        // The tier was given up, or is closed.
         if queue.as_ref().is_none_or(|queue| queue.send(write).is_err()) {
             self.inner.slots().drop_page(slot, page);
         }
     }
 
-    /// Makes its file do what a broken disk does.
+    /// Makes the file do what a broken disk does.
     #[cfg(test)]
     pub(crate) fn fails(&self, fault: u8) {
         self.inner.file.fault.store(fault, Relaxed);
     }
 
-    /// How long nothing was written, of what is seen of that by calls of this alone: by those that find no room.
+    /// How long nothing was written, as far as calls of this have seen: those that find no room make them.
     pub(crate) fn stuck_for(&self, now: Duration) -> Duration {
         let written = self.inner.counts.written_bytes.load(Relaxed);
         let mut seen = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
@@ -285,13 +328,13 @@ impl Tier {
         seen.map_or(Duration::ZERO, |(_, since)| now.saturating_sub(since))
     }
 
-    /// Writes what is on its way, and takes nothing more.
+    /// Writes the queue, and takes nothing more.
     pub(crate) fn close(&self) {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
         if queue.is_some() && !self.is_given_up() {
             drop(queue);
             let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-            // A disk that is slower loses pages, as by a kill.
+            // A slower disk loses pages, as a kill does.
             let _ = closed.recv_timeout(CLOSES_IN);
         }
     }
@@ -315,14 +358,24 @@ impl Tier {
     }
 }
 
-/// Room for a page on its way.
+/// The memory of a page in the queue: its blocks, and one more to begin at a block.
+fn memory_blocks(bytes: u64) -> u64 {
+    bytes.div_ceil(BLOCK) + 1
+}
+
+/// Room for a page in the queue.
 #[derive(Debug)]
-pub(crate) struct Room(Arc<Semaphore>, u32);
+pub(crate) struct Room {
+    queue: Arc<Semaphore>,
+    blocks: u32,
+    /// Not worth waiting for: the disk is slower than the store.
+    pub(crate) is_behind: bool,
+}
 
 impl Room {
     /// Waits until there is some. `None`: there will be none.
     pub(crate) async fn wait(self) -> Option<OwnedSemaphorePermit> {
-        self.0.acquire_many_owned(self.1).await.ok()
+        self.queue.acquire_many_owned(self.blocks).await.ok()
     }
 }
 
@@ -330,11 +383,11 @@ impl Inner {
     fn give_up(&self, why: &str) {
         let shown = self.file.path.display();
         let _ = self.given_up.set(format!(
-            "the disk tier {shown} is given up, and all is read from the store: {why}"
+            "the disk tier {shown} was given up, and reads go to the store: {why}"
         ));
     }
 
-    /// Writes what comes until nothing does.
+    /// Writes what is queued until the queue is closed.
     fn serve(&self, writes: &Receiver<Write>) -> io::Result<()> {
         let (mut groups, mut pages) = (BTreeSet::new(), 0);
         loop {
@@ -376,7 +429,7 @@ impl Inner {
                 && TierFile::are_adjacent(first.slot, second.slot)
         };
         for run in some.chunk_by(is_next) {
-            // As many as one call takes (IOV_MAX).
+            // One call takes this many (IOV_MAX).
             for run in run.chunks(1024) {
                 let pages: Vec<&Aligned> = run.iter().map(|write| &write.bytes).collect();
                 self.file.write(run[0].slot, &pages)?;
@@ -384,7 +437,7 @@ impl Inner {
                 self.counts.written_bytes.fetch_add(bytes as u64, Relaxed);
                 groups.insert(u64::from(run[0].slot) / GROUP_SLOTS);
                 let mut slots = self.slots();
-                run.iter().for_each(|write| slots.arrived(write.slot));
+                run.iter().for_each(|write| slots.arrived(write.slot, write.page));
             }
         }
         Ok(())

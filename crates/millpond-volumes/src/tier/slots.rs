@@ -1,72 +1,65 @@
-//! Which page each slot of a disk tier has, which pages get one, and which go.
+//! Decides which pages have a slot of a disk tier.
 //!
 //! ```text
-//!   a page that was fetched ──► a slot is empty? ─────────────────────────────────► it gets that
-//!                                   │ no
-//!                                   ▼
-//!                               seen before, within as many misses as there are slots? ── no ──► remembered
-//!                                   │ yes
-//!                                   ▼
-//!                     hand ──► the slot there was used since the last lap? ── yes ──► its bit is cleared, remembered
-//!                                   │ no
-//!                                   ▼
-//!                               it gets that slot; the page that had it is remembered
+//!   a fetched page ──► is a slot empty? ── yes ──► it takes the slot
+//!                           │ no
+//!                           ▼
+//!                      was it missed before, at most as many misses ago as there are slots? ── no ──► remembered
+//!                           │ yes
+//!                           ▼
+//!              hand ──► was the page in this slot used since the last lap? ── yes ──► its bit is cleared, the hand moves on
+//!                           │ no
+//!                           ▼
+//!                      it takes the slot; the page that had it is remembered
 //! ```
 //!
-//! So a tier fills once, and from then on a page is written when it was used twice, within the reach that replacement with
-//! so many pages has (Linux' refault distance), and if the page that it replaces was not (CLOCK). A scan is read once: it
-//! takes empty slots and nothing else. A loop over more pages than there are slots keeps the ones that have a slot.
+//! A tier fills once. After that, a page is written only when it is used again within the refault distance of a list of
+//! as many pages (Linux), and only over a page that was not used (CLOCK). A scan fills empty slots and writes nothing
+//! else. A loop over more pages than there are slots keeps those that have one.
 //!
-//! Memory is 9 bytes a slot, 6 to 12 for the index, and 16 for what is remembered.
+//! Memory is 33 bytes a slot, however often pages come and go: 9 here, 8 for the index, 16 for pages without a slot.
 
-use hashbrown::HashTable;
+use super::ghosts::{Ghosts, PageHash};
+use crate::mutation::{Mutation, is};
 
-/// Uses of a page within so many misses count as one (the correlated references of LRU-K): callers with small buffers, and
-/// caches with smaller pages, come back for the rest of a page. A chunk of pages of 64 KiB.
-const CORRELATED: u32 = 64;
-
-/// A slot's number.
+/// The number of a slot.
 pub(super) type Slot = u32;
 
-/// A page in an object: a hash of where it is and of its checksum, never 0.
-///
-/// Where it is makes pages differ; the checksum makes it differ from what a store that was made anew has there. The hash alone
-/// does not vouch for bytes: whoever reads a slot compares them with the page's checksum.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct PageHash(pub(super) u64);
-
-/// No page.
+/// An empty slot.
 pub(super) const NO_PAGE: u64 = 0;
+/// The end of a chain.
+const NO_SLOT: Slot = Slot::MAX;
 
-/// Used since the hand was here.
+/// The page was used since the hand passed.
 const USED: u8 = 1;
-/// Its bytes are on their way to it.
+/// The page's bytes are queued for the disk.
 const COMING: u8 = 2;
 
 #[derive(Debug)]
 pub(super) struct Slots {
     pages: Vec<u64>,
     flags: Vec<u8>,
-    index: HashTable<Slot>,
+    index: Index,
     empty: u32,
     hand: Slot,
     ghosts: Ghosts,
 }
 
 impl Slots {
-    /// Slots that have these pages.
+    /// Slots that have these pages; there is at least one.
     pub(super) fn new(pages: Vec<u64>) -> Slots {
         let count = pages.len();
         let mut slots = Slots {
             flags: vec![0; count],
-            index: HashTable::with_capacity(count),
+            index: Index::new(count),
             empty: count as u32,
             hand: 0,
             ghosts: Ghosts::new(count),
-            pages: vec![NO_PAGE; count],
+            pages,
         };
-        for (slot, &page) in pages.iter().enumerate() {
-            // A page that is there twice has its newer bytes anywhere: they are the same.
+        for slot in 0..count {
+            let page = std::mem::replace(&mut slots.pages[slot], NO_PAGE);
+            // Two slots with one page have the same bytes: the first will do.
             if page != NO_PAGE && slots.slot_of(PageHash(page)).is_none() {
                 slots.put(slot as Slot, PageHash(page));
             }
@@ -78,35 +71,38 @@ impl Slots {
         self.pages.len() as u32
     }
 
+    /// Slots that have a page.
     pub(super) fn used(&self) -> u32 {
         self.len() - self.empty
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
-        let index = self.index.capacity() as u64 * 8 / 7 * 5;
-        self.pages.len() as u64 * 9 + index + self.ghosts.buckets.len() as u64 * size_of::<Bucket>() as u64
+        let index = (self.index.first.capacity() + self.index.next.capacity()) * size_of::<Slot>();
+        let own = self.pages.capacity() * size_of::<u64>() + self.flags.capacity();
+        (own + index) as u64 + self.ghosts.memory_bytes()
     }
 
-    /// Of this group of the file.
+    /// The pages in a range of slots, which may go beyond the last one.
     pub(super) fn pages(&self, slots: std::ops::Range<usize>) -> &[u64] {
         &self.pages[slots.start..slots.end.min(self.pages.len())]
     }
 
     fn slot_of(&self, page: PageHash) -> Option<Slot> {
-        let is_it = |slot: &Slot| self.pages[*slot as usize] == page.0;
-        self.index.find(page.0, is_it).copied()
+        self.index
+            .chain(page)
+            .find(|slot| self.pages[*slot as usize] == page.0)
     }
 
-    /// The slot with a page's bytes. That is a use of it.
+    /// The slot that has a page's bytes. Counts as a use of the page.
     pub(super) fn find(&mut self, page: PageHash) -> Option<Slot> {
         let slot = self.slot_of(page)?;
         let flags = &mut self.flags[slot as usize];
-        let is_here = *flags & COMING == 0;
+        let is_here = *flags & COMING == 0 || is(Mutation::TierComingRead);
         *flags |= USED;
         is_here.then_some(slot)
     }
 
-    /// Whether a page that was fetched is to get a slot; `None`: it has one. That is a use of it, and a miss.
+    /// Whether a fetched page should get a slot; `None` if it has one. Counts as a miss, and as a use of the page.
     pub(super) fn admits(&mut self, page: PageHash) -> Option<bool> {
         if self.slot_of(page).is_some() {
             return None;
@@ -114,23 +110,27 @@ impl Slots {
         if self.empty > 0 {
             return Some(true);
         }
-        if !self.ghosts.used_again(page) {
-            return Some(false);
-        }
+        let is_again = self.ghosts.used_again(page) || is(Mutation::TierFirstUseAdmitted);
+        Some(is_again && self.may_replace())
+    }
+
+    /// Whether the slot at the hand is free to be taken. If not, the hand clears its bit and moves on.
+    fn may_replace(&mut self) -> bool {
         let flags = &mut self.flags[self.hand as usize];
-        let is_idle = *flags == 0;
+        let is_idle = *flags == 0 || *flags == USED && is(Mutation::TierUsedReplaced);
         if !is_idle {
             *flags &= !USED;
             self.step();
         }
-        Some(is_idle)
+        is_idle
     }
 
     fn step(&mut self) {
         self.hand = (self.hand + 1) % self.len();
     }
 
-    /// Gives a page a slot, and whether another page had it. `None`: it has one by now, or this one's bytes are on their way.
+    /// Gives an admitted page a slot. Returns the slot, and whether another page had it. `None` if others were faster:
+    /// the page has a slot, the empty slots are gone, or the slot at the hand is in use.
     pub(super) fn take(&mut self, page: PageHash) -> Option<(Slot, bool)> {
         if self.slot_of(page).is_some() {
             return None;
@@ -139,12 +139,11 @@ impl Slots {
             while self.pages[self.hand as usize] != NO_PAGE {
                 self.step();
             }
+        } else if !self.ghosts.has(page) || !self.may_replace() {
+            return None;
         }
         let slot = self.hand;
         self.step();
-        if self.flags[slot as usize] & COMING != 0 {
-            return None;
-        }
         self.ghosts.forget(page);
         let had = self.pages[slot as usize];
         if had != NO_PAGE {
@@ -156,9 +155,12 @@ impl Slots {
         Some((slot, had != NO_PAGE))
     }
 
-    /// A page's bytes are in its slot.
-    pub(super) fn arrived(&mut self, slot: Slot) {
-        self.flags[slot as usize] &= !COMING;
+    /// A page's bytes were written to its slot.
+    pub(super) fn arrived(&mut self, slot: Slot, page: PageHash) {
+        // Another page that got the slot since then is still to come.
+        if self.pages[slot as usize] == page.0 {
+            self.flags[slot as usize] &= !COMING;
+        }
     }
 
     /// Empties a slot if it still has this page. Returns whether it had.
@@ -172,16 +174,12 @@ impl Slots {
 
     fn put(&mut self, slot: Slot, page: PageHash) {
         self.pages[slot as usize] = page.0;
+        self.index.insert(page, slot);
         self.empty -= 1;
-        let pages = &self.pages;
-        self.index
-            .insert_unique(page.0, slot, |slot| pages[*slot as usize]);
     }
 
     fn remove(&mut self, slot: Slot, page: PageHash) {
-        if let Ok(entry) = self.index.find_entry(page.0, |of| *of == slot) {
-            entry.remove();
-        }
+        self.index.remove(page, slot);
         self.pages[slot as usize] = NO_PAGE;
         self.flags[slot as usize] = 0;
         self.empty += 1;
@@ -191,7 +189,8 @@ impl Slots {
     pub(super) fn validate(&self) {
         let there = self.pages.iter().filter(|page| **page != NO_PAGE).count();
         assert_eq!(there as u32 + self.empty, self.len());
-        assert_eq!(self.index.len(), there);
+        let chained = self.index.first.iter().filter(|slot| **slot != NO_SLOT).count();
+        assert!(chained <= there);
         assert!(self.hand < self.len());
         for (slot, &page) in self.pages.iter().enumerate() {
             match page {
@@ -202,79 +201,60 @@ impl Slots {
     }
 }
 
-/// As many as fit a cache line.
-const BUCKET_GHOSTS: usize = 8;
-
-/// Pages without a slot: a part of the hash of each, 0 for none, and the miss at which it was seen.
-type Bucket = [(u32, u32); BUCKET_GHOSTS];
-
-/// Pages that were missed, or evicted. There is room for twice as many as there are slots: in a full bucket the oldest goes, so
-/// that pages that come in turns would all be forgotten in the buckets that have one too many.
+/// Slots by page, in chains. A table with open addresses would grow beyond the budget while pages come and go.
 #[derive(Debug)]
-struct Ghosts {
-    buckets: Vec<Bucket>,
-    /// Misses. Differences count, so it may wrap.
-    now: u32,
-    reach: u32,
+struct Index {
+    /// The first slot of each chain.
+    first: Vec<Slot>,
+    /// The slot behind each slot.
+    next: Vec<Slot>,
 }
 
-impl Ghosts {
-    fn new(slots: usize) -> Ghosts {
-        Ghosts {
-            buckets: vec![[(0, 0); BUCKET_GHOSTS]; (2 * slots).div_ceil(BUCKET_GHOSTS)],
-            now: 0,
-            reach: slots as u32,
+impl Index {
+    fn new(slots: usize) -> Index {
+        Index {
+            first: vec![NO_SLOT; slots],
+            next: vec![NO_SLOT; slots],
         }
     }
 
-    /// The page's bucket, and its mark there.
-    fn of(&mut self, page: PageHash) -> (&mut Bucket, u32) {
-        let (high, low) = ((page.0 >> 32) as u32, page.0 as u32);
-        let bucket = (u64::from(low) * self.buckets.len() as u64) >> 32;
-        (&mut self.buckets[bucket as usize], high.max(1))
+    fn bucket(&self, page: PageHash) -> usize {
+        (((page.0 >> 32) * self.first.len() as u64) >> 32) as usize
     }
 
-    fn remember(&mut self, page: PageHash) {
-        let now = self.now;
-        let (bucket, mark) = self.of(page);
-        let age = |ghost: &&mut (u32, u32)| match ghost.0 {
-            of if of == mark => u64::MAX,
-            0 => u64::from(u32::MAX) + 1,
-            _ => u64::from(now.wrapping_sub(ghost.1)),
+    /// All slots whose pages have this page's bucket.
+    fn chain(&self, page: PageHash) -> impl Iterator<Item = Slot> {
+        let known = |slot: Slot| (slot != NO_SLOT).then_some(slot);
+        std::iter::successors(known(self.first[self.bucket(page)]), move |slot| {
+            known(self.next[*slot as usize])
+        })
+    }
+
+    fn insert(&mut self, page: PageHash, slot: Slot) {
+        let bucket = self.bucket(page);
+        self.next[slot as usize] = std::mem::replace(&mut self.first[bucket], slot);
+    }
+
+    fn remove(&mut self, page: PageHash, slot: Slot) {
+        let bucket = self.bucket(page);
+        let before = self
+            .chain(page)
+            .find(|before| self.next[*before as usize] == slot);
+        let behind = std::mem::replace(&mut self.next[slot as usize], NO_SLOT);
+        let link = match before {
+            Some(before) => &mut self.next[before as usize],
+            None => &mut self.first[bucket],
         };
-        if let Some(ghost) = bucket.iter_mut().max_by_key(age) {
-            *ghost = (mark, now);
-        }
-    }
-
-    fn forget(&mut self, page: PageHash) {
-        let (bucket, mark) = self.of(page);
-        if let Some(ghost) = bucket.iter_mut().find(|ghost| ghost.0 == mark) {
-            *ghost = (0, 0);
-        }
-    }
-
-    /// Counts a miss. Whether the page was seen before, not too long ago and not just now.
-    fn used_again(&mut self, page: PageHash) -> bool {
-        self.now = self.now.wrapping_add(1);
-        let (now, reach) = (self.now, self.reach);
-        let (bucket, mark) = self.of(page);
-        let seen = bucket.iter().find(|ghost| ghost.0 == mark);
-        let distance = seen.map(|ghost| now.wrapping_sub(ghost.1));
-        match distance {
-            // Its first use stays its first.
-            Some(distance) if distance <= CORRELATED.min(reach / 4) => false,
-            distance => {
-                self.remember(page);
-                distance.is_some_and(|distance| distance <= reach)
-            }
-        }
+        assert_eq!(*link, slot, "slot {slot} is not in its chain");
+        *link = behind;
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::draw::Draw;
+    use crate::tier::ghosts::BUCKET_GHOSTS;
 
     /// Pages by small numbers, with the hashes that real ones have.
     fn page(n: u64) -> PageHash {
@@ -289,14 +269,15 @@ mod tests {
         let is_admitted = slots.admits(page(n)).unwrap();
         if is_admitted {
             let (slot, _) = slots.take(page(n)).unwrap();
-            slots.arrived(slot);
+            slots.arrived(slot, page(n));
         }
-        slots.validate();
         (false, is_admitted)
     }
 
+    /// Reads pages. How many were there, and how many were written.
     fn reads(slots: &mut Slots, pages: impl IntoIterator<Item = u64>) -> (usize, usize) {
         let done: Vec<_> = pages.into_iter().map(|n| read(slots, n)).collect();
+        slots.validate();
         let count = |of: fn(&(bool, bool)) -> bool| done.iter().filter(|done| of(done)).count();
         (count(|done| done.0), count(|done| done.1))
     }
@@ -335,9 +316,18 @@ mod tests {
     }
 
     #[test]
-    fn a_use_that_comes_at_once_is_the_same_one() {
+    fn uses_that_come_at_once_count_as_one() {
         let mut slots = full(1000);
         let calls = (5000..9000).flat_map(|n| [n; 4]);
+        assert_eq!(reads(&mut slots, calls), (0, 0));
+    }
+
+    /// Forty scans that read each page in four parts, in turns.
+    #[test]
+    fn scans_beside_each_other_write_nothing_into_a_large_tier() {
+        let mut slots = full(10_000);
+        let scans = |page: u64| (1..41).map(move |scan| scan * 100_000 + page);
+        let calls = (0..500).flat_map(|page| (0..4).flat_map(move |_| scans(page)));
         assert_eq!(reads(&mut slots, calls), (0, 0));
     }
 
@@ -390,17 +380,30 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_on_their_way_are_no_hit_and_their_slot_is_not_taken() {
+    fn a_page_whose_bytes_are_queued_is_no_hit_and_keeps_its_slot() {
         let mut slots = Slots::new(vec![NO_PAGE; 1]);
         let (slot, evicted) = slots.take(page(1)).unwrap();
         assert!(!evicted && slots.find(page(1)).is_none() && slots.admits(page(1)).is_none());
+        slots.ghosts.remember(page(2));
         assert_eq!(slots.take(page(2)), None);
-        slots.arrived(slot);
+        slots.arrived(slot, page(1));
         assert_eq!(slots.find(page(1)), Some(slot));
+        assert_eq!(slots.take(page(2)), None, "it was used");
         assert_eq!(slots.take(page(2)), Some((slot, true)));
+        // What is written late is the page that had the slot before.
+        slots.arrived(slot, page(1));
+        assert_eq!(slots.find(page(2)), None);
         assert!(!slots.drop_page(slot, page(1)), "it is another's by now");
         assert!(slots.drop_page(slot, page(2)));
         slots.validate();
+    }
+
+    #[test]
+    fn of_many_that_are_admitted_at_once_only_those_that_were_used_again_replace_a_page() {
+        let mut slots = Slots::new(vec![NO_PAGE; 2]);
+        assert!((0..9).all(|n| slots.admits(page(n)) == Some(true)));
+        let taken = (0..9).filter(|n| slots.take(page(*n)).is_some()).count();
+        assert_eq!(taken, 2);
     }
 
     #[test]
@@ -410,12 +413,22 @@ mod tests {
         slots.validate();
     }
 
+    /// 7/8 of a power of two: a table with open addresses would double.
     #[test]
-    fn memory_is_less_than_forty_bytes_a_slot() {
-        for count in [1000, 10_000, 1_000_000, 1_638_400] {
-            let slots = Slots::new(vec![NO_PAGE; count]);
-            let each = slots.memory_bytes() as f64 / count as f64;
-            assert!((30.0..37.0).contains(&each), "{each} of {count}");
+    fn memory_is_33_bytes_a_slot_however_often_pages_come_and_go() {
+        for count in [1000, 7 << 10, 1_638_400] {
+            let mut slots = full(count);
+            let before = slots.memory_bytes();
+            assert_eq!(before, 33 * count);
+            let pages = (0..20_000).flat_map(|n| [n % 20_000 + count, n % 300 + count]);
+            for n in pages {
+                slots.ghosts.remember(page(n));
+                if let Some((slot, _)) = slots.take(page(n)) {
+                    slots.arrived(slot, page(n));
+                }
+            }
+            slots.validate();
+            assert_eq!(slots.memory_bytes(), before);
         }
     }
 
@@ -472,13 +485,17 @@ mod tests {
             if distance.is_none_or(|distance| distance > reach) {
                 return Some(false);
             }
+            Some(self.may_replace())
+        }
+
+        fn may_replace(&mut self) -> bool {
             let (_, used, coming) = self.slots[self.hand].as_mut().unwrap();
             let is_idle = !*used && !*coming;
             if !is_idle {
                 *used = false;
                 self.hand = (self.hand + 1) % self.slots.len();
             }
-            Some(is_idle)
+            is_idle
         }
 
         fn take(&mut self, n: u64) -> Option<(usize, bool)> {
@@ -489,12 +506,11 @@ mod tests {
                 while self.slots[self.hand].is_some() {
                     self.hand = (self.hand + 1) % self.slots.len();
                 }
+            } else if !self.ghosts.iter().any(|ghost| ghost.0 == n) || !self.may_replace() {
+                return None;
             }
             let at = self.hand;
             self.hand = (self.hand + 1) % self.slots.len();
-            if self.slots[at].is_some_and(|(.., coming)| coming) {
-                return None;
-            }
             self.ghosts.retain(|ghost| ghost.0 != n);
             let had = self.slots[at];
             if let Some((had, ..)) = had {
@@ -507,17 +523,11 @@ mod tests {
 
     /// So few slots that there is one bucket of ghosts.
     #[test]
-    fn any_calls_do_what_a_naive_model_does() {
-        for seed in 0..300_u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let mut below = move |n: u64| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(seed | 1);
-                (state >> 33) % n
-            };
-            let count = 1 + below(4);
-            let different = 1 + below(5 * count);
+    pub(in crate::tier) fn any_calls_do_what_a_naive_model_does() {
+        for seed in 0..300 {
+            let mut draw = Draw(seed);
+            let count = 1 + draw.below(4);
+            let different = 1 + draw.below(5 * count);
             let mut slots = Slots::new(vec![NO_PAGE; count as usize]);
             let mut naive = Naive {
                 slots: vec![None; count as usize],
@@ -526,32 +536,29 @@ mod tests {
                 now: 0,
             };
             for step in 0..400 {
-                let n = below(different);
-                let what = format!("seed {seed}, step {step}, page {n}");
-                match below(6) {
+                let slot = draw.below(count) as usize;
+                let n = match naive.slots[slot] {
+                    Some((n, ..)) if draw.one_in(2) => n,
+                    _ => draw.below(different),
+                };
+                let what = format!("seed {seed}, step {step}, page {n}, slot {slot}");
+                match draw.below(7) {
                     0 | 1 => assert_eq!(slots.find(page(n)), naive.find(n).map(|at| at as u32), "{what}"),
-                    2 | 3 => {
-                        let admitted = naive.admits(n);
-                        assert_eq!(slots.admits(page(n)), admitted, "{what}");
-                        if admitted == Some(true) {
-                            let taken = naive.take(n).map(|(at, evicted)| (at as u32, evicted));
-                            assert_eq!(slots.take(page(n)), taken, "{what}");
-                        }
-                    }
+                    2 | 3 => assert_eq!(slots.admits(page(n)), naive.admits(n), "{what}"),
                     4 => {
-                        let slot = below(count) as u32;
-                        if let Some((_, _, coming)) = &mut naive.slots[slot as usize] {
-                            *coming = false;
-                            slots.arrived(slot);
+                        let taken = naive.take(n).map(|(at, evicted)| (at as u32, evicted));
+                        assert_eq!(slots.take(page(n)), taken, "{what}");
+                    }
+                    5 => {
+                        slots.arrived(slot as u32, page(n));
+                        if let Some((of, _, coming)) = &mut naive.slots[slot] {
+                            *coming &= *of != n;
                         }
                     }
                     _ => {
-                        let slot = below(count) as u32;
-                        let has = naive.slots[slot as usize].is_some_and(|(of, ..)| of == n);
-                        if has {
-                            naive.slots[slot as usize] = None;
-                        }
-                        assert_eq!(slots.drop_page(slot, page(n)), has, "{what}");
+                        let has = naive.slots[slot].is_some_and(|(of, ..)| of == n);
+                        naive.slots[slot] = naive.slots[slot].filter(|_| !has);
+                        assert_eq!(slots.drop_page(slot as u32, page(n)), has, "{what}");
                     }
                 }
                 slots.validate();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::format::ObjectId;
 use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const PAGE: u32 = 65_536;
@@ -28,8 +29,12 @@ fn open(path: &Path) -> Tier {
 
 fn offer(tier: &Tier, n: u32) {
     let (place, bytes) = page(n);
+    wait_for(tier.offer(&place, &bytes, Room::wait));
+}
+
+fn wait_for<T>(of: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(tier.offer(&place, &bytes, Room::wait));
+    runtime.block_on(of)
 }
 
 fn read(tier: &Tier, n: u32) -> Option<Bytes> {
@@ -63,6 +68,35 @@ fn what_is_offered_is_there_and_in_the_next_process_too() {
 }
 
 #[test]
+fn a_file_of_another_version_or_with_a_damaged_header_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tier");
+    open(&path).close();
+    let header = std::fs::read(&path).unwrap()[..BLOCK as usize].to_vec();
+    let refused = |at: usize, is_sealed: bool| {
+        let mut other = header.clone();
+        other[at] ^= 2;
+        let (fields, sum) = other.split_at_mut(BLOCK as usize - 8);
+        if is_sealed {
+            sum.copy_from_slice(&checksum(fields).to_le_bytes());
+        }
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&other, 0).unwrap();
+        let bytes = NonZeroU64::new(16 << 20).unwrap();
+        TierFile::open(&path, bytes, "memory://a").unwrap_err()
+    };
+    for (at, is_sealed, why) in [
+        (4, true, "has version 3, and this program knows version 1"),
+        (4, false, "not a disk tier, or is damaged"),
+        (6, false, "not a disk tier, or is damaged"),
+        (0, true, "not a disk tier, or is damaged"),
+    ] {
+        let said = refused(at, is_sealed);
+        assert!(said.contains(why), "{at}: {said}");
+    }
+}
+
+#[test]
 fn a_disk_that_cannot_be_written_is_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tier");
@@ -81,21 +115,86 @@ fn a_disk_that_cannot_be_written_is_given_up() {
 fn what_comes_faster_than_the_disk_waits_for_room_and_a_disk_that_writes_nothing_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let tier = open(&folder.path().join("tier"));
-    let all = tier.room.clone();
-    let all = all
-        .try_acquire_many_owned((tier.queue_bytes / BLOCK) as u32)
-        .unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (place, bytes) = page(1);
-    runtime.block_on(tier.offer(&place, &bytes, async |_| None));
-    assert_eq!((tier.usage().skipped, read(&tier, 1)), (1, None));
+    let take = |blocks: u64| tier.room.clone().try_acquire_many_owned(blocks as u32);
+    let all = tier.queue_bytes / BLOCK;
+    let blocks = memory_blocks(PAGE.into());
+    // Its memory is a block more than its bytes.
+    assert_eq!(blocks, 17);
+    let (most, last) = (take(all - blocks + 1).unwrap(), take(blocks - 1).unwrap());
+    let waits = |n| {
+        let (place, bytes) = page(n);
+        let mut said = None;
+        wait_for(tier.offer(&place, &bytes, async |room| {
+            said = Some(room.is_behind);
+            None
+        }));
+        said
+    };
+    // A page that finds no room is skipped, and from then on none is worth waiting for.
+    assert_eq!((waits(1), waits(1)), (Some(false), Some(true)));
+    assert_eq!((tier.usage().skipped, read(&tier, 1)), (2, None));
     let second = Duration::from_secs(1);
     assert_eq!(tier.stuck_for(10 * second), Duration::ZERO);
     assert_eq!(tier.stuck_for(13 * second), 3 * second);
-    drop(all);
+    drop(last);
+    assert_eq!(waits(1), Some(true), "a block is missing");
+    // Until half of the queue is written.
+    drop(most);
+    let half = take(all / 2).unwrap();
     offer(&tier, 1);
     until(|| read(&tier, 1).is_some());
     assert_eq!(tier.stuck_for(20 * second), Duration::ZERO);
+    // The memory comes back after the bytes are there.
+    let when_free = |blocks| {
+        let mut taken = None;
+        until(|| {
+            taken = take(blocks).ok();
+            taken.is_some()
+        });
+        taken
+    };
+    let rest = when_free(all - all / 2);
+    assert_eq!(waits(2), Some(true));
+    drop((half, rest));
+    offer(&tier, 2);
+    until(|| read(&tier, 2).is_some());
+    let _all = when_free(all);
+    assert_eq!(waits(3), Some(false));
+}
+
+#[test]
+fn bytes_of_another_page_are_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    bytes_are_compared(&open(&folder.path().join("tier")));
+}
+
+fn bytes_are_compared(tier: &Tier) {
+    (1..3).for_each(|n| offer(tier, n));
+    until(|| (1..3).all(|n| read(tier, n).is_some()));
+    let (place, bytes) = page(1);
+    let found = || tier.find([place].into_iter()).pop().flatten();
+    assert!(tier.has_right(found().unwrap(), &place, &bytes));
+    assert!(!tier.has_right(found().unwrap(), &place, &page(2).1));
+    assert_eq!(found(), None, "it will be fetched again");
+    assert_eq!((tier.usage().hits, tier.usage().damaged), (1, 1));
+}
+
+/// Each is caught by one of these.
+#[cfg(feature = "mutations")]
+#[test]
+fn each_mistake_of_a_tier_is_caught() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    for mutation in Mutation::OF_TIER {
+        let folder = tempfile::tempdir().unwrap();
+        let tier = open(&folder.path().join("tier"));
+        crate::mutation::make(Some(mutation));
+        let caught = catch_unwind(AssertUnwindSafe(|| match mutation {
+            Mutation::TierChecksumIgnored => bytes_are_compared(&tier),
+            _ => slots::tests::any_calls_do_what_a_naive_model_does(),
+        }));
+        crate::mutation::make(None);
+        assert!(caught.is_err(), "{mutation:?}");
+    }
 }
 
 #[test]

@@ -283,7 +283,7 @@ fn a_mount_with_a_disk_reads_what_an_earlier_one_has_fetched() {
     for (refused, why) in [
         ("16M", "100G"),
         (":16M", "100G"),
-        ("/dev/null:16M", "no regular file"),
+        ("/dev/null:16M", "not a regular file"),
         ("t:1M", "too small"),
     ] {
         let mut command = program();
