@@ -47,6 +47,14 @@ fn ops() -> Vec<Op> {
         },
         Op::DropSnapshot { name: "t".into() },
         Op::NextFile { file: 3 },
+        Op::Record {
+            key: b"e\0n".as_slice().into(),
+            value: Some(b"v".as_slice().into()),
+        },
+        Op::Record {
+            key: b"x".as_slice().into(),
+            value: None,
+        },
     ]
 }
 

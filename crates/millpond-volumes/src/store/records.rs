@@ -9,7 +9,14 @@ use std::ops::Bound;
 
 /// The records and files of a writer, below a tree.
 #[derive(Debug)]
-pub struct Records<'a>(pub(super) &'a mut Writer);
+pub struct Records<'a>(&'a mut Writer);
+
+impl Records<'_> {
+    /// Those of this writer.
+    pub fn new(writer: &mut Writer) -> Records<'_> {
+        Records(writer)
+    }
+}
 
 impl Below for Records<'_> {
     fn get(&self, key: &[u8]) -> Option<RecordBytes> {

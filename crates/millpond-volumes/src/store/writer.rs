@@ -279,7 +279,7 @@ impl Store {
     pub fn tree<T>(&self, act: impl FnOnce(&mut Tree<Records<'_>>) -> T) -> T {
         self.inner
             .driver
-            .with(|side| act(&mut Tree(Records(&mut side.writer))))
+            .with(|side| act(&mut Tree(Records::new(&mut side.writer))))
     }
 
     /// The length of a file in bytes.
@@ -337,7 +337,7 @@ impl Store {
         self.inner.driver.with(|side| side.writer.salvaged().cloned())
     }
 
-    /// What its disk tier has and does, if it has one.
+    /// The state of the disk tier, if it has one.
     pub fn tier(&self) -> Option<TierUsage> {
         self.inner.driver.bucket().tier_usage()
     }

@@ -2,11 +2,14 @@
 
 use crate::checker::{Checker, Names, PAGE, names};
 use crate::draw::Draw;
+use crate::names::{Model, describe};
 use crate::store::Store;
 use bytes::Bytes;
+use millpond_volumes::Records;
 use millpond_volumes::layout::{
     At, OpenError, Reader, ReaderOptions, ReaderTold, Told, Uncommitted, Writer, WriterOptions,
 };
+use millpond_volumes::tree::{Tree, data_ino};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,6 +31,9 @@ pub(crate) struct WriterActor {
     /// Cuts inside a page: a later cut may be committed with an earlier write.
     cuts: Vec<(u64, Key, usize)>,
     catalogs: Vec<(u64, Names)>,
+    /// The tree that it makes, if it makes one, and all that this was.
+    tree: Option<Model>,
+    trees: Vec<(u64, String)>,
     tickets: BTreeMap<u64, u64>,
     last_ticket: u64,
     pub(crate) synced: u64,
@@ -35,7 +41,7 @@ pub(crate) struct WriterActor {
 }
 
 impl WriterActor {
-    pub(crate) fn new(local: Duration, options: WriterOptions) -> WriterActor {
+    pub(crate) fn new(local: Duration, options: WriterOptions, has_tree: bool) -> WriterActor {
         WriterActor {
             nonce: options.nonce,
             writer: Writer::new(local, options),
@@ -47,6 +53,8 @@ impl WriterActor {
             log: BTreeMap::new(),
             cuts: Vec::new(),
             catalogs: Vec::new(),
+            tree: has_tree.then(Model::default),
+            trees: Vec::new(),
             tickets: BTreeMap::new(),
             last_ticket: 0,
             synced: 0,
@@ -77,8 +85,28 @@ impl WriterActor {
         keys.into_iter().for_each(|key| self.changed(key, None));
     }
 
+    /// Does anything with the tree.
+    fn act_on_tree(&mut self, draw: &mut Draw, checker: &mut Checker) {
+        let Some(model) = &mut self.tree else { return };
+        let before = self.writer.state().names.clone();
+        // Where the store is another's nothing is done.
+        let _ = model.act(&mut Tree(Records::new(&mut self.writer)), draw);
+        let tree = model.describe();
+        for (name, file) in before {
+            if !self.writer.state().names.contains_key(&name) {
+                self.gone(file, 0..u64::MAX);
+            }
+        }
+        self.catalog();
+        self.trees.push((self.writer.changes(), tree.clone()));
+        checker.trees.insert(tree);
+    }
+
     /// Does anything.
-    pub(crate) fn act(&mut self, local: Duration, draw: &mut Draw, version: &mut u64) {
+    pub(crate) fn act(&mut self, local: Duration, draw: &mut Draw, version: &mut u64, checker: &mut Checker) {
+        if self.tree.is_some() && draw.one_in(3) {
+            return self.act_on_tree(draw, checker);
+        }
         let files: Vec<(String, u64, u64)> = {
             let state = self.writer.state();
             let files = state
@@ -89,7 +117,10 @@ impl WriterActor {
         };
         let file = files.get(draw.below(files.len().max(1) as u64) as usize).cloned();
         let name = format!("f{}", draw.below(4));
-        match (draw.below(24), file) {
+        // Names of the tree's files are the tree's.
+        let is_named = |file: &(String, u64, u64)| data_ino(&file.0).is_none();
+        let act = draw.below(24);
+        match (act, file.filter(|file| act != 3 || is_named(file))) {
             (0, _) | (_, None) => {
                 if self.writer.create(&name).is_ok() {
                     self.catalog();
@@ -198,6 +229,13 @@ impl WriterActor {
                         }
                     }
                     self.catalogs.push((0, names(self.writer.state())));
+                    match Model::read(self.writer.state()) {
+                        Ok(model) => {
+                            self.trees.push((0, model.describe()));
+                            self.tree = self.tree.take().map(|_| model);
+                        }
+                        Err(broken) => checker.fail(format!("a writer begins with a broken tree: {broken}")),
+                    }
                 }
                 Told::Opened(Err(error)) => {
                     self.is_over = true;
@@ -256,11 +294,22 @@ impl WriterActor {
             .unwrap_or(self.catalogs.len());
         self.catalogs.drain(..later.saturating_sub(1));
         let catalogs: Vec<Names> = self.catalogs.iter().map(|(_, names)| names.clone()).collect();
-        checker.promised(store, &self.writer, self.nonce, &pages, &catalogs);
+        let later = self.trees.iter().position(|(seq, _)| *seq > barrier);
+        let later = later.unwrap_or(self.trees.len());
+        self.trees.drain(..later.saturating_sub(1));
+        let trees: Vec<String> = self.trees.iter().map(|(_, tree)| tree.clone()).collect();
+        checker.promised(store, &self.writer, self.nonce, &pages, &catalogs, &trees);
     }
 
-    /// What it says of a page is what was written last.
+    /// What it says of a page is what was written last, and its tree is what was made last.
     pub(crate) fn reads_itself(&self, store: &Store, checker: &mut Checker) {
+        let tree = describe(self.writer.state());
+        if let Some(model) = &self.tree
+            && tree.as_ref() != Ok(&model.describe())
+        {
+            let model = model.describe();
+            checker.fail(format!("a writer's tree is {tree:?}, not {model}"));
+        }
         for (&(file, page), bytes) in &self.pages {
             let there = match self.writer.page(file, page) {
                 Uncommitted::Held(bytes) => Some(bytes.to_vec()),

@@ -4,6 +4,7 @@
 //! that was there before is none of it, and nothing may believe it.
 
 use crate::losses::checkpoint_of;
+use crate::names::describe;
 use crate::store::Store;
 use bytes::Bytes;
 use millpond_volumes::format::{Commit, Key, ObjectId, Op, checksum};
@@ -42,6 +43,8 @@ pub(crate) struct Checker {
     pub(crate) newest: u64,
     /// All pages that were ever committed, by object and offset: what is superseded is deleted.
     pages: BTreeMap<(ObjectId, u32), Bytes>,
+    /// All trees that a writer has had between two operations.
+    pub(crate) trees: BTreeSet<String>,
     /// Commits that were created under a number that had been there.
     pub(crate) bogus: u64,
     /// The store has lost something: one that salvages it may go on from any commit that was.
@@ -156,6 +159,11 @@ impl Checker {
                 }
             }
         }
+        match describe(&state) {
+            Ok(tree) if tree.is_empty() || self.trees.contains(&tree) => {}
+            Ok(tree) => self.fail(format!("commit {number} has a tree that never was: {tree}")),
+            Err(broken) => self.fail(format!("commit {number}: {broken}")),
+        }
         let (checkpoint, epoch) = commit.checkpoint;
         let key = Key::Checkpoint {
             number: checkpoint,
@@ -205,7 +213,7 @@ impl Checker {
         Some(bytes[..place.kept as usize].to_vec())
     }
 
-    /// A writer was told that its changes are committed. `pages` and `names` say what may be there. It may have slept since
+    /// A writer was told that its changes are committed. `pages`, `catalogs` and `trees` say what may be there. It may have slept since
     /// the store took the commit, and others have gone on from there and cleaned.
     pub(crate) fn promised(
         &mut self,
@@ -214,6 +222,7 @@ impl Checker {
         nonce: u128,
         pages: &BTreeMap<(u64, u64), Vec<Option<Vec<u8>>>>,
         catalogs: &[Names],
+        trees: &[String],
     ) {
         let number = writer.number();
         let Some(made) = self.history.get(&number) else {
@@ -256,9 +265,14 @@ impl Checker {
             }
         }
         let there = names(&made.state);
+        let tree = describe(&made.state).unwrap_or_default();
         if !catalogs.contains(&there) {
             self.fail(format!(
                 "lost: files are {there:?} in commit {number}, of {catalogs:?}"
+            ));
+        } else if !trees.contains(&tree) {
+            self.fail(format!(
+                "lost: the tree is {tree} in commit {number}, of {trees:?}"
             ));
         }
     }

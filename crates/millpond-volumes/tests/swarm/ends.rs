@@ -22,7 +22,7 @@ impl World {
         match &mut self.slots[who].actor {
             Actor::Writer(actor) => {
                 actor.synced = 0;
-                actor.act(local, &mut self.draw, &mut self.version);
+                actor.act(local, &mut self.draw, &mut self.version, &mut self.checker);
                 actor.sync(local);
             }
             _ => {
@@ -93,7 +93,7 @@ impl World {
             // The first lives write, and the others only look.
             if life < 12 {
                 for _ in 0..12 {
-                    actor.act(local, &mut self.draw, &mut self.version);
+                    actor.act(local, &mut self.draw, &mut self.version, &mut self.checker);
                 }
             }
             actor.close(local);

@@ -1,4 +1,4 @@
-//! Worlds of a store, its writers and its readers, each drawn from a seed.
+//! Worlds of a store, its writers and its readers, each drawn from a seed; every second one has a tree of names.
 //!
 //! `MILLPOND_SEEDS=20000` runs more of them, `MILLPOND_SEED=42` one. With the feature `mutations` it is shown that a
 //! layout with one of the mistakes of `mutation` is caught.
@@ -18,6 +18,7 @@ mod losses;
 mod lost;
 #[cfg(feature = "mutations")]
 mod mutations;
+mod names;
 mod snapshots;
 mod store;
 mod world;
@@ -32,6 +33,17 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// So many seeds, if the environment names no others.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    match number("MILLPOND_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => {
+            let first = number("MILLPOND_FIRST_SEED").unwrap_or(0);
+            first..first + number("MILLPOND_SEEDS").unwrap_or(count)
+        }
+    }
+}
+
 fn run(seed: u64) -> Result<Seen, String> {
     let mut world = World::new(seed);
     match world.run(BUSY) {
@@ -42,13 +54,7 @@ fn run(seed: u64) -> Result<Seen, String> {
 
 #[test]
 fn no_world_loses_what_was_promised_shows_a_mixture_or_believes_a_fenced_writer() {
-    let seeds = match number("MILLPOND_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => {
-            let first = number("MILLPOND_FIRST_SEED").unwrap_or(0);
-            first..first + number("MILLPOND_SEEDS").unwrap_or(40)
-        }
-    };
+    let seeds = seeds(40);
     let is_many = seeds.end - seeds.start >= 40;
     let mut all = Seen::default();
     for seed in seeds {

@@ -81,6 +81,8 @@ pub(crate) struct World {
     pub(crate) is_calm: bool,
     pub(crate) version: u64,
     pub(crate) options: WriterOptions,
+    /// Its writers make a tree.
+    has_tree: bool,
     pub(crate) seen: Seen,
     /// Why a writer could not open the store last.
     pub(crate) last_error: Option<String>,
@@ -115,6 +117,8 @@ impl World {
             is_calm: false,
             version: 0,
             options,
+            // Over a slow link a checkpoint with a tree would take too long.
+            has_tree: seed % 2 == 1 && faults.link == 0,
             seen: Seen::default(),
             last_error: None,
         };
@@ -359,7 +363,7 @@ impl World {
                 ..self.options.clone()
             };
             self.seen.writers += 1;
-            self.slots[who].actor = Actor::Writer(Box::new(WriterActor::new(local, options)));
+            self.slots[who].actor = Actor::Writer(Box::new(WriterActor::new(local, options, self.has_tree)));
         } else {
             let at = match self.draw.one_in(3) && !self.is_calm {
                 true => At::Snapshot(format!("s{}", self.draw.below(2))),
@@ -401,7 +405,7 @@ impl World {
             }
             if actor.is_open {
                 for _ in 0..1 + self.draw.below(6) {
-                    actor.act(local, &mut self.draw, &mut self.version);
+                    actor.act(local, &mut self.draw, &mut self.version, &mut self.checker);
                 }
                 let often = if self.faults.is_short { 60 } else { 400 };
                 if !self.is_calm && self.draw.one_in(often) {
