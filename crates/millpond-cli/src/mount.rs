@@ -86,7 +86,7 @@ pub(crate) struct MountArgs {
     /// For tests: where a process that takes over breaks down.
     #[arg(long, hide = true, requires = "replace", value_parser = breakdown)]
     breakdown: Option<(TakeOverStep, bool)>,
-    /// Mount over a directory that is not empty, and hide what is there.
+    /// Mount over a directory that is not empty, hiding its contents.
     #[arg(long)]
     nonempty: bool,
     /// Allow no changes.

@@ -165,7 +165,7 @@ fn unanswered(point: &Path, processes: &[u32], force: bool) -> Result<ExitCode, 
     let (shown, silent) = (shown_path(point), silence::describe(processes));
     if !millpond_fuse::is_mounted(point) {
         return Err(Failure::failed(format!(
-            "{shown} does not answer, and no millpond mount is there"
+            "{shown} does not answer, and is not a millpond mount"
         )));
     }
     if !force {

@@ -124,7 +124,7 @@ impl Source {
             }
             let is_mounted = self.others()?.into_iter().find(|other| other.is_same);
             if let Some(other) = is_mounted.filter(|other| host::is_alive(&other.point)) {
-                return Err(refused(&self.path, taken(&other.point, "is there already")));
+                return Err(refused(&self.path, taken(&other.point, "is already there")));
             }
             if began.elapsed() >= LOCK_WAIT_MAX {
                 return Err(refused(&self.path, self.locked_by_other()));

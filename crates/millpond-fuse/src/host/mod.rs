@@ -93,7 +93,7 @@ pub(crate) fn check_mount_point(
                 dead.display()
             )));
         }
-        unmount(&dead, true).map_err(|e| bad(format!("a mount that was killed is in the way: {e}")))?;
+        unmount(&dead, true).map_err(|e| bad(format!("cannot unmount what a killed process left: {e}")))?;
         cleared = Some(format!(
             "cleared away what a killed mount had left at {}: {AFTER_KILL}",
             dead.display()
@@ -112,13 +112,13 @@ pub(crate) fn check_mount_point(
     }
     if is_ours(&point)? {
         return Err(bad(
-            "a millpond mount is there already: millpond umount it first".into()
+            "a millpond mount is already there: millpond umount it first".into()
         ));
     }
     let mut entries = fs::read_dir(&point).map_err(|e| bad(not_opened(&e)))?;
     if !nonempty && entries.next().is_some() {
         return Err(bad(
-            "it is not empty; --nonempty mounts over what is there, which hides it".into(),
+            "it is not empty; --nonempty mounts over its contents and hides them".into(),
         ));
     }
     Ok((point, cleared))

@@ -343,7 +343,7 @@ fn out_of_store(args: &CpArgs, from: Vec<(Place, String)>, to: &Path) -> Result<
     }
     let is_folder = to.is_dir();
     if !is_folder && (from.len() > 1 || name.ends_with('/')) {
-        return Err(Failure::failed(format!("{name} is no directory that is there")));
+        return Err(Failure::failed(format!("{name} is not an existing directory")));
     }
     let mut open = None;
     let mut stopping = None;

@@ -89,10 +89,10 @@ pub(crate) struct MountArgs {
     /// Let other users in.
     #[arg(long)]
     allow_other: bool,
-    /// Mount over a directory that is not empty, and hide what is there.
+    /// Mount over a directory that is not empty, hiding its contents.
     #[arg(long)]
     nonempty: bool,
-    /// Threads that answer the kernel: so many reads may wait for the store at a time.
+    /// Threads that answer the kernel, and so the number of reads that can wait for the store at a time.
     #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=256))]
     threads: u16,
     /// This is the process that serves in the background.

@@ -408,7 +408,7 @@ fn a_source_that_hangs_keeps_no_command_from_ending() {
     }
     let (code, said) = mount.unwrap();
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("a millpond mount is there already"), "{said}");
+    assert!(said.contains("a millpond mount is already there"), "{said}");
     let (code, said) = inspect.unwrap();
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = by_force.unwrap();

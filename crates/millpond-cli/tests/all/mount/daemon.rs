@@ -209,7 +209,7 @@ fn places_that_can_t_be_used_are_refused_with_the_way_out() {
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(why), "{said}");
     };
-    refused(&source, &at, "a millpond mount is there already");
+    refused(&source, &at, "a millpond mount is already there");
     mounted.end(Signal::TERM);
     fs::create_dir(mounted.source().join("inside")).unwrap();
     refused(&source, &format!("{source}/inside"), "lies within the source");
@@ -223,7 +223,7 @@ fn places_that_can_t_be_used_are_refused_with_the_way_out() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("is too small"), "{said}");
     fs::write(mounted.at().join("hidden"), "").unwrap();
-    refused(&source, &at, "--nonempty mounts over what is there");
+    refused(&source, &at, "--nonempty mounts over its contents");
     mounted.arguments.push("--nonempty".into());
     mounted.again();
     assert!(mounted.at().join("inside").exists() && !mounted.at().join("hidden").exists());

@@ -83,7 +83,7 @@ fn a_process_whose_source_does_not_answer_is_not_taken_for_dead() {
     let another = tempfile::tempdir_in(&folders()[0]).unwrap();
     let (code, said) = millpond(&["mount", another.path().to_str().unwrap(), &at]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("a millpond mount is there already"), "{said}");
+    assert!(said.contains("a millpond mount is already there"), "{said}");
     let (code, said) = millpond(&["umount", "--force", &at]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("what could not be written is lost"), "{said}");

@@ -45,7 +45,7 @@ fn a_source_is_changed_by_one_mount_at_a_time_however_it_is_reached() {
     refused(
         &mounted.source(),
         &place("mnt"),
-        &["is there already", &at, "--read-only"],
+        &["is already there", &at, "--read-only"],
     );
     std::os::unix::fs::symlink(mounted.source(), place("link")).unwrap();
     refused(&place("link"), &place("mnt"), &[&at]);

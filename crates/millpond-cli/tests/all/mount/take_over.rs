@@ -159,7 +159,7 @@ fn programs_go_on_with_what_they_have_open_while_another_process_takes_over() {
         mounted.folder.path().to_str().unwrap(),
         "--nonempty",
     ]);
-    assert!(code == Some(2) && why.contains("is there already"), "{why}");
+    assert!(code == Some(2) && why.contains("is already there"), "{why}");
     let (code, why) = super::umount(&at);
     assert_eq!(code, Some(0), "{why}");
     assert!(mounted.wait().success());
