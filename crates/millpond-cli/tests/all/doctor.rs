@@ -226,7 +226,7 @@ fn a_low_limit_of_locked_memory_is_reported_with_its_effect() {
          limit of locked memory (ulimit -l)"
     );
     let ring = line(&output, "io_uring");
-    let refused = "no       io_uring       io_uring gets no memory for its ring (ENOMEM): only 16384 bytes may be locked: ";
+    let refused = "no       io_uring       io_uring cannot allocate its ring (ENOMEM): only 16384 bytes may be locked: ";
     // Linux 5.12 and those after it did not count rings.
     assert!(ring.starts_with(refused) || ring.starts_with("ok "), "{ring}");
 }

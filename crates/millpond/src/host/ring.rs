@@ -184,11 +184,11 @@ impl fmt::Display for RingRefusal {
             } => {
                 write!(
                     f,
-                    "io_uring gets no memory for its ring (ENOMEM): only {bytes} bytes may be locked"
+                    "io_uring cannot allocate its ring (ENOMEM): only {bytes} bytes may be locked"
                 )
             }
             RingRefusal::Memory { locked_max: None } => {
-                f.write_str("io_uring gets no memory for its ring (ENOMEM)")
+                f.write_str("io_uring cannot allocate its ring (ENOMEM)")
             }
             RingRefusal::Other { call, errno } => {
                 write!(f, "{call} fails: {}", io::Error::from_raw_os_error(*errno))
@@ -262,12 +262,12 @@ mod tests {
             ),
             (
                 refusal(libc::ENOMEM, None, false, (5, 10)),
-                "io_uring gets no memory for its ring (ENOMEM): only 65536 bytes may be locked; raise the limit of locked \
+                "io_uring cannot allocate its ring (ENOMEM): only 65536 bytes may be locked; raise the limit of locked \
                  memory (ulimit -l)",
             ),
             (
                 refusal(libc::ENOMEM, None, false, new),
-                "io_uring gets no memory for its ring (ENOMEM); raise the memory limit of the control group",
+                "io_uring cannot allocate its ring (ENOMEM); raise the memory limit of the control group",
             ),
             (
                 refusal(libc::EMFILE, None, false, new),

@@ -437,7 +437,7 @@ fn a_limit_of_locked_memory_that_is_too_low_for_a_ring_is_named() {
         return skip("this kernel does not count rings as locked memory");
     }
     said.retain(|line| !usual.0.contains(line));
-    let cause = "io_uring gets no memory for its ring (ENOMEM): only 0 bytes may be locked";
+    let cause = "io_uring cannot allocate its ring (ENOMEM): only 0 bytes may be locked";
     assert_eq!(
         said,
         [format!(
