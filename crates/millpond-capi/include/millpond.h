@@ -505,7 +505,7 @@ millpond_code millpond_cache_close(millpond_cache *cache);
 millpond_code millpond_cache_sync_all(millpond_cache *cache);
 
 // Reports data lost because the last handle of a file was dropped before it could be written: one error a call, oldest
-// first, as the call's own code and message. MILLPOND_OK if there is none left.
+// first, as the call's own code and message. MILLPOND_OK if none is left.
 millpond_code millpond_cache_take_lost(millpond_cache *cache);
 
 // Gives the cache another budget, in bytes. Excess memory goes back as pages can be evicted; until then the cache is
@@ -564,7 +564,7 @@ millpond_code millpond_open_fd(millpond_cache *cache,
                                const struct millpond_file_options *options,
                                millpond_file **file);
 
-// Another handle of the same file, for another owner. Each is closed by itself.
+// Another handle of the same file, for another owner. Close each separately.
 millpond_code millpond_file_clone(const millpond_file *file, millpond_file **clone);
 
 // Another handle of the same file, as a clone, whose reads are those of a background task: a compaction, a backup, a
@@ -594,7 +594,7 @@ millpond_code millpond_file_read_at(const millpond_file *file,
                                     uint64_t offset,
                                     size_t *read);
 
-// The same for all of `len` bytes. MILLPOND_END_OF_FILE if the file has not so many there.
+// The same for all of `len` bytes. MILLPOND_END_OF_FILE if the file ends before that.
 millpond_code millpond_file_read_exact_at(const millpond_file *file,
                                           void *buffer,
                                           size_t len,

@@ -187,7 +187,7 @@ pub extern "C-unwind" fn millpond_cache_sync_all(cache: *mut millpond_cache) -> 
 }
 
 /// Reports data lost because the last handle of a file was dropped before it could be written: one error a call, oldest
-/// first, as the call's own code and message. MILLPOND_OK if there is none left.
+/// first, as the call's own code and message. MILLPOND_OK if none is left.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_cache_take_lost(cache: *mut millpond_cache) -> millpond_code {
     attempt(|| {

@@ -181,7 +181,7 @@ pub extern "C-unwind" fn millpond_open_fd(
     })
 }
 
-/// Another handle of the same file, for another owner. Each is closed by itself.
+/// Another handle of the same file, for another owner. Close each separately.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_file_clone(
     file: *const millpond_file,
@@ -248,7 +248,7 @@ pub extern "C-unwind" fn millpond_file_read_at(
     })
 }
 
-/// The same for all of `len` bytes. MILLPOND_END_OF_FILE if the file has not so many there.
+/// The same for all of `len` bytes. MILLPOND_END_OF_FILE if the file ends before that.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn millpond_file_read_exact_at(
     file: *const millpond_file,

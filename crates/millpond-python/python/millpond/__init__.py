@@ -166,7 +166,7 @@ class Pond:
 
 
 def empty(shape, dtype=float, order="C", *, memory, swap=None):
-    """An array of any size, of which at most `memory` bytes are in memory; the rest is in a file. Its elements are zeros.
+    """An array of zeros of any size, with at most `memory` bytes in memory and the rest in a file.
 
     `memory` (bytes, or text as "512M", "10%", "auto") is this array's own budget, with tables and buffers: at least about 1 MiB; no more
     of it is taken than the array can use. Several arrays in one budget: `Pond`. `swap` is a folder for the file (/var/tmp
@@ -220,7 +220,7 @@ def full(shape, fill_value, dtype=None, order="C", *, memory, swap=None):
 
 
 def open_array(path, dtype, mode="r", offset=0, shape=None, order="C", *, memory):
-    """A file as an array, as `numpy.memmap` gives it, of which at most `memory` bytes are in memory.
+    """A file as an array, as `numpy.memmap` gives it, with at most `memory` bytes in memory.
 
     `mode`: "r" to read a file, "r+" to write it too, "w+" to make it, or to make it anew. `offset` is in bytes. Without a
     `shape` it has all that the file has from there on; "r+" makes a file longer that is too short for it. `order`: "C" or "F".
@@ -251,7 +251,7 @@ def open_array(path, dtype, mode="r", offset=0, shape=None, order="C", *, memory
 
 
 def load(path, mode="r", *, memory):
-    """The array in a `.npy` file, as `numpy.load` with `mmap_mode` gives it, of which at most `memory` bytes are in memory.
+    """The array in a `.npy` file, as `numpy.load` with `mmap_mode` gives it, with at most `memory` bytes in memory.
 
     `mode`: "r" to read, "r+" to write it too. Arrays, budget and errors as of `open_array`; ValueError also for a file that is
     of no such kind, and for one with Python objects.
