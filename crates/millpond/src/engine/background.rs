@@ -1,7 +1,7 @@
 //! The cache's one thread: takes in completions, reclaims in the background, sends ticks.
 
 use crate::device::{Completion, Device};
-use crate::engine::driver::{Engine, until};
+use crate::engine::driver::{CoreGuard, Engine, until};
 use crate::sys::threads;
 use millpond_core::event::Event;
 use millpond_core::units::PageCount;
@@ -59,7 +59,7 @@ fn run(engine: &Engine) {
         }
         let mut outbox = engine.outbox();
         if !done.is_empty() {
-            let mut core = outbox.lock();
+            let mut core = CoreGuard::lock(outbox);
             for Completion { token, result } in done.drain(..) {
                 unchecked.extend(core.completed(token, result));
                 // A batch may be all that the device had in transit: a miss waits for one of them at most.
@@ -72,7 +72,7 @@ fn run(engine: &Engine) {
         }
         let is_time = engine.clock.now().0 >= engine.tick_at.load(Ordering::Relaxed);
         if is_time {
-            let mut core = outbox.lock();
+            let mut core = CoreGuard::lock(outbox);
             core.step(Event::Tick);
             outbox = core.unlock();
         }

@@ -20,8 +20,9 @@
 //! | `states` | how much memory that takes |
 //! | `buffers` | whether a call's buffer lies in a region |
 //!
-//! What a fault and an eviction do is in `engine/driver/region.rs`, the exchange of pages in `sys/arena/exchange.rs`, and which page
-//! leaves is the core's affair (`manager/anonymous.rs`): the same lists, shadows and budget as of files.
+//! What a fault does is in `engine/driver/touch.rs`, how pages leave in `unmap.rs` there, and the exchange of pages in
+//! `sys/arena/exchange.rs`. Which page leaves is the core's affair (`manager/anonymous.rs`): the same lists, shadows and
+//! budget as of files.
 
 mod bells;
 pub(crate) mod buffers;
@@ -48,7 +49,7 @@ pub(crate) use tables::{AllTables, Tables};
 use crate::files::FileInner;
 use crate::frames::event_count::EventCount;
 use crate::sys::addresses::RegionMemory;
-use crate::sys::arena::exchange::{Exchange, InHand, Stuck};
+use crate::sys::arena::exchange::{Exchange, InHand};
 use crate::sys::uffd::Access;
 use mapped::{MappedFile, MappedFiles};
 use millpond_core::readahead::fault_around::FaultAround;
@@ -119,6 +120,20 @@ impl Space {
             Space::File(mapped) => &mapped.space,
         }
     }
+
+    pub(crate) fn region(&self) -> Option<&Arc<RegionInner>> {
+        match self {
+            Space::Region(region) => Some(region),
+            Space::File(_) => None,
+        }
+    }
+
+    pub(crate) fn mapped(&self) -> Option<&Arc<MappedFile>> {
+        match self {
+            Space::Region(_) => None,
+            Space::File(mapped) => Some(mapped),
+        }
+    }
 }
 
 /// The regions of a cache, and what moves their pages.
@@ -181,6 +196,12 @@ impl Regions {
         self.list.read().get(file.0 as usize)?.clone()
     }
 
+    /// The region, or the mapped file, of this number.
+    pub(crate) fn space(&self, file: FileId) -> Option<Space> {
+        let mapped = || self.mapped.of(file).map(Space::File);
+        self.of(file).map(Space::Region).or_else(mapped)
+    }
+
     /// The page states of the region with this number.
     #[inline]
     pub(crate) fn pages_of<T>(&self, file: FileId, ask: impl FnOnce(&Pages) -> T) -> Option<T> {
@@ -240,33 +261,11 @@ impl Regions {
         let protect = access == Access::Read && region.write_protect.decide();
         match self.exchange.copy_in(page, protect) {
             Some(is_protected) => {
-                let is_double = true;
-                region.pages.note_residence(
-                    page.page,
-                    Residence {
-                        is_double,
-                        is_protected,
-                    },
-                );
+                let residence = Residence::double(is_protected);
+                region.pages.note_residence(page.page, residence);
                 true
             }
             None => self.exchange.move_in(page),
-        }
-    }
-
-    /// Moves pages of a run, which the caller has in hand, to their frames, and settles them.
-    pub(crate) fn move_out(&self, region: &RegionInner, run: &[InHand<'_>]) {
-        let mut left = run;
-        while !left.is_empty() {
-            let (done, stuck) = self.exchange.move_out(left);
-            left[..done]
-                .iter()
-                .for_each(|page| self.settle(region, page.page, At::Cached));
-            left = &left[done..];
-            if let (Some(Stuck::Pinned), Some(page)) = (stuck, left.first()) {
-                self.settle(region, page.page, At::Mapped);
-                left = &left[1..];
-            }
         }
     }
 

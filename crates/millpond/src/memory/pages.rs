@@ -80,6 +80,29 @@ pub(crate) struct Residence {
     pub(crate) is_protected: bool,
 }
 
+impl Residence {
+    /// A page that was copied into its region.
+    pub(crate) fn double(is_protected: bool) -> Residence {
+        let is_double = true;
+        Residence {
+            is_double,
+            is_protected,
+        }
+    }
+
+    /// The page without its frame's memory.
+    pub(crate) fn single(self) -> Residence {
+        let is_double = false;
+        Residence { is_double, ..self }
+    }
+
+    /// The page when it can be written.
+    pub(crate) fn opened(self) -> Residence {
+        let is_protected = false;
+        Residence { is_protected, ..self }
+    }
+}
+
 fn at(word: u32) -> At {
     match word & !(WANTED | KEPT_BUSY) {
         0 => At::Absent,

@@ -1,19 +1,20 @@
-//! Calls pages back from mappings: for a reader, a thread that changes them, a scan, or at the end of the mapping.
+//! Calls pages back: from regions and mappings for a scan, so that their next use is seen; from mappings also for a reader, a
+//! thread that changes them, or at the end of the mapping.
 //!
 //! ```text
-//!   a twin ─► stays for a reader; else its copy in the mapping goes
-//!   alone  ─► copied to the frame: a twin; no memory for that: gone, the device has it
-//!   open   ─► moved to the frame, unless a device writes into it (`unmap.rs`)
+//!   write-protected, alone  ─► copied to the frame: double; no memory for that, of a file: gone, the device has it
+//!   double                  ─► stays for a reader; else it leaves (`unmap.rs`)
+//!   written                 ─► leaves
 //! ```
 
-use super::unmap::Held;
+use super::mempool::Marked;
+use super::unmap::{Fate, HeldPage};
 use super::{Doubles, Engine, Unmap};
 use crate::device::Awaited;
 use crate::files::FileInner;
 use crate::frames::wait::SLOW_AFTER;
-use crate::memory::At;
 use crate::memory::mapped::MappedFile;
-use crate::sys::arena::exchange::Copy;
+use crate::memory::{At, Space};
 use crate::sys::clock::Patience;
 use millpond_core::event::Event;
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
@@ -38,7 +39,7 @@ pub(super) const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Calls pages back from mappings.
+/// Calls pages back from regions and mappings.
 #[derive(Clone, Copy)]
 pub(crate) struct CallBack<'a> {
     engine: &'a Engine,
@@ -47,31 +48,6 @@ pub(crate) struct CallBack<'a> {
 impl<'a> CallBack<'a> {
     pub(crate) fn of(engine: &'a Engine) -> CallBack<'a> {
         CallBack { engine }
-    }
-
-    fn hold_mapped(self, mapped: &Arc<MappedFile>, page: u64) -> Option<Held> {
-        let engine = self.engine;
-        mapped.space.pages.take(page, &[At::Mapped])?;
-        Some(Held {
-            mapped: mapped.clone(),
-            page,
-            frame: engine.frame_of(&mapped.space, page),
-        })
-    }
-
-    /// Copies the page to its frame, which makes it a twin. `false`: there is no memory for the copy, or the program has had
-    /// the kernel drop the mapping's page. Takes memory, so the caller must not have the core lock.
-    fn make_twin(self, held: &Held) -> bool {
-        let engine = self.engine;
-        if held.is_double() {
-            return true;
-        }
-        let is_twin = engine.regions().exchange.copy_out(&held.in_hand());
-        if is_twin {
-            held.note(true);
-            engine.table.map_shared(held.frame);
-        }
-        is_twin
     }
 
     /// Gives up the only copy of the page, which we hold: it is read again when needed. `false`: not now, because a device
@@ -145,11 +121,15 @@ impl<'a> CallBack<'a> {
         to_change: bool,
     ) -> bool {
         let pages = pages.start..pages.end.min(mapped.space.pages.len());
-        let (mut held, mut is_stuck) = (Vec::new(), false);
+        let (space, mut held, mut is_stuck) = (Space::File(mapped.clone()), Vec::new(), false);
         for at in pages.clone().step_by(BATCH as usize) {
             let batch = at..pages.end.min(at + BATCH);
-            held.extend(batch.clone().filter_map(|page| self.hold_mapped(mapped, page)));
-            is_stuck |= self.let_go(&mut held, to_change);
+            held.extend(
+                batch
+                    .clone()
+                    .filter_map(|page| HeldPage::take(self.engine, &space, page)),
+            );
+            is_stuck |= self.unmap(&mut held, to_change);
             if batch
                 .into_iter()
                 .any(|page| mapped.space.pages.at(page) == At::Busy)
@@ -160,113 +140,57 @@ impl<'a> CallBack<'a> {
         is_stuck
     }
 
-    /// Returns whether some pages stay because devices write into them.
-    fn let_go(self, held: &mut Vec<Held>, to_change: bool) -> bool {
+    /// Takes these pages of one region or file, which are in order, out of it; for a reader those that can't stay. Lets go of
+    /// all. Returns whether some stay because devices write into them.
+    fn unmap(self, held: &mut Vec<HeldPage>, to_change: bool) -> bool {
         let engine = self.engine;
-        let (open, rest): (Vec<_>, Vec<_>) = held.drain(..).partition(Held::is_open);
-        let shut = Unmap::of(engine).shut(open);
-        Unmap::of(engine).settle_held(&shut.out, At::Absent);
-        Unmap::of(engine).settle_held(&shut.stuck, At::Mapped);
-        let (twins, alone): (Vec<_>, Vec<_>) = rest.into_iter().partition(|page| self.make_twin(page));
-        match to_change {
-            true => {
-                Unmap::of(engine).unmap_twins(&twins);
-                Unmap::of(engine).settle_held(&twins, At::Absent);
-            }
-            false => {
-                Unmap::of(engine).settle_held(&twins, At::Mapped);
-                for page in &twins {
-                    self.enqueue_mapped(&page.mapped, page.page, true);
-                }
-            }
+        Unmap::of(engine).put_together(held);
+        held.iter().for_each(|page| Doubles::of(engine).make_double(page));
+        let can_stay = |page: &mut HeldPage| !to_change && !page.is_open() && page.residence().is_double;
+        let stay: Vec<_> = held.extract_if(.., can_stay).collect();
+        stay.iter().for_each(|page| page.let_go(engine));
+        Unmap::of(engine).unmap(held);
+        let is_stuck = held.iter().any(|page| page.fate == Fate::Stuck);
+        let is_alone = |page: &&HeldPage| page.fate == Fate::Alone;
+        let others = held.iter().filter(|page| !is_alone(page));
+        others.for_each(|page| page.let_go(engine));
+        for page in held.iter().filter(is_alone) {
+            let is_lost = page
+                .space
+                .mapped()
+                .is_some_and(|mapped| self.lose_copy(mapped, page.page, page.frame));
+            page.settle(engine, if is_lost { At::Absent } else { At::Mapped });
         }
-        // Pages that can't become twins are clean: the device has them.
-        for page in alone.iter().chain(&shut.gone) {
-            let is_lost = self.lose_copy(&page.mapped, page.page, page.frame);
-            let to = if is_lost { At::Absent } else { At::Mapped };
-            engine.regions().settle(page.space(), page.page, to);
+        held.clear();
+        for page in stay {
+            Doubles::of(engine).enqueue(page.inner(), page.page, true);
         }
-        if !shut.stuck.is_empty() {
+        if is_stuck {
             yield_now();
         }
-        !shut.stuck.is_empty()
+        is_stuck
     }
 
-    /// Queues a page of a mapping that is a twin. The pages whose turn it is now give up one of their memories.
-    pub(super) fn enqueue_mapped(self, mapped: &MappedFile, page: u64, is_new: bool) {
+    /// Makes the next use visible of pages that a scan has met, as soon as there is a batch.
+    pub(super) fn sample_marked(self, marked: &mut Marked) {
         let engine = self.engine;
-        let key = PageKey::new(mapped.file.id, PageIndex(page));
-        let due = engine.regions().doubles.enqueue(key, is_new);
-        Doubles::of(engine).part(due, is_new);
-    }
-
-    /// Makes the twins of mapped files among these give up one memory: new ones the mapping's, where uses are not seen;
-    /// others the frame's. A twin whose frame is in use keeps both as long as a new one does: a thread that has pinned it
-    /// may be about to touch it, and would fault again and again. Returns the pages that are not of mapped files.
-    pub(super) fn part_mapped(self, mut due: Vec<PageKey>, are_new: bool) -> Vec<PageKey> {
-        let engine = self.engine;
-        let (mut go, mut stay, mut open, mut later) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        due.retain(|key| {
-            let Some(mapped) = engine.regions().mapped.of(key.file()) else {
-                return true;
+        let Marked { sampled, held, .. } = marked;
+        if sampled.is_empty() {
+            return;
+        }
+        engine.regions().doubles.enqueue_sampled(sampled);
+        sampled.sort_unstable_by_key(|key| key.to_bits());
+        for keys in sampled.chunk_by(|a, b| a.file() == b.file()) {
+            let Some(space) = engine.regions().space(keys[0].file()) else {
+                continue;
             };
-            let page = key.index().0;
-            if page < mapped.space.pages.len() {
-                match self.hold_mapped(&mapped, page) {
-                    Some(held) if !held.is_double() => Unmap::of(engine).settle_held(&[held], At::Mapped),
-                    Some(held) if held.is_open() => open.push(held),
-                    Some(held) if !are_new && engine.table.map_alone(held.frame) => stay.push(held),
-                    Some(held) if are_new => go.push(held),
-                    Some(held) => later.push(held),
-                    None if mapped.space.pages.at(page) == At::Absent => {}
-                    None => engine.regions().doubles.enqueue_again(*key),
-                }
-            }
-            false
-        });
-        self.part_open(open);
-        Unmap::of(engine).unmap_twins(&go);
-        Unmap::of(engine).settle_held(&go, At::Absent);
-        if !stay.is_empty() {
-            let copies = stay.iter().map(|page| Copy::InFrame(page.in_hand()));
-            engine.regions().exchange.drop_copies(copies);
-            stay.iter().for_each(|page| page.note(false));
-            Unmap::of(engine).settle_held(&stay, At::Mapped);
-        }
-        Unmap::of(engine).settle_held(&later, At::Mapped);
-        for page in later {
-            self.enqueue_mapped(&page.mapped, page.page, true);
-        }
-        due
-    }
-
-    /// Frees the frames' memory of open pages, unless a device reads it.
-    fn part_open(self, open: Vec<Held>) {
-        let engine = self.engine;
-        let is_written = |page: &Held| engine.table.word(page.frame).is_writeback();
-        let (later, open): (Vec<_>, Vec<_>) = open.into_iter().partition(is_written);
-        Unmap::of(engine).drop_old(open.iter());
-        Unmap::of(engine).settle_held(&open, At::Mapped);
-        Unmap::of(engine).settle_held(&later, At::Mapped);
-        for page in later {
-            let key = PageKey::new(page.mapped.file.id, PageIndex(page.page));
-            engine.regions().doubles.enqueue_again(key);
-        }
-    }
-
-    /// Makes the next use of these pages visible. They are of one file and in order. `false`: the file is not mapped.
-    pub(super) fn sample_mapped(self, keys: &[PageKey]) -> bool {
-        let engine = self.engine;
-        let Some(mapped) = engine.regions().mapped.of(keys[0].file()) else {
-            return false;
-        };
-        for keys in keys.chunks(BATCH as usize) {
+            // They may be of an earlier region or file with the same number.
             let pages = keys.iter().map(|key| key.index().0);
-            let pages = pages.filter(|&page| page < mapped.space.pages.len());
-            let mut held: Vec<_> = pages.filter_map(|page| self.hold_mapped(&mapped, page)).collect();
-            self.let_go(&mut held, true);
+            let pages = pages.filter(|&page| page < space.inner().pages.len());
+            held.extend(pages.filter_map(|page| HeldPage::take(engine, &space, page)));
+            self.unmap(held, true);
         }
-        true
+        sampled.clear();
     }
 
     /// Ends the mapping: from now on no page comes, and afterwards none is left.
@@ -285,16 +209,15 @@ impl<'a> CallBack<'a> {
                 }
                 At::Mapped => {
                     tries = 0;
-                    if let Some(held) = self.hold_mapped(mapped, at) {
-                        let frame = held.frame;
+                    let space = Space::File(mapped.clone());
+                    if let Some(mut held) = HeldPage::take(engine, &space, at) {
+                        let (frame, key) = (held.frame, held.key());
                         // A device reads the frame. No other write of the page begins while we hold it.
                         let is_written = engine.table.word(frame).is_writeback();
-                        let is_out = !is_written && held.is_open() && self.tear_out(&held);
-                        Unmap::of(engine).settle_held(&[held], if is_out { At::Absent } else { At::Mapped });
+                        let is_out = !is_written && held.is_open() && self.tear_out(&mut held);
+                        held.let_go(engine);
                         if is_written {
-                            engine
-                                .table
-                                .wait_written(frame, PageKey::new(mapped.file.id, PageIndex(at)));
+                            engine.table.wait_written(frame, key);
                         } else if !is_out {
                             engine.warn_no_memory(at);
                             sleep(PAUSE_MIN);
@@ -311,12 +234,12 @@ impl<'a> CallBack<'a> {
 
     /// Takes out a page that stays open for long while the mapping ends: what a device writes there from now on is lost.
     /// Returns whether the page is out; it is not if there is no memory for that. No device may be reading the frame.
-    pub(super) fn tear_out(self, page: &Held) -> bool {
+    fn tear_out(self, page: &mut HeldPage) -> bool {
         let engine = self.engine;
-        Unmap::of(engine).drop_old(std::iter::once(page));
+        Unmap::of(engine).drop_frames(std::slice::from_ref(page));
         let is_out = engine.regions().exchange.copy_away(&page.in_hand());
         if is_out {
-            Unmap::of(engine).is_shut(page);
+            Unmap::of(engine).moved(page);
         }
         is_out
     }

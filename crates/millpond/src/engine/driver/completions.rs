@@ -98,7 +98,7 @@ impl Unchecked {
         };
         let OwnRead { io, first, mut loads } = read;
         let checked = Reads::of(engine, &file).check_read(first, &mut loads);
-        let mut core = outbox.lock();
+        let mut core = CoreGuard::lock(outbox);
         match checked {
             Err(_) => core.fail_read(io, loads, BAD),
             Ok(()) => {

@@ -88,7 +88,7 @@ pub(crate) struct CoreGuard<'a> {
 impl Engine {
     /// Takes the core lock.
     pub(crate) fn core(&self) -> CoreGuard<'_> {
-        self.outbox().lock()
+        CoreGuard::lock(self.outbox())
     }
 
     /// Steps one event, for a thread that wants no answer.
@@ -109,21 +109,18 @@ impl Engine {
     }
 }
 
-impl<'a> Outbox<'a> {
+impl<'a> CoreGuard<'a> {
     /// Takes the core lock. New work is added to what the outbox already has.
-    pub(crate) fn lock(self) -> CoreGuard<'a> {
-        let engine = self.engine();
+    pub(crate) fn lock(outbox: Outbox<'a>) -> CoreGuard<'a> {
+        let engine = outbox.engine();
         hook::check_outside(engine);
         #[cfg(not(feature = "lock-times"))]
         let held = engine.core.lock();
         #[cfg(feature = "lock-times")]
         let held = Held::lock(&engine.core);
-        let outbox = self;
         CoreGuard { engine, held, outbox }
     }
-}
 
-impl<'a> CoreGuard<'a> {
     /// Steps the core with one event and carries out the effects that belong under its lock.
     ///
     /// A panic in here is a bug of ours and leaves the core in the middle of a step, so it poisons the cache.

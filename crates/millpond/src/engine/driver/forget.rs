@@ -1,10 +1,9 @@
 //! Pages of regions that their program gives up, or will need.
 
-use super::leave::RUN_MAX;
-use super::{Doubles, Engine};
+use super::unmap::{Fate, HeldPage, RUN_MAX};
+use super::{Engine, Unmap};
 use crate::error::Result;
-use crate::memory::{At, RegionInner};
-use crate::sys::arena::exchange::InHand;
+use crate::memory::{At, RegionInner, Space};
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{PageIndex, PageKey};
@@ -69,7 +68,7 @@ impl<'a> Advised<'a> {
     fn free_some(self, pages: Range<u64>) {
         let Advised { engine, region } = self;
         // Only a thread with the core lock can take a page that is nowhere.
-        let (mut core, mut held) = (engine.core(), Vec::new());
+        let mut core = engine.core();
         for page in pages {
             match region.pages.take(page, &[At::Mapped, At::Cached, At::Absent]) {
                 Some(At::Absent) => {
@@ -82,21 +81,15 @@ impl<'a> Advised<'a> {
                     let key = PageKey::new(region.id, PageIndex(page));
                     let frame = engine.table.locked(&mut core.token).lookup(key);
                     let frame = frame.unwrap_or_else(|| panic!("{key:?} was {was:?} and has no frame"));
-                    let memory = &*region.memory;
-                    match was {
-                        // So that a touch is seen.
-                        At::Mapped => {
-                            held.clear();
-                            held.push((page, frame));
-                            Doubles::of(engine).drop_one_copy(region, &mut held);
-                            if !held.is_empty() {
-                                engine
-                                    .regions()
-                                    .move_out(region, &[InHand { memory, page, frame }]);
-                            }
-                        }
-                        _ => engine.regions().settle(region, page, At::Cached),
-                    }
+                    let fate = if was == At::Mapped {
+                        Fate::Mapped
+                    } else {
+                        Fate::Out
+                    };
+                    // So that a touch is seen.
+                    let mut held = HeldPage::new(Space::Region(region.clone()), page, frame, fate);
+                    Unmap::of(engine).unmap(std::slice::from_mut(&mut held));
+                    held.let_go(engine);
                 }
                 None => {}
             }

@@ -1,4 +1,4 @@
-//! MappedFaults of mapped files: pages that come.
+//! Pages of mapped files that come.
 //!
 //! ```text
 //!   pinned ─► in hand ─► MAPPED ─► copied in ─► a twin of the frame's ─┬─ used before: the frame's memory goes, 32 at a time
@@ -8,7 +8,10 @@
 //! What is waited for is waited for with nothing in hand. What is written is in `open.rs`, how pages leave in `unmap.rs` and
 //! `call_back.rs`, why no store and no thread is lost in `memory/mapped.rs`.
 
-use super::{By, CallBack, Engine, Fault, Holders, MappedStates, Marks, Missing, Opening, Reads, Wait};
+use super::touch::{StoodBack, Try};
+use super::{
+    By, CallBack, Doubles, Engine, Fault, Holders, MappedStates, Marks, Missing, Opening, Reads, Wait,
+};
 use crate::error::{Error, Result};
 use crate::files::{FileInner, Shrunk};
 use crate::frames::own::Waits;
@@ -29,10 +32,6 @@ use std::sync::atomic::Ordering;
 use std::thread::yield_now;
 use std::time::Duration;
 
-/// How often a fault lets others have the processor because a writer waits for the page, or changes it. Few, as each can take
-/// milliseconds where there are more threads than processors, and the writer may wait for this very thread.
-const STANDS_BACK: u32 = 4;
-
 /// A thread that waits for another's turn to be over sleeps for so long at a time.
 const LOCK_SLEEP: Duration = Duration::from_secs(1);
 
@@ -49,18 +48,6 @@ enum Wanted<'a> {
     Outside,
 }
 
-/// How often a fault has let others go first.
-#[derive(Default)]
-struct StoodBack(u32);
-
-impl StoodBack {
-    /// Whether it does so once more.
-    fn again(&mut self) -> bool {
-        self.0 = self.0.saturating_add(1);
-        self.0 <= STANDS_BACK
-    }
-}
-
 /// What a thread that wants a page may wait for.
 #[derive(Clone, Copy)]
 struct May {
@@ -69,14 +56,6 @@ struct May {
     wait_for_frames: bool,
     /// It lets a writer that waits go first.
     is_polite: bool,
-}
-
-/// What has become of one try to bring a page, or to open it.
-pub(super) enum Try {
-    Over(Fault),
-    Again,
-    /// It can't be read.
-    Failed(Error),
 }
 
 /// What has become of a page that was to be copied into a mapping.
@@ -90,7 +69,7 @@ enum Came {
     Not,
 }
 
-/// MappedFaults of a mapped file, served.
+/// Faults of a mapped file, served.
 #[derive(Clone, Copy)]
 pub(crate) struct MappedFaults<'a> {
     engine: &'a Engine,
@@ -102,75 +81,39 @@ impl<'a> MappedFaults<'a> {
         MappedFaults { engine, mapped }
     }
 
-    /// A thread has touched a page of a mapping that is not there.
-    pub(crate) fn mapped_fault(self, page: u64, access: Access, by: By) -> Fault {
+    /// Brings a page that a thread has touched, or opens it. It is absent, or mapped and perhaps write-protected.
+    pub(super) fn bring(self, page: u64, at: At, access: Access, by: By, stood_back: &mut StoodBack) -> Try {
         let MappedFaults { engine, mapped } = self;
-        loop {
-            let failed = match self.serve_mapped(page, access, by == By::Thread) {
-                Ok(fault) => return fault,
-                Err(why) => Marks::of(engine, mapped).touch_failed(page, &why),
-            };
-            if let Try::Over(fault) = failed {
-                return fault;
-            }
+        let (space, may_wait) = (&mapped.space, by == By::Thread);
+        if space.closed.load(Ordering::Relaxed) {
+            // It finds no mapping there soon.
+            engine.regions().exchange.wake(&space.memory, page);
+            return Try::Over(Fault::Served);
         }
-    }
-
-    fn serve_mapped(self, page: u64, access: Access, may_wait: bool) -> Result<Fault> {
-        let MappedFaults { engine, mapped } = self;
-        let _serving = mapped.serving.read();
-        let (space, mut stood_back) = (&mapped.space, StoodBack::default());
-        loop {
-            if space.closed.load(Ordering::Relaxed) {
-                // It finds no mapping there soon.
-                engine.regions().exchange.wake(&space.memory, page);
-                return Ok(Fault::Served);
-            }
-            let at = space.pages.at(page);
-            let opens = match at {
-                At::Absent => access == Access::Write,
-                At::Mapped => access == Access::Write && space.pages.residence(page).is_protected,
-                _ => false,
+        let is_closed = at == At::Absent || space.pages.residence(page).is_protected;
+        if access == Access::Write && is_closed && !Opening::of(engine, mapped).may_open(may_wait) {
+            return match may_wait {
+                true => Try::Again,
+                false => Try::Over(Fault::Later(Wait::Page)),
             };
-            if opens && !Opening::of(engine, mapped).may_open(may_wait) {
-                match may_wait {
-                    true => continue,
-                    false => return Ok(Fault::Later(Wait::Page)),
-                }
-            }
-            match at {
-                At::Mapped => {
-                    if space.pages.take(page, &[At::Mapped]).is_some()
-                        && let Try::Over(fault) = self.mapped_already(page, access, may_wait)
-                    {
-                        return Ok(fault);
-                    }
-                }
-                At::Poisoned => {
-                    engine.regions().exchange.wake(&space.memory, page);
-                    return Ok(Fault::Refused);
-                }
-                At::Busy => {
-                    if space.pages.want(page) {
-                        return Ok(Fault::Served);
-                    }
-                }
-                At::Absent => {
-                    MappedStates::of(engine, mapped).room_for_states(page);
-                    let may = May {
-                        wait_for_writers: may_wait,
-                        wait_for_frames: may_wait,
-                        is_polite: stood_back.again(),
-                    };
-                    match self.map_page(page, access, may) {
-                        Try::Over(fault) => return Ok(fault),
-                        Try::Again => yield_now(),
-                        Try::Failed(why) => return Err(why),
-                    }
-                }
-                at @ (At::Cached | At::Writing) => unreachable!("page {page} of a mapping is {at:?}"),
-            }
         }
+        if at == At::Mapped {
+            return match space.pages.take(page, &[At::Mapped]) {
+                Some(_) => self.mapped_already(page, access, may_wait),
+                None => Try::Again,
+            };
+        }
+        MappedStates::of(engine, mapped).room_for_states(page);
+        let may = May {
+            wait_for_writers: may_wait,
+            wait_for_frames: may_wait,
+            is_polite: stood_back.again(),
+        };
+        let tried = self.map_page(page, access, may);
+        if matches!(tried, Try::Again) {
+            yield_now();
+        }
+        tried
     }
 
     /// The page, which we hold, is write-protected, or it came meanwhile; or the program has had the kernel drop it behind our
@@ -223,9 +166,9 @@ impl<'a> MappedFaults<'a> {
         match came {
             None => return Try::Again,
             Some(Came::Not) => self.stays_unmapped(page),
-            Some(came) => {
+            Some(_) => {
                 // A page that is touched once is not worth a memory of its own.
-                CallBack::of(engine).enqueue_mapped(mapped, page, came == Came::Protected && uses < 2);
+                Doubles::of(engine).enqueue(&mapped.space, page, uses < 2);
                 if uses > 0 || mapped.file.record_of(page, engine.page_size.bytes()).is_some() {
                     self.map_around(page);
                 }
@@ -269,14 +212,7 @@ impl<'a> MappedFaults<'a> {
                 engine.table.unmap(frame);
             }
             Came::Protected | Came::Open => {
-                let (is_double, is_protected) = (true, !is_open);
-                space.pages.note_residence(
-                    page,
-                    Residence {
-                        is_double,
-                        is_protected,
-                    },
-                );
+                space.pages.note_residence(page, Residence::double(!is_open));
             }
         }
         let to = if came == Came::Not { At::Absent } else { At::Mapped };
@@ -330,14 +266,7 @@ impl<'a> MappedFaults<'a> {
         while let [first, ..] = left {
             let copied = engine.regions().exchange.copy_in_run(left);
             for page in &left[..copied] {
-                let (is_double, is_protected) = (true, true);
-                space.pages.note_residence(
-                    page.page,
-                    Residence {
-                        is_double,
-                        is_protected,
-                    },
-                );
+                space.pages.note_residence(page.page, Residence::double(true));
                 engine.regions().settle(space, page.page, At::Mapped);
                 came.push(page.page);
             }
@@ -348,7 +277,7 @@ impl<'a> MappedFaults<'a> {
             left = &left[copied.max(1)..];
         }
         came.into_iter()
-            .for_each(|page| CallBack::of(engine).enqueue_mapped(mapped, page, true));
+            .for_each(|page| Doubles::of(engine).enqueue(space, page, true));
     }
 
     fn pin_for_mapping(self, file: &'a FileInner, page: u64, may: May) -> Result<Wanted<'a>> {

@@ -5,7 +5,7 @@
 //!   behind the end ─────────────► marked ─► the file grows over it, or a thread has it in memory: the mark goes
 //! ```
 
-use super::mapped::Try;
+use super::touch::Try;
 use super::{Engine, Fault, Wait};
 use crate::device::Warning;
 use crate::error::Error;

@@ -11,6 +11,7 @@
 //! page is not delayed when others use up the machine's memory. If more is needed at once, the system allocates it as usual;
 //! the figures are far above what a device has in its queue.
 
+use super::unmap::HeldPage;
 use crate::device::Request;
 use crate::files::FileInner;
 use crate::sys::segment::Ranges;
@@ -37,8 +38,8 @@ pub(super) const MARKED: usize = 1024;
 pub(super) struct Marked {
     pub(super) sampled: Vec<PageKey>,
     pub(super) written: Vec<(PageKey, FrameNo)>,
-    /// Room for the pages of `sampled` that are moved.
-    pub(super) held: Vec<(u64, FrameNo)>,
+    /// Room for the pages of `sampled` that are in hand.
+    pub(super) held: Vec<HeldPage>,
 }
 
 impl Marked {

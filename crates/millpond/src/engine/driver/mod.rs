@@ -13,8 +13,8 @@
 //!
 //! The table lists the calls, which take the lock, above the files that work under it or after the unlock. Each file has
 //! one type, which a call makes from its arguments: `Reads::of(engine, file).read_missing(…)`. A file calls methods only of
-//! files below it or in its row. There are two exceptions. The outbox calls `sample`: a page that leaves a mapping may have
-//! no memory to go to, and then takes a step of its own. And `leave` uses two functions of `double_resident`.
+//! files below it or in its row, with one exception. The outbox calls `call_back`: a page that leaves a mapping may have no
+//! memory to go to, and then takes a step of its own.
 //!
 //! | file | what |
 //! |---|---|
@@ -33,12 +33,13 @@
 //! | `fault` | a thread that needs pages asks for frames, and waits for memory |
 //! | `throttle` | a thread that makes pages dirty, and pauses |
 //! | | **after the unlock** |
-//! | `call_back`, `double_resident`, `sample` | pages leave mappings and regions: called back, in two places for a while, so that their next use is seen |
+//! | `call_back`, `double_resident` | pages of regions and mappings: called back, so that their next use is seen; in two places for a while |
 //! | | **under the lock** |
 //! | `core` | what the lock protects, and its guard; `step`, the only place that calls the core |
 //! | `effects` | carries out effects |
 //! | `writes` | the frames as the core sees them; which dirty pages may be written now, and copies of those that must not change |
-//! | `leave`, `unmap`, `coming` | pages that leave regions; that leave mappings; that come into regions |
+//! | `evict`, `coming` | pages of regions and mappings that leave memory, or are written; that come into regions |
+//! | `unmap` | pages that leave regions and mappings |
 //! | `outbox` | work left for after the unlock, and doing it |
 //! | `transfers`, `mempool` | reads and writes from their start to their end; the memory set aside for them |
 //! | `hold_times` | how long the lock is held |
@@ -54,12 +55,12 @@ mod devices;
 mod discard;
 mod double_resident;
 mod effects;
+mod evict;
 mod fault;
 mod forget;
 mod hold;
 #[cfg(feature = "lock-times")]
 mod hold_times;
-mod leave;
 mod log;
 mod mapped;
 mod marked;
@@ -69,7 +70,6 @@ mod outbox;
 mod quiet;
 mod read;
 mod region;
-mod sample;
 mod states;
 mod swap_in;
 mod sync;

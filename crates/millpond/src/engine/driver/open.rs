@@ -10,11 +10,11 @@
 //! `UFFDIO_MOVE` only, which the kernel refuses while a device may write into the page: so no byte is lost that a thread or
 //! a device has put there, and what the flusher writes is a page that nobody changes.
 
-use super::mapped::Try;
-use super::{CallBack, Dirtier, Dirtying, Engine, Fault, Unmap, Wait};
+use super::touch::Try;
+use super::{Dirtier, Dirtying, Doubles, Engine, Fault, Wait};
 use crate::device::Warning;
+use crate::memory::At;
 use crate::memory::mapped::MappedFile;
-use crate::memory::{At, Residence};
 use crate::sys::signals::end_if_told;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
@@ -93,7 +93,6 @@ impl<'a> Opening<'a> {
         let Opening { engine, mapped } = self;
         let space = &mapped.space;
         let frame = engine.frame_of(space, page);
-        let Residence { is_double, .. } = space.pages.residence(page);
         if !self.open_word(page, frame) {
             engine.regions().settle(space, page, At::Mapped);
             if !may_wait {
@@ -108,13 +107,12 @@ impl<'a> Opening<'a> {
             }
             return Try::Again;
         }
-        Unmap::of(engine).note_open(mapped, page, is_double);
+        let residence = space.pages.residence(page);
+        space.pages.note_residence(page, residence.opened());
         // If the kernel can't now the thread comes again.
         engine.regions().exchange.open(&space.memory, page);
         engine.regions().settle(space, page, At::Mapped);
-        if is_double {
-            CallBack::of(engine).enqueue_mapped(mapped, page, false);
-        }
+        Doubles::of(engine).enqueue(space, page, false);
         Try::Over(Fault::Served)
     }
 }

@@ -3,13 +3,11 @@
 //! The outbox is filled under the lock and emptied after the unlock, in a fixed order ([`Outbox::empty`]): pages are copied,
 //! warnings given, lost pages marked, checksums taken, logs asked; then the device gets its requests, threads wake, and
 //! pages of regions leave. Dropping the outbox does the work, so no way out of a call can skip it. If a panic under the lock
-//! drops it, it does nothing: the cache is poisoned, and half a step is nothing to act upon. `Outbox::lock`, which takes the
-//! lock again, is in `core.rs`.
+//! drops it, it does nothing: the cache is poisoned, and half a step is nothing to act upon.
 
-use super::Engine;
 use super::mempool::{Batch, Marked};
-use super::sample::Sampling;
 use super::writes::WritePin;
+use super::{CallBack, Engine};
 use crate::device::{Device, Op, Request, Warning};
 use crate::files::FileInner;
 use crate::files::order::Log;
@@ -182,7 +180,7 @@ impl<'a> Outbox<'a> {
             engine.device.wake();
         }
         if regions.is_some() {
-            Sampling::of(engine).sample_marked(&mut self.marked);
+            CallBack::of(engine).sample_marked(&mut self.marked);
             engine.mempool.take_back(&mut self.marked);
         }
     }
@@ -226,6 +224,7 @@ impl Drop for Outbox<'_> {
 #[cfg(test)]
 mod tests {
     use crate::device::Warning;
+    use crate::engine::driver::CoreGuard;
     use crate::{Error, PageCache};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
@@ -246,7 +245,7 @@ mod tests {
         let engine = &cache.handle.engine;
         let mut core = engine.core();
         core.outbox.warnings.push(Warning::RegionUnlocked);
-        let mut core = core.unlock().lock();
+        let mut core = CoreGuard::lock(core.unlock());
         core.outbox.warnings.push(Warning::RegionUnlocked);
         let outbox = core.unlock();
         assert_eq!(given.load(Ordering::Relaxed), 0);

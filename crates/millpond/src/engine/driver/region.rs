@@ -1,4 +1,4 @@
-//! Pages of regions that come: faults served, pages read.
+//! Pages of regions that come.
 //!
 //! ```text
 //!   soft fault   Cached: copied in, or moved with those behind it, uses noted; no lock but for a page that is hard to find
@@ -7,12 +7,12 @@
 //!   ahead        the same by the device, and left in its frame, where its first use is seen
 //! ```
 //!
-//! How a step takes them in hand is in `coming.rs`, how they leave in `leave.rs`.
+//! How a step takes them in hand is in `coming.rs`, how they leave in `unmap.rs` and `evict.rs`.
 
 use super::swap_in::SwapIn;
+use super::touch::Try;
 use super::{By, Doubles, Engine, Fault, Wait};
 use crate::memory::{Ahead, At, RegionInner};
-use crate::observe::trace::What;
 use crate::sys::arena::exchange::InHand;
 use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
@@ -40,55 +40,8 @@ impl<'a> RegionFaults<'a> {
         RegionFaults { engine, region }
     }
 
-    /// A thread has touched a page that is not there.
-    pub(super) fn region_fault(self, page: u64, access: Access, by: By) -> Fault {
-        let RegionFaults { engine, region } = self;
-        let noted = engine.note(region.id, (page, 1), What::Region);
-        let fault = self.serve_fault(page, access, by);
-        if matches!(fault, Fault::Later(_)) {
-            // It comes again.
-            std::mem::forget(noted);
-        }
-        fault
-    }
-
-    fn serve_fault(self, page: u64, access: Access, by: By) -> Fault {
-        let RegionFaults { engine, region } = self;
-        let pages = &region.pages;
-        loop {
-            match pages.at(page) {
-                At::Mapped => {
-                    if pages.take(page, &[At::Mapped]).is_some() {
-                        Doubles::of(engine).come_late(region, page, access);
-                        return Fault::Served;
-                    }
-                }
-                At::Poisoned => {
-                    engine.regions().exchange.wake(&region.memory, page);
-                    return Fault::Refused;
-                }
-                At::Cached => {
-                    if pages.take(page, &[At::Cached]).is_some() {
-                        self.soft_fault(page, access);
-                        return Fault::Served;
-                    }
-                }
-                At::Busy | At::Writing => {
-                    if pages.want(page) {
-                        return Fault::Served;
-                    }
-                }
-                At::Absent => {
-                    if let Some(fault) = self.miss(page, access, by) {
-                        return fault;
-                    }
-                }
-            }
-        }
-    }
-
     /// A page that we hold comes back from its frame, with those behind it that the touching thread will come to.
-    fn soft_fault(self, page: u64, access: Access) {
+    pub(super) fn soft_fault(self, page: u64, access: Access) {
         let RegionFaults { engine, region } = self;
         let ahead = region.pages.ahead(page);
         let mut count = region.around.lock().touched(PageIndex(page));
@@ -141,7 +94,7 @@ impl<'a> RegionFaults<'a> {
                 }
                 // A thread that was woken when the page came may wait again, to write to a write-protected page.
                 engine.regions().settle(region, back.page.page, At::Mapped);
-                Doubles::of(engine).enqueue_double(region, back.page.page, false);
+                Doubles::of(engine).enqueue(region, back.page.page, false);
             }
             let settled = usize::from(moved == 0);
             stayed[..settled]
@@ -154,17 +107,17 @@ impl<'a> RegionFaults<'a> {
         engine.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
 
-    /// A page that has no frame gets one. `None`: it has one by now.
-    fn miss(self, page: u64, access: Access, by: By) -> Option<Fault> {
+    /// A page that has no frame gets one.
+    pub(super) fn miss(self, page: u64, access: Access, by: By) -> Try {
         let RegionFaults { engine, region } = self;
         let mut answer;
         {
             let mut core = engine.core();
             if region.closed.load(Ordering::Relaxed) {
-                return Some(Fault::Served);
+                return Try::Over(Fault::Served);
             }
             if region.pages.at(page) != At::Absent {
-                return None;
+                return Try::Again;
             }
             let event = Event::Fault {
                 file: region.id,
@@ -192,7 +145,7 @@ impl<'a> RegionFaults<'a> {
             match is_in {
                 true => {
                     engine.regions().settle(region, page, At::Mapped);
-                    Doubles::of(engine).enqueue_double(region, page, true);
+                    Doubles::of(engine).enqueue(region, page, true);
                 }
                 false => Doubles::of(engine).stays_out(region, page),
             }
@@ -200,7 +153,7 @@ impl<'a> RegionFaults<'a> {
         if let Some(read) = answer.swap_read {
             SwapIn::of(engine).read_now(read);
         }
-        Some(match answer.wait {
+        Try::Over(match answer.wait {
             None => Fault::Served,
             Some(at_most) => Fault::Later(Wait::Frame(Duration::from_nanos(at_most.0))),
         })

@@ -4,7 +4,7 @@
 //! device reads ahead; those pages stay in their frames, where their first use is seen.
 
 use super::coming::SwapRead;
-use super::{Doubles, Engine, Outbox};
+use super::{CoreGuard, Doubles, Engine, Outbox};
 use crate::device::Device;
 use crate::memory::At;
 use crate::sys::arena::exchange::InHand;
@@ -58,7 +58,7 @@ impl<'a> SwapIn<'a> {
         } = read;
         let pages = page..page + loads.len() as u64;
         if let Some(why) = wrong {
-            let mut core = outbox.lock();
+            let mut core = CoreGuard::lock(outbox);
             for load in loads {
                 engine.table.locked(&mut core.token).fail_load(load);
             }
@@ -89,7 +89,7 @@ impl<'a> SwapIn<'a> {
             }
             engine.table.finish_load(load);
         }
-        let mut core = outbox.lock();
+        let mut core = CoreGuard::lock(outbox);
         core.step(Event::ReadDone { io, result: Ok(()) });
         let outbox = core.unlock();
         // Only after the core knows: a thread that discards pages leaves out those that are loading. The last page comes first:
@@ -101,7 +101,7 @@ impl<'a> SwapIn<'a> {
             }
             engine.regions().settle(&region, page, to);
             if to == At::Mapped {
-                Doubles::of(engine).enqueue_double(&region, page, true);
+                Doubles::of(engine).enqueue(&region, page, true);
             }
         }
         outbox

@@ -8,9 +8,11 @@
 //!
 //! What a page needs in order to come is in `region.rs` and `mapped.rs`.
 
-use super::{Engine, MappedFaults, Marks, RegionFaults, until_asking};
+use super::{Doubles, Engine, MappedFaults, Marks, RegionFaults, until_asking};
+use crate::error::Error;
 use crate::memory::mapped::MappedFile;
-use crate::memory::{At, Space};
+use crate::memory::{At, RegionInner, Space};
+use crate::observe::trace::What;
 use crate::sys::clock::Patience;
 use crate::sys::signals::end_if_told;
 use crate::sys::uffd::Access;
@@ -21,6 +23,9 @@ use std::time::Duration;
 /// How long a thread waits at most for a page that another has in hand before it looks again. The other always announces
 /// the page, so this is only for a bug in which it does not.
 const SETTLED_WAIT: Duration = Duration::from_millis(100);
+
+/// How often a fault lets a writer go first.
+const STANDS_BACK: u32 = 4;
 
 /// The longest time between two attempts of a handler at the same touch.
 const ATTEMPTS_APART: Duration = Duration::from_secs(1);
@@ -43,6 +48,27 @@ pub(crate) enum Wait {
     Frame(Duration),
     /// A thread that has the page, or leave to write it: for a while.
     Page,
+}
+
+/// What has become of one try to bring a page, or to open it.
+pub(super) enum Try {
+    Over(Fault),
+    Again,
+    /// It can't be read.
+    Failed(Error),
+}
+
+/// How often a fault has let others have the processor because a writer waits for the page, or changes it.
+#[derive(Default)]
+pub(super) struct StoodBack(u32);
+
+impl StoodBack {
+    /// Whether it does so once more. Only a few times, as each can take milliseconds where there are more threads than
+    /// processors, and the writer may wait for this very thread.
+    pub(super) fn again(&mut self) -> bool {
+        self.0 = self.0.saturating_add(1);
+        self.0 <= STANDS_BACK
+    }
 }
 
 /// Who serves a touch.
@@ -75,10 +101,7 @@ impl Touch {
 
     /// The mapped file, and its page: not if it is one of a region.
     pub(crate) fn in_file(&self) -> Option<(&Arc<MappedFile>, u64)> {
-        match &self.space {
-            Space::Region(_) => None,
-            Space::File(mapped) => Some((mapped, self.page)),
-        }
+        Some((self.space.mapped()?, self.page))
     }
 
     /// One attempt of a handler.
@@ -119,12 +142,52 @@ impl Touch {
         }
     }
 
-    fn attempt(&self, engine: &Engine, by: By) -> Fault {
-        match &self.space {
-            Space::Region(region) => {
-                RegionFaults::of(engine, region).region_fault(self.page, self.access, by)
+    /// Serves the touch, unless it has to wait.
+    pub(crate) fn attempt(&self, engine: &Engine, by: By) -> Fault {
+        let Touch { space, page, .. } = self;
+        let note = |region: &Arc<RegionInner>| engine.note(region.id, (*page, 1), What::Region);
+        let (noted, mut stood_back) = (space.region().and_then(note), StoodBack::default());
+        loop {
+            let tried = match (self.attempt_once(engine, by, &mut stood_back), space) {
+                (Try::Failed(why), Space::File(mapped)) => {
+                    Marks::of(engine, mapped).touch_failed(*page, &why)
+                }
+                (tried, _) => tried,
+            };
+            if let Try::Over(fault) = tried {
+                if matches!(fault, Fault::Later(_)) {
+                    // It comes again.
+                    std::mem::forget(noted);
+                }
+                return fault;
             }
-            Space::File(mapped) => MappedFaults::of(engine, mapped).mapped_fault(self.page, self.access, by),
+        }
+    }
+
+    fn attempt_once(&self, engine: &Engine, by: By, stood_back: &mut StoodBack) -> Try {
+        let (page, access, inner) = (self.page, self.access, self.space.inner());
+        let _serving = self.space.mapped().map(|mapped| mapped.serving.read());
+        let at = inner.pages.at(page);
+        match (at, &self.space) {
+            (At::Busy | At::Writing, _) if inner.pages.want(page) => Try::Over(Fault::Served),
+            (At::Poisoned, _) => {
+                engine.regions().exchange.wake(&inner.memory, page);
+                Try::Over(Fault::Refused)
+            }
+            (At::Absent, Space::Region(region)) => RegionFaults::of(engine, region).miss(page, access, by),
+            (At::Absent | At::Mapped, Space::File(mapped)) => {
+                MappedFaults::of(engine, mapped).bring(page, at, access, by, stood_back)
+            }
+            (At::Mapped, Space::Region(region)) if inner.pages.take(page, &[at]).is_some() => {
+                Doubles::of(engine).come_late(region, page, access);
+                Try::Over(Fault::Served)
+            }
+            (At::Cached, Space::Region(region)) if inner.pages.take(page, &[at]).is_some() => {
+                RegionFaults::of(engine, region).soft_fault(page, access);
+                Try::Over(Fault::Served)
+            }
+            (At::Cached, Space::File(_)) => unreachable!("page {page} of a mapping is {at:?}"),
+            _ => Try::Again,
         }
     }
 

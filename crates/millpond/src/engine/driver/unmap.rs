@@ -1,83 +1,140 @@
-//! Pages of mapped files leave their mappings, with or without the core lock.
+//! Pages leave their regions and mappings, with or without the core lock.
 //!
 //! ```text
-//!   twin ─► the mapping's copy is dropped, with others in one call ─► out
-//!   in   ─► called back (`call_back.rs`): copied to the frame ─► twin ─► …
-//!                └─ no memory for that, or it is to leave memory ─► gone, the device has it
-//!   open ─► moved to the frame ─► out
+//!   double, write-protected   its copy there is dropped, with others in one call    ─► Out
+//!   double, written           the frame's old copy is dropped, then it is moved     ─┬► Out
+//!   written, or of a region   moved to its frame, neighbours in one call            ─┴► Stuck: a device reads or writes it
+//!   read of a file, not double                                                      ─► Alone: only the mapping and the device
 //! ```
 //!
-//! Each page is taken in hand first: only the thread that took it may change its state in the mapping, and a thread that
-//! touches it meanwhile waits.
+//! Each page is taken in hand first: only the thread that took it may change its state there, and a thread that touches it
+//! meanwhile waits. A page of a region that is out is `Cached`, until it is evicted. Of a page of a file that is out, its
+//! mapping knows nothing: it is `Absent` there.
 
 use super::Engine;
-use super::leave::{RUN_MAX, in_hands};
-use super::writes::Frames;
 use crate::frames::table::LockedTable;
-use crate::memory::mapped::MappedFile;
-use crate::memory::{At, RegionInner, Residence, Tables};
+use crate::memory::{At, RegionInner, Residence, Space};
 use crate::sys::arena::Arena;
 use crate::sys::arena::exchange::{Copy, InHand, Stuck};
-use millpond_core::frame::FrameTable;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{FrameNo, PageIndex, PageKey};
-use std::sync::Arc;
 
-/// The most pages that leave the mapping together when the first is to be written: what one system call moves.
-const TOGETHER: u64 = 32;
+/// The most pages that one system call moves out.
+pub(super) const RUN_MAX: usize = 64;
 
-/// A page that a mapping has, and a thread has in hand.
-pub(super) struct Held {
-    pub(super) mapped: Arc<MappedFile>,
+/// What has become of a page that is to leave its region or mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// It is still there.
+    Mapped,
+    /// It has left, and is in its frame.
+    Out,
+    /// It can't leave at the moment: a device writes into it, or reads its frame.
+    Stuck,
+    /// The page of a file has no memory in its frame, and must get some or be given up: it is clean, or the program has had the
+    /// kernel drop it.
+    Alone,
+}
+
+/// A page that a region or mapping has, and that a thread has in hand.
+pub(super) struct HeldPage {
+    pub(super) space: Space,
     pub(super) page: u64,
     pub(super) frame: FrameNo,
+    pub(super) fate: Fate,
 }
 
-/// What became of open pages that should leave their mappings. All are still in hand.
-pub(super) struct Shut {
-    /// These have left.
-    pub(super) out: Vec<Held>,
-    /// These can't leave at the moment: a device writes into them, or reads their frames.
-    pub(super) stuck: Vec<Held>,
-    /// The program has had the kernel drop these.
-    pub(super) gone: Vec<Held>,
-}
+impl HeldPage {
+    /// Takes the page in hand, unless it is not there, or another thread has it.
+    pub(super) fn take(engine: &Engine, space: &Space, page: u64) -> Option<HeldPage> {
+        space.inner().pages.take(page, &[At::Mapped])?;
+        let frame = engine.frame_of(space.inner(), page);
+        Some(HeldPage::new(space.clone(), page, frame, Fate::Mapped))
+    }
 
-impl Held {
+    /// A page that the thread has taken in hand.
+    pub(super) fn new(space: Space, page: u64, frame: FrameNo, fate: Fate) -> HeldPage {
+        HeldPage {
+            space,
+            page,
+            frame,
+            fate,
+        }
+    }
+
+    pub(super) fn inner(&self) -> &RegionInner {
+        self.space.inner()
+    }
+
+    pub(super) fn key(&self) -> PageKey {
+        PageKey::new(self.inner().id, PageIndex(self.page))
+    }
+
     pub(super) fn in_hand(&self) -> InHand<'_> {
         InHand {
-            memory: &self.mapped.space.memory,
+            memory: &self.inner().memory,
             page: self.page,
             frame: self.frame,
         }
     }
 
-    pub(super) fn space(&self) -> &RegionInner {
-        &self.mapped.space
+    pub(super) fn is_of_file(&self) -> bool {
+        matches!(self.space, Space::File(_))
     }
 
-    pub(super) fn is_double(&self) -> bool {
-        self.space().pages.residence(self.page).is_double
+    pub(super) fn residence(&self) -> Residence {
+        self.inner().pages.residence(self.page)
     }
 
-    /// Returns whether threads may write the page in the mapping.
+    pub(super) fn note(&self, residence: Residence) {
+        self.inner().pages.note_residence(self.page, residence);
+    }
+
+    /// Returns whether threads may write the page there.
     pub(super) fn is_open(&self) -> bool {
-        !self.space().pages.residence(self.page).is_protected
+        !self.residence().is_protected
     }
 
-    pub(super) fn note(&self, is_double: bool) {
-        let is_protected = true;
-        self.space().pages.note_residence(
-            self.page,
-            Residence {
-                is_double,
-                is_protected,
-            },
-        );
+    /// Returns which memory is given up when the page leaves, if it has two.
+    fn copy_to_drop(&self) -> Option<Copy<'_>> {
+        let residence = self.residence();
+        let is_kept = self.is_of_file() && mutation::is(Mutation::MappedCopyIsKept);
+        match (
+            self.fate == Fate::Mapped && residence.is_double,
+            residence.is_protected,
+        ) {
+            (true, true) if !is_kept => Some(Copy::InRegion(self.in_hand())),
+            (true, false) => Some(Copy::InFrame(self.in_hand())),
+            _ => None,
+        }
+    }
+
+    /// Lets go of the page.
+    pub(super) fn settle(&self, engine: &Engine, to: At) {
+        engine.regions().settle(self.inner(), self.page, to);
+    }
+
+    /// Lets go of the page, wherever it is now. One that is alone stays.
+    pub(super) fn let_go(&self, engine: &Engine) {
+        let to = match (self.fate, &self.space) {
+            (Fate::Out, Space::Region(_)) => At::Cached,
+            (Fate::Out, Space::File(_)) => At::Absent,
+            _ => At::Mapped,
+        };
+        self.settle(engine, to);
+    }
+
+    fn follows(&self, before: &HeldPage) -> bool {
+        self.inner().id == before.inner().id && self.page == before.page + 1
     }
 }
 
-/// Takes pages out of mappings.
+/// Returns the pages of a run, `RUN_MAX` at most. The last one is repeated to fill the array.
+fn in_hands(run: &[HeldPage]) -> [InHand<'_>; RUN_MAX] {
+    std::array::from_fn(|n| run[n.min(run.len() - 1)].in_hand())
+}
+
+/// Takes pages out of regions and mappings.
 #[derive(Clone, Copy)]
 pub(crate) struct Unmap<'a> {
     engine: &'a Engine,
@@ -88,106 +145,112 @@ impl<'a> Unmap<'a> {
         Unmap { engine }
     }
 
-    pub(super) fn note_open(self, mapped: &MappedFile, page: u64, is_double: bool) {
-        let is_protected = false;
-        mapped.space.pages.note_residence(
-            page,
-            Residence {
-                is_double,
-                is_protected,
-            },
-        );
-    }
-
-    /// Moves open pages that we hold from their mappings to their frames; they are nowhere else then.
-    pub(super) fn shut(self, open: Vec<Held>) -> Shut {
+    /// Takes those of the pages out that are [`Fate::Mapped`], and notes what becomes of each. All stay in hand.
+    pub(super) fn unmap(self, held: &mut [HeldPage]) {
         let engine = self.engine;
-        let is_written = |page: &Held| engine.table.word(page.frame).is_writeback();
-        let (stuck, mut open): (Vec<_>, Vec<_>) = open.into_iter().partition(is_written);
-        let (out, gone) = (Vec::with_capacity(open.len()), Vec::new());
-        let mut shut = Shut { out, stuck, gone };
-        self.drop_old(open.iter());
-        open.sort_unstable_by_key(|page| (page.mapped.file.id.0, page.page));
-        let mut why_not = vec![None; open.len()];
-        let mut at = 0;
-        let follows = |a: &Held, b: &Held| a.mapped.file.id == b.mapped.file.id && b.page == a.page + 1;
-        for run in open.chunk_by(follows).flat_map(|run| run.chunks(RUN_MAX)) {
-            let hands = &in_hands(run, Held::in_hand)[..run.len()];
-            let mut done = 0;
-            while done < run.len() {
-                let (moved, why) = engine.regions().exchange.move_out(&hands[done..]);
-                done += moved;
-                if why.is_some() {
-                    why_not[at + done] = why;
-                    done += 1;
-                }
-            }
-            at += run.len();
+        if held.iter().all(|page| page.fate != Fate::Mapped) {
+            return;
         }
-        for (page, why_not) in open.into_iter().zip(why_not) {
-            match why_not {
-                None => {
-                    self.is_shut(&page);
-                    shut.out.push(page);
-                }
-                Some(Stuck::Pinned) => shut.stuck.push(page),
-                Some(Stuck::Gone) => shut.gone.push(page),
+        held.sort_unstable_by_key(|page| (page.inner().id.0, page.page));
+        for page in held.iter_mut().filter(|page| page.fate == Fate::Mapped) {
+            if page.is_open() && engine.table.word(page.frame).is_writeback() {
+                page.fate = Fate::Stuck;
             }
         }
-        shut
+        let copies = held.iter().filter_map(HeldPage::copy_to_drop);
+        engine.regions().exchange.drop_copies(copies);
+        for page in held.iter_mut().filter(|page| page.fate == Fate::Mapped) {
+            let residence = page.residence();
+            match (residence.is_protected, residence.is_double) {
+                (true, true) => {
+                    if page.is_of_file() {
+                        engine.table.unmap(page.frame);
+                    }
+                    page.fate = Fate::Out;
+                }
+                (true, false) if page.is_of_file() => page.fate = Fate::Alone,
+                // If it stays, it is still write-protected, but the program may have had the kernel drop it.
+                _ => {
+                    page.note(residence.single());
+                    page.inner().pages.note_changed(page.page);
+                }
+            }
+        }
+        let is_run = |a: &HeldPage, b: &HeldPage| [a.fate, b.fate] == [Fate::Mapped; 2] && b.follows(a);
+        for run in held
+            .chunk_by_mut(is_run)
+            .filter(|run| run[0].fate == Fate::Mapped)
+        {
+            run.chunks_mut(RUN_MAX).for_each(|run| self.move_out(run));
+        }
     }
 
-    /// Frees the frames' memory of these pages, if there is any: its content is old.
-    pub(super) fn drop_old(self, open: impl Iterator<Item = &'a Held> + Clone) {
+    /// Moves pages of a run, which are only in their region or mapping, to their frames.
+    fn move_out(self, run: &mut [HeldPage]) {
         let engine = self.engine;
-        let doubles = open.filter(|page| page.is_double());
-        if doubles.clone().next().is_some() {
-            let copies = doubles.clone().map(|page| Copy::InFrame(page.in_hand()));
-            engine.regions().exchange.drop_copies(copies);
-            doubles.for_each(|page| self.note_open(&page.mapped, page.page, false));
+        let mut done = 0;
+        while done < run.len() {
+            let left = &in_hands(&run[done..])[..run.len() - done];
+            let (moved, stuck) = engine.regions().exchange.move_out(left);
+            for page in &mut run[done..done + moved] {
+                self.moved(page);
+            }
+            done += moved;
+            if let Some(stuck) = stuck {
+                run[done].fate = match stuck {
+                    Stuck::Pinned => Fate::Stuck,
+                    Stuck::Gone => Fate::Alone,
+                };
+                done += 1;
+            }
         }
     }
 
     /// Ends the move of a page to its frame, and zeros what threads have stored behind the end of the file.
-    pub(super) fn is_shut(self, page: &Held) {
+    pub(super) fn moved(self, page: &mut HeldPage) {
         let engine = self.engine;
+        page.fate = Fate::Out;
+        let Space::File(mapped) = &page.space else {
+            return;
+        };
         // The length is read after the page has left, so it includes any extension known to a thread that stored there.
-        let (len, start) = (page.mapped.file.len(), engine.offset(PageIndex(page.page)));
+        let (len, start) = (mapped.file.len(), engine.offset(PageIndex(page.page)));
         let inside = len.saturating_sub(start);
         if inside < engine.page_size.bytes() && !mutation::is(Mutation::MappedTailIsKept) {
-            engine
-                .regions()
-                .exchange
-                .zero_behind(&page.in_hand(), inside as usize);
+            let exchange = &engine.regions().exchange;
+            exchange.zero_behind(&page.in_hand(), inside as usize);
         }
         engine.table.shut(page.frame);
     }
 
-    /// Drops the mappings' copies of twins.
-    pub(super) fn unmap_twins(self, twins: &[Held]) {
-        let engine = self.engine;
-        if twins.is_empty() {
-            return;
+    /// Gives pages that are about to leave, and have no place in the arena, places that follow one another.
+    pub(super) fn put_together(self, held: &[HeldPage]) {
+        let runs = held
+            .chunk_by(|a, b| b.follows(a))
+            .flat_map(|run| run.chunks(RUN_MAX));
+        for run in runs {
+            let exchange = &self.engine.regions().exchange;
+            exchange.put_together(&in_hands(run)[..run.len()]);
         }
-        let copies = twins.iter().map(|page| Copy::InRegion(page.in_hand()));
-        if !mutation::is(Mutation::MappedCopyIsKept) {
-            engine.regions().exchange.drop_copies(copies);
-        }
-        twins.iter().for_each(|page| engine.table.unmap(page.frame));
+    }
+
+    /// Frees the frames' memory of these pages, if there is any; they stay where they are.
+    pub(super) fn drop_frames(self, held: &[HeldPage]) {
+        let doubles = held.iter().filter(|page| page.residence().is_double);
+        let copies = doubles.clone().map(|page| Copy::InFrame(page.in_hand()));
+        self.engine.regions().exchange.drop_copies(copies);
+        doubles.for_each(|page| page.note(page.residence().single()));
     }
 
     /// Takes pages out of memory that are only in their mappings, and there are clean or gone.
-    pub(super) fn vacate_held(self, table: &mut LockedTable<'_, Arena>, held: &[Held]) {
-        let engine = self.engine;
-        held.iter().for_each(|page| table.vacate(page.frame));
-        let exchange = &engine.regions().exchange;
-        exchange.discard_each(held.iter().map(Held::in_hand));
-    }
-
-    pub(super) fn settle_held(self, held: &[Held], to: At) {
-        let engine = self.engine;
-        held.iter()
-            .for_each(|page| engine.regions().settle(page.space(), page.page, to));
+    pub(super) fn vacate(self, table: &mut LockedTable<'_, Arena>, held: &[HeldPage]) {
+        let alone = held.iter().filter(|page| page.fate == Fate::Alone);
+        if alone.clone().next().is_none() {
+            return;
+        }
+        alone.clone().for_each(|page| table.vacate(page.frame));
+        let exchange = &self.engine.regions().exchange;
+        exchange.discard_each(alone.map(HeldPage::in_hand));
     }
 
     /// Takes pages of a file, which are to leave memory, out of its mapping, except those that other threads have in hand.
@@ -200,112 +263,42 @@ impl<'a> Unmap<'a> {
         dirty_too: bool,
     ) -> Vec<FrameNo> {
         let engine = self.engine;
-        let mut held: Vec<_> = pages
+        let found = pages
             .iter()
-            .filter_map(|&(key, frame)| self.hold_found(key, frame))
-            .collect();
-        let mut gone = Vec::new();
-        if !held.is_empty() {
-            let (open, rest): (Vec<_>, Vec<_>) = held.drain(..).partition(Held::is_open);
-            let (twins, mut lost): (Vec<_>, Vec<_>) = rest.into_iter().partition(Held::is_double);
-            self.unmap_twins(&twins);
-            let shut = self.shut(open);
-            lost.extend(shut.gone);
-            let goes = |page: &Held| dirty_too && !engine.table.word(page.frame).is_writeback();
-            let (torn, stuck): (Vec<_>, Vec<_>) = shut.stuck.into_iter().partition(goes);
-            lost.extend(torn);
-            self.vacate_held(table, &lost);
-            gone.extend(lost.iter().map(|page| page.frame));
-            for out in [&twins, &shut.out, &lost] {
-                self.settle_held(out, At::Absent);
-            }
-            self.settle_held(&stuck, At::Mapped);
+            .filter_map(|&(key, frame)| self.hold_found(key, frame));
+        let mut held: Vec<_> = found.collect();
+        if held.is_empty() {
+            return Vec::new();
         }
-        gone
+        self.unmap(&mut held);
+        for page in &mut held {
+            if dirty_too && page.fate == Fate::Stuck && !engine.table.word(page.frame).is_writeback() {
+                page.fate = Fate::Alone;
+            }
+        }
+        self.vacate(table, &held);
+        let mut lost = Vec::new();
+        for page in held {
+            match page.fate {
+                Fate::Alone => {
+                    lost.push(page.frame);
+                    page.settle(engine, At::Absent);
+                }
+                _ => page.let_go(engine),
+            }
+        }
+        lost
     }
 
-    pub(super) fn hold_found(self, key: PageKey, frame: FrameNo) -> Option<Held> {
+    /// Takes in hand the page of a file that is in this frame, if a mapping has it.
+    pub(super) fn hold_found(self, key: PageKey, frame: FrameNo) -> Option<HeldPage> {
         let engine = self.engine;
         if !engine.table.word(frame).is_mapped() {
             return None;
         }
-        let (mapped, page) = (engine.regions.as_ref()?.mapped.of(key.file())?, key.index().0);
+        let mapped = engine.regions.as_ref()?.mapped.of(key.file())?;
+        let page = key.index().0;
         mapped.space.pages.take(page, &[At::Mapped])?;
-        Some(Held { mapped, page, frame })
-    }
-}
-
-impl Frames<'_> {
-    /// Takes a page that is to be written out of its mapping, if it is open there, together with open pages behind it.
-    /// `false`: it can't leave now.
-    pub(super) fn shut_to_write(&mut self, frame: FrameNo) -> bool {
-        let engine = self.engine;
-        if !engine.table.word(frame).is_open() {
-            return true;
-        }
-        let first = self.table.key(frame);
-        let mut held = Vec::with_capacity(TOGETHER as usize);
-        for n in 0..TOGETHER {
-            let key = PageKey::new(first.file(), first.index().after(n));
-            let Some(next) = self.table.lookup(key) else { break };
-            if !engine.table.word(next).is_open() {
-                break;
-            }
-            let Some(page) = Unmap::of(engine).hold_found(key, next) else {
-                break;
-            };
-            held.push(page);
-        }
-        let (open, rest): (Vec<_>, Vec<_>) = held.into_iter().partition(Held::is_open);
-        let shut = Unmap::of(engine).shut(open);
-        Unmap::of(engine).settle_held(&shut.out, At::Absent);
-        // These are called back after this step, which then finds them gone.
-        let gone = shut.gone.iter().map(|page| self.table.key(page.frame));
-        self.pages.sampled.extend(gone);
-        for stay in [&rest, &shut.stuck, &shut.gone] {
-            Unmap::of(engine).settle_held(stay, At::Mapped);
-        }
-        !engine.table.word(frame).is_open()
-    }
-
-    /// As the table's `evict`, for caches with mapped files.
-    pub(super) fn evict_mapped(&mut self, frames: &mut Vec<FrameNo>) {
-        let (victims, gone) = self.unmap_victims(frames);
-        let asked = (!gone.is_empty()).then(|| frames.clone());
-        frames.retain(|frame| !gone.contains(frame));
-        self.table.evict(frames);
-        if let Some(mut asked) = asked {
-            asked.retain(|frame| gone.contains(frame) || frames.contains(frame));
-            *frames = asked;
-        }
-        for page in &victims {
-            self.engine.regions().settle(page.space(), page.page, At::Absent);
-            self.engine
-                .regions()
-                .free_table(page.space(), Tables::of(page.page));
-        }
-    }
-
-    /// Takes those of the victims that are mapped out of their mappings, unless they were used since the core asked.
-    /// Returns the pages in hand, and the frames of those that left the table with that.
-    fn unmap_victims(&mut self, frames: &[FrameNo]) -> (Vec<Held>, Vec<FrameNo>) {
-        let engine = self.engine;
-        let mut held = Vec::new();
-        for &frame in frames {
-            let word = engine.table.word(frame);
-            if word.is_mapped() && !word.is_dirty() && !engine.table.was_used(frame) {
-                held.extend(Unmap::of(engine).hold_found(self.table.key(frame), frame));
-            }
-        }
-        if held.is_empty() {
-            return (Vec::new(), Vec::new());
-        }
-        // Pages that are only in their mappings get no memory in their frames: they would lose it at once.
-        let (mut held, alone): (Vec<_>, Vec<_>) = held.into_iter().partition(Held::is_double);
-        Unmap::of(engine).unmap_twins(&held);
-        Unmap::of(engine).vacate_held(&mut self.table, &alone);
-        let gone = alone.iter().map(|page| page.frame).collect();
-        held.extend(alone);
-        (held, gone)
+        Some(HeldPage::new(Space::File(mapped), page, frame, Fate::Mapped))
     }
 }

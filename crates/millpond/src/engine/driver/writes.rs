@@ -22,7 +22,8 @@
 
 use super::mempool::MARKED;
 use super::outbox::Copying;
-use super::{Core, CoreGuard, Engine, leave};
+use super::unmap::HeldPage;
+use super::{Core, CoreGuard, Engine};
 use crate::files::order::{Held, Log};
 use crate::files::{FileInner, StablePages};
 use crate::frames::table::{LockedTable, SharedPin, Table};
@@ -60,8 +61,12 @@ pub(super) struct StepPages {
     pub(super) sampled: Vec<PageKey>,
     /// Pages of regions that are to be written, with their frames.
     pub(super) written: Vec<(PageKey, FrameNo)>,
-    /// Lists for pages that leave regions, and for the frames of a write to swap that has ended.
-    pub(super) leaving: leave::Lists,
+    /// Pages that leave regions and mappings.
+    pub(super) held: Vec<HeldPage>,
+    /// The frames that the core has asked to evict.
+    pub(super) asked: Vec<FrameNo>,
+    /// The frames of a write to swap that has ended.
+    pub(super) ended: Vec<FrameNo>,
 }
 
 impl StepPages {
@@ -71,7 +76,9 @@ impl StepPages {
             changed: Vec::new(),
             sampled: Vec::with_capacity(MARKED),
             written: Vec::with_capacity(MARKED),
-            leaving: leave::Lists::default(),
+            held: Vec::new(),
+            asked: Vec::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -134,7 +141,7 @@ impl FrameTable for Frames<'_> {
 
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
         match self.engine.regions {
-            Some(_) => self.evict_with_regions(frames),
+            Some(_) => self.evict_resident(frames),
             None => self.table.evict(frames),
         }
     }

@@ -2,7 +2,8 @@
 
 use super::{PAGE, byte, cache, file_of, folder, open, touch};
 use crate::MapOptions;
-use crate::engine::driver::{By, Fault, MappedFaults};
+use crate::engine::driver::{By, Fault, Touch};
+use crate::memory::Space;
 use crate::sys::mapping::is_resident;
 use crate::sys::uffd::Access;
 use millpond_core::frame::{BeginWrite, FrameTable};
@@ -42,7 +43,7 @@ fn a_page_of_a_mapping_that_is_in_swap_is_still_there() {
     // Threads that touched them when others did: their faults are served late.
     let mapped = engine.mapped_of(&file.inner).unwrap();
     for (page, access) in [(1, Access::Read), (1, Access::Write), (2, Access::Read)] {
-        let served = MappedFaults::of(engine, &mapped).mapped_fault(page, access, By::Thread);
+        let served = Touch::new((Space::File(mapped.clone()), page), access).attempt(engine, By::Thread);
         assert_eq!(served, Fault::Served);
     }
     assert_eq!(words[PAGE / 8].load(Ordering::Relaxed), 7);
