@@ -85,7 +85,6 @@ pub(super) struct Swap {
     leaving: PageCount,
     /// Bytes of the regions' [`Slots`].
     slots_bytes: u64,
-    regions: u32,
 }
 
 impl Swap {
@@ -120,6 +119,14 @@ impl Swap {
         self.slots_bytes + slots + (self.queue.capacity() * size_of::<FrameNo>()) as u64
     }
 
+    /// A region is closed: its slots are free. Its pages in memory were discarded before.
+    pub(super) fn close(&mut self, slots: &Slots) {
+        self.slots_bytes -= (slots.0.capacity() * size_of::<u32>()) as u64;
+        for &slot in slots.0.iter().filter(|&&slot| slot != NO_SLOT) {
+            self.give(Some(SlotNo(slot & !UNREADABLE)));
+        }
+    }
+
     fn give(&mut self, slot: Option<SlotNo>) {
         if let (Some(slot), Some(slots)) = (slot, &mut self.slots) {
             slots.give(slot);
@@ -135,39 +142,13 @@ impl<A: Form> Manager<A> {
     pub(super) fn open_region(&mut self, file: FileId, pages: PageCount) {
         let slots = Slots(alloc::vec![NO_SLOT; pages.0 as usize]);
         self.swap.slots_bytes += (slots.0.capacity() * size_of::<u32>()) as u64;
-        self.swap.regions += 1;
-        self.enter(file, pages, DeviceNo(0), Some(slots));
-        self.file(file).readahead = ReadAhead::that_learns(ahead::STREAMS_MAX);
-    }
-
-    /// Whether the file was a region; then its slots are free. Its pages in memory were discarded before.
-    pub(super) fn close_region(&mut self, file: FileId) -> bool {
-        let Some(slots) = self.file(file).slots.take() else {
-            return false;
-        };
-        self.swap.slots_bytes -= (slots.0.capacity() * size_of::<u32>()) as u64;
-        self.swap.regions -= 1;
-        for &slot in slots.0.iter().filter(|&&slot| slot != NO_SLOT) {
-            self.swap.give(Some(SlotNo(slot & !UNREADABLE)));
-        }
-        true
-    }
-
-    /// Whether this is the number of a region.
-    #[inline]
-    pub(super) fn is_region(&self, file: FileId) -> bool {
-        let state = || self.files.get(file.0 as usize).and_then(Option::as_ref);
-        self.swap.regions > 0 && state().is_some_and(|state| state.slots.is_some())
-    }
-
-    pub(super) fn slots(&mut self, file: FileId) -> &mut Slots {
-        self.file(file).slots.as_mut().expect("it is a region")
+        let state = self.files.open(file, pages, DeviceNo(0), Some(slots));
+        state.readahead = ReadAhead::that_learns(ahead::STREAMS_MAX);
     }
 
     /// Whether the page of a region is in its slot of the swap file, whatever it is in memory.
     pub fn has_slot(&self, region: FileId, page: PageIndex) -> bool {
-        let state = self.files.get(region.0 as usize).and_then(Option::as_ref);
-        let slots = state.and_then(|state| state.slots.as_ref());
+        let slots = self.files.get(region).and_then(|state| state.slots.as_ref());
         slots.is_some_and(|slots| slots.of(page).is_some())
     }
 
@@ -192,7 +173,7 @@ impl<A: Form> Manager<A> {
         let mut granted = self.ios.frame_list();
         for n in 0..u64::from(count) {
             let page = first.after(n);
-            let is_new_memory = self.slots(file).of(page).is_none();
+            let is_new_memory = self.files.slots(file).of(page).is_none();
             if ahead && is_new_memory {
                 break;
             }
@@ -221,7 +202,7 @@ impl<A: Form> Manager<A> {
         }
         for (n, &frame) in granted.iter().enumerate() {
             let page = first.after(n as u64);
-            match self.slots(file).of(page) {
+            match self.files.slots(file).of(page) {
                 None => self.grant_zeros(file, page, frame, cx),
                 Some(slot) => {
                     let mut one = self.ios.frame_list();
@@ -241,7 +222,7 @@ impl<A: Form> Manager<A> {
 
     fn grant_zeros(&mut self, file: FileId, page: PageIndex, frame: FrameNo, cx: &mut StepContext<'_>) {
         self.filled(frame);
-        self.transition(frame, PageEvent::Changed);
+        self.pool.transition(frame, PageEvent::Changed);
         self.swap.dirty += PageCount(1);
         let frames = cx.effects.add_frames([frame]);
         cx.effects.list.push(Effect::Grant {
@@ -262,7 +243,8 @@ impl<A: Form> Manager<A> {
     ) {
         self.stats.pgmajfault += u64::from(reason == Reason::Fault);
         self.stats.pswpin += frames.len() as u64;
-        self.note_missed(first.file(), frames.len() as u64);
+        let pages = frames.len() as u64;
+        self.reuse.missed(&mut self.files, first.file(), pages);
         self.stats.swap_ra += (frames.len() * usize::from(reason == Reason::ReadAhead)) as u64;
         let transfer = Io {
             reason,
@@ -293,18 +275,18 @@ impl<A: Form> Manager<A> {
         let marks = self.watermarks();
         let batch = (marks.low.0 + BATCH as u64).min(self.derived.frames.0 / 16);
         let wanted = marks.high.max(PageCount(batch)) + self.leaving();
-        coming > PageCount(0) && self.free.len() + coming >= wanted
+        coming > PageCount(0) && self.pool.free.len() + coming >= wanted
     }
 
     /// Reclaim has met a dirty page of a region. Whether it is to leave; else it stays where it is.
     pub(super) fn tag_for_swap<F: FrameTable>(&mut self, frame: FrameNo, frames: &F) -> bool {
-        if self.states[frame.index()].free_on_clean {
+        if self.pool[frame].free_on_clean {
             return true;
         }
         if self.is_swapping_enough() {
             return false;
         }
-        self.states[frame.index()].free_on_clean = true;
+        self.pool[frame].free_on_clean = true;
         self.swap.leaves();
         self.stats.nr_vmscan_immediate_reclaim += 1;
         self.queue_with_neighbours(frame, frames);
@@ -315,7 +297,7 @@ impl<A: Form> Manager<A> {
     /// the next ones that do.
     pub(super) fn changed<F: FrameTable>(&mut self, changed: &[FrameNo], frames: &F) {
         for &frame in changed {
-            self.transition(frame, PageEvent::Changed);
+            self.pool.transition(frame, PageEvent::Changed);
             self.swap.dirty += PageCount(1);
             self.free_slot(frames.key(frame));
         }
@@ -324,7 +306,7 @@ impl<A: Form> Manager<A> {
             self.tag_for_swap(frame, frames);
         }
         for &frame in changed.iter().rev() {
-            if !self.states[frame.index()].free_on_clean {
+            if !self.pool[frame].free_on_clean {
                 self.lru.rotate_to_cold(frame);
             }
         }
@@ -332,15 +314,17 @@ impl<A: Form> Manager<A> {
 
     /// A page could not be read from its slot: it is read ahead no more.
     pub(super) fn swap_in_failed(&mut self, file: FileId, page: PageIndex) {
-        if self.is_region(file)
-            && let Some(slot) = self.slots(file).of(page)
+        if self.files.is_region(file)
+            && let Some(slot) = self.files.slots(file).of(page)
         {
-            self.slots(file).put(page, Some(SlotNo(slot.0 | UNREADABLE)));
+            self.files
+                .slots(file)
+                .put(page, Some(SlotNo(slot.0 | UNREADABLE)));
         }
     }
 
     fn free_slot(&mut self, key: PageKey) {
-        let slot = self.slots(key.file()).put(key.index(), None);
+        let slot = self.files.slots(key.file()).put(key.index(), None);
         self.swap.give(slot);
     }
 
@@ -353,8 +337,8 @@ impl<A: Form> Manager<A> {
     ) {
         for &(page, frame) in pages {
             self.swap.dirty -= PageCount(u64::from(self.phase(frame) == Phase::Dirty));
-            self.swap.leaving -= PageCount(u64::from(self.states[frame.index()].free_on_clean));
-            self.transition(frame, PageEvent::Discarded);
+            self.swap.leaving -= PageCount(u64::from(self.pool[frame].free_on_clean));
+            self.pool.transition(frame, PageEvent::Discarded);
             self.free_slot(PageKey::new(file, page));
             self.lru.remove(frame);
             self.release(frame, cx);
@@ -371,22 +355,22 @@ impl<A: Form> Manager<A> {
     /// The invariant, and that every slot that is taken is a page's.
     pub(super) fn validate_swap<F: FrameTable>(&self, frames: &F) {
         let (mut taken, mut regions, mut leaving) = (0, 0, 0);
-        for (n, state) in self.files.iter().enumerate() {
-            let Some(slots) = state.as_ref().and_then(|state| state.slots.as_ref()) else {
+        for (file, state) in self.files.iter() {
+            let Some(slots) = state.slots.as_ref() else {
                 continue;
             };
             regions += 1;
             for page in (0..slots.0.len() as u64).map(PageIndex) {
                 taken += u64::from(slots.of(page).is_some());
-                let frame = frames.lookup(PageKey::new(FileId(n as u32), page));
+                let frame = frames.lookup(PageKey::new(file, page));
                 if let Some(frame) = frame {
-                    leaving += u64::from(self.states[frame.index()].free_on_clean);
+                    leaving += u64::from(self.pool[frame].free_on_clean);
                     let is_dirty = self.phase(frame) == Phase::Dirty;
                     assert_eq!(slots.of(page).is_none(), is_dirty, "{page:?} in {frame:?}");
                 }
             }
         }
-        assert_eq!(regions, self.swap.regions, "regions");
+        assert_eq!(regions, self.files.regions(), "regions");
         assert_eq!(
             leaving, self.swap.leaving.0,
             "pages that leave when they have been written"

@@ -101,7 +101,7 @@ impl Reclaimer {
 impl<A: Form> Manager<A> {
     /// One batch of the background reclaimer, and whether it is to come back at once.
     pub(super) fn background_reclaim<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
-        let is_enough = self.free.len() >= self.watermarks().high && !self.shrinking();
+        let is_enough = self.pool.free.len() >= self.watermarks().high && !self.pool.is_shrinking();
         if is_enough || self.is_swapping_enough() {
             return self.reclaimer_sleeps(cx);
         }
@@ -124,7 +124,9 @@ impl<A: Form> Manager<A> {
 
     /// Wakes the background reclaimer if free memory is below the low watermark, or the pool is to shrink.
     pub(super) fn wake_reclaimer(&mut self, cx: &mut StepContext<'_>) {
-        if !self.reclaimer.is_awake && (self.free.len() < self.watermarks().low || self.shrinking()) {
+        if !self.reclaimer.is_awake
+            && (self.pool.free.len() < self.watermarks().low || self.pool.is_shrinking())
+        {
             self.reclaimer.wake(cx.now);
             self.stats.kswapd_wakeups += 1;
             cx.effects.list.push(Effect::WakeReclaimer);
@@ -141,9 +143,9 @@ impl<A: Form> Manager<A> {
     /// A frame was taken: notes if the background reclaimer, which should be at work by now, is late.
     pub(super) fn note_late_reclaimer(&mut self, cx: &StepContext<'_>) {
         let marks = self.derived.watermarks;
-        let half_used = self.free.len().0 * 2 < marks.min.0 + marks.low.0;
+        let half_used = self.pool.free.len().0 * 2 < marks.min.0 + marks.low.0;
         // With nothing to be had it can't help it. What can be swapped out can be had.
-        let at_hand = self.clean.max(self.swap.dirty() + self.swap.writing());
+        let at_hand = self.pool.clean().max(self.swap.dirty() + self.swap.writing());
         if half_used && at_hand > marks.high {
             self.reclaimer.boost.late(cx.now, marks, self.derived.frames);
         }

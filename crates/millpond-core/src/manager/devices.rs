@@ -6,12 +6,13 @@
 use super::Manager;
 use super::waits::HeldBack;
 use crate::admission::goal::Goal;
-use crate::admission::{Admission, DeviceClass, DeviceHints, Form};
+use crate::admission::{Admission, AdmissionOptions, DeviceClass, DeviceHints, Form};
 use crate::mutation::{self, Mutation};
 use crate::readahead::{ReadAheadOptions, STREAMS_MAX};
 use crate::recent::Recent;
 use crate::units::{Bytes, DeviceNo, FileId, Instant, Nanos, PageCount, PageIndex};
 use crate::writeback::cluster;
+use alloc::vec::Vec;
 
 /// So much in transit keeps a disk busy: the limit in transit of a goal while there are no reads.
 const BUSY: Bytes = Bytes::from_mib(8);
@@ -72,30 +73,90 @@ impl<A: Form> Device<A> {
     }
 }
 
-impl<A: Form> Manager<A> {
+/// All devices.
+#[derive(Clone, Debug)]
+pub(super) struct Devices<A: Form> {
+    list: Vec<Device<A>>,
+    /// The admission of a device of which nothing is known.
+    blank: Admission<A>,
+}
+
+impl<A: Form> Devices<A> {
+    /// One device, of which nothing is known.
+    pub(super) fn new(blank: Admission<A>) -> Devices<A> {
+        Devices {
+            list: Vec::from([Device::new(blank.clone())]),
+            blank,
+        }
+    }
+
     /// A device takes this number, which is the next one or a previous one; or more is known about the device. What was
     /// learned about it is forgotten.
-    pub(super) fn device_found(&mut self, device: DeviceNo, hints: DeviceHints) {
-        if device.index() == self.devices.len() {
-            self.devices.push(Device::new(self.blank.clone()));
+    pub(super) fn found(&mut self, device: DeviceNo, hints: DeviceHints) {
+        if device.index() == self.list.len() {
+            self.list.push(Device::new(self.blank.clone()));
         }
-        let found = self.devices.get_mut(device.index());
+        let found = self.list.get_mut(device.index());
         let found = found.unwrap_or_else(|| panic!("{device:?} leaves a gap"));
         found.admission.found(hints);
         found.reads = Recent::default();
     }
 
+    pub(super) fn retune(&mut self, options: AdmissionOptions, write_max: Bytes) {
+        let devices = self.list.iter_mut().map(|device| &mut device.admission);
+        for admission in devices.chain([&mut self.blank]) {
+            admission.retune(options, write_max);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// What is kept for the device.
+    pub(super) fn of(&mut self, device: DeviceNo) -> &mut Device<A> {
+        let at = match mutation::is(Mutation::OneControllerForAll) {
+            true => 0,
+            false => device.index(),
+        };
+        &mut self.list[at]
+    }
+
+    pub(super) fn get(&self, device: DeviceNo) -> &Device<A> {
+        &self.list[device.index()]
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Device<A>> {
+        self.list.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Device<A>> {
+        self.list.iter_mut()
+    }
+
+    /// The device with the most in transit, and of those with the same the one used last: what explains a pause.
+    pub(super) fn busiest(&self) -> &Device<A> {
+        let rank = |device: &&Device<A>| {
+            let in_transit = device.admission.in_transit();
+            (in_transit.writes(), in_transit.last())
+        };
+        let busiest = self.list.iter().rev().max_by_key(rank);
+        busiest.expect("there is always one")
+    }
+}
+
+impl<A: Form> Manager<A> {
     /// How many pages one write to the device takes at most: at least one.
     pub(super) fn write_pages_max(&mut self, device: DeviceNo) -> PageCount {
         let page_size = self.options.page_size;
-        let max = self.device(device).admission.write_bytes_max();
+        let max = self.devices.of(device).admission.write_bytes_max();
         max.to_pages(page_size).max(PageCount(1))
     }
 
     /// How many pages from `first` on one read of the device takes at most, if it says so.
     pub(super) fn read_pages_max(&mut self, device: DeviceNo, first: PageIndex) -> Option<u64> {
         let page_size = self.options.page_size;
-        let max = self.device(device).admission.hints().transfer_max?;
+        let max = self.devices.of(device).admission.hints().transfer_max?;
         Some(cluster::length(first, u64::MAX, max.to_pages(page_size).0))
     }
 
@@ -104,7 +165,7 @@ impl<A: Form> Manager<A> {
     pub(super) fn readahead_of(&mut self, device: DeviceNo) -> ReadAheadOptions {
         let setting = self.options.readahead;
         let memory = self.derived.frames.to_bytes(self.options.page_size);
-        match self.device(device).admission.hints().readahead_max {
+        match self.devices.of(device).admission.hints().readahead_max {
             Some(max) => {
                 let most = Bytes(memory.0 / (4 * STREAMS_MAX as u64));
                 setting.up_to(max.min(most).max(setting.max))
@@ -115,41 +176,22 @@ impl<A: Form> Manager<A> {
 
     /// So much in transit keeps the device busy.
     pub(super) fn busy_pages(&mut self, device: DeviceNo) -> PageCount {
-        let hints = self.device(device).admission.hints();
+        let hints = self.devices.of(device).admission.hints();
         hints
             .in_transit_max
             .unwrap_or(BUSY)
             .to_pages(self.options.page_size)
     }
 
-    /// What is kept for the device.
-    pub(super) fn device(&mut self, device: DeviceNo) -> &mut Device<A> {
-        let at = match mutation::is(Mutation::OneControllerForAll) {
-            true => 0,
-            false => device.index(),
-        };
-        &mut self.devices[at]
-    }
-
     /// All devices at `now`, in order of their numbers.
     pub fn devices(&self, now: Instant) -> impl Iterator<Item = DeviceLook> {
-        let numbered = (0..).map(DeviceNo).zip(&self.devices);
+        let numbered = (0..).map(DeviceNo).zip(self.devices.iter());
         numbered.map(move |(no, device)| device.look(no, now))
     }
 
     /// The device with the most in transit, and of those with the same the one used last: what explains a pause.
-    pub(super) fn busiest(&self) -> &Device<A> {
-        let rank = |device: &&Device<A>| {
-            let in_transit = device.admission.in_transit();
-            (in_transit.writes(), in_transit.last())
-        };
-        let busiest = self.devices.iter().rev().max_by_key(rank);
-        busiest.expect("there is always one")
-    }
-
-    /// The same, for those that watch.
     pub fn busiest_device(&self, now: Instant) -> DeviceLook {
-        let busiest = self.busiest();
+        let busiest = self.devices.busiest();
         let at = self
             .devices
             .iter()

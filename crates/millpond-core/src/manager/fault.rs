@@ -1,7 +1,7 @@
 //! Faults: frames for pages that are not in memory, and what is read with them.
 
+use super::Manager;
 use super::step::StepContext;
-use super::{FREE, Manager};
 use crate::admission::Form;
 use crate::event::{Effect, Intent};
 use crate::frame::FrameTable;
@@ -9,7 +9,7 @@ use crate::io::{Io, IoError, IoId, Reason};
 use crate::lru::PutBack;
 use crate::memory::free::Purpose;
 use crate::memory::reserve::{AllocationClass, may_take};
-use crate::page::{PageEvent, PageKind};
+use crate::page::PageEvent;
 use crate::readahead::Window;
 use crate::reclaim::stall;
 use crate::units::{FileId, FrameNo, Nanos, PageCount, PageIndex, PageKey};
@@ -49,13 +49,13 @@ impl<A: Form> Manager<A> {
         cx: &mut StepContext<'_>,
     ) -> bool {
         debug_assert!(count > 0);
-        if self.is_region(file) {
+        if self.files.is_region(file) {
             return self.fault_region(file, first, count, intent, frames, cx);
         }
         let count = match intent {
             Intent::Overwrite => count,
             Intent::Read | Intent::Prefetch | Intent::Background => {
-                let device = self.file(file).device;
+                let device = self.files.of(file).device;
                 let max = self.read_pages_max(device, first).unwrap_or(u64::MAX);
                 max.min(count.into()) as u32
             }
@@ -108,11 +108,11 @@ impl<A: Form> Manager<A> {
             Intent::Read => {
                 self.stats.pgmajfault += got;
                 self.start_read(Reason::Fault, file, first, granted, cx);
-                let device = self.file(file).device;
+                let device = self.files.of(file).device;
                 let (options, page_size) = (self.readahead_of(device), self.options.page_size);
                 // So many that reclaim has not made them: the pool is not full yet.
-                let is_free = self.free.len().0 >= self.derived.frames.0 / 4;
-                let state = self.file(file);
+                let is_free = self.pool.free.len().0 >= self.derived.frames.0 / 4;
+                let state = self.files.of(file);
                 if let Some(window) =
                     state
                         .readahead
@@ -124,10 +124,10 @@ impl<A: Form> Manager<A> {
             Intent::Background => {
                 self.stats.readahead_pages += got;
                 self.start_read(Reason::ReadAhead, file, first, granted, cx);
-                let device = self.file(file).device;
+                let device = self.files.of(file).device;
                 let (options, page_size) = (self.readahead_of(device), self.options.page_size);
                 let max = (self.derived.frames.0 / BACKGROUND_WINDOW_SHARE).max(1);
-                let state = self.file(file);
+                let state = self.files.of(file);
                 let window = (state.readahead).missed(first, got, state.pages, &options, page_size, false);
                 if let Some(mut window) = window {
                     window.count = window.count.min(PageCount(max));
@@ -151,8 +151,8 @@ impl<A: Form> Manager<A> {
         } else {
             marks.high
         };
-        let is_free = self.free.len() >= left + count;
-        let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
+        let is_free = self.pool.free.len() >= left + count;
+        let state = self.files.get(file);
         is_free && state.is_some_and(|state| !state.readahead.is_off(&self.options.readahead))
     }
 
@@ -178,11 +178,14 @@ impl<A: Form> Manager<A> {
             None if is_background => self.lru.no_refault(key),
             None => {
                 let refault = self.lru.refault(key);
-                self.note_refault(key.file(), refault.distance(), cx.now);
+                if let Some(distance) = refault.distance() {
+                    let (files, frames) = (&mut self.files, self.derived.frames);
+                    self.reuse.refaulted(files, key.file(), distance, frames, cx.now);
+                }
                 refault
             }
         };
-        let purpose = match self.file(key.file()).last_grant {
+        let purpose = match self.files.of(key.file()).last_grant {
             Some((page, frame)) if page.after(1) == key.index() => Purpose::Behind(frame),
             _ if is_run => Purpose::Run,
             _ => Purpose::Single,
@@ -191,15 +194,14 @@ impl<A: Form> Manager<A> {
             self.pending_refault = Some((key, refault));
             return None;
         };
-        if refault.is_recent() && self.is_region(key.file()) {
+        if refault.is_recent() && self.files.is_region(key.file()) {
             self.reclaimer.boost.refaulted()
         } else {
             self.note_late_reclaimer(cx)
         }
-        self.file(key.file()).last_grant = Some((key.index(), frame));
+        self.files.of(key.file()).last_grant = Some((key.index(), frame));
         self.stats.pgalloc += 1;
-        self.states[frame.index()] = FREE;
-        self.transition(frame, PageEvent::Granted);
+        self.pool.granted(frame);
         self.reuse.came(frame, cx.now);
         let refault = if is_new_memory {
             refault.of_new_memory()
@@ -224,13 +226,13 @@ impl<A: Form> Manager<A> {
         cx: &mut StepContext<'_>,
     ) -> Option<FrameNo> {
         let (min, reserve) = (self.derived.watermarks.min, self.derived.reserve);
-        if self.free.len() <= min && class == AllocationClass::Ordinary && self.may_reclaim(cx) {
+        if self.pool.free.len() <= min && class == AllocationClass::Ordinary && self.may_reclaim(cx) {
             self.direct_reclaim(frames, cx);
         }
-        if !may_take(class, self.free.len(), min, reserve) {
+        if !may_take(class, self.pool.free.len(), min, reserve) {
             return None;
         }
-        let frame = self.free.take(purpose)?;
+        let frame = self.pool.free.take(purpose)?;
         self.wake_reclaimer(cx);
         Some(frame)
     }
@@ -247,7 +249,7 @@ impl<A: Form> Manager<A> {
 
     /// The page's content is there. If a scan met it before that, it has been off the lists since.
     pub(super) fn filled(&mut self, frame: FrameNo) {
-        self.transition(frame, PageEvent::Filled);
+        self.pool.transition(frame, PageEvent::Filled);
         if self.lru.list_of(frame).is_none() {
             self.lru.put_back(frame, PutBack::WarmInactive);
         }
@@ -262,10 +264,11 @@ impl<A: Form> Manager<A> {
         cx: &mut StepContext<'_>,
     ) {
         self.stats.page_misses += granted.len() as u64;
-        self.note_missed(file, granted.len() as u64);
+        let pages = granted.len() as u64;
+        self.reuse.missed(&mut self.files, file, pages);
         let transfer = Io {
             reason,
-            device: self.file(file).device,
+            device: self.files.of(file).device,
             file,
             first,
             frames: granted,
@@ -293,7 +296,7 @@ impl<A: Form> Manager<A> {
         frames: &mut F,
         cx: &mut StepContext<'_>,
     ) {
-        let device = self.file(file).device;
+        let device = self.files.of(file).device;
         let write_max = self.options.flusher.write_max.to_pages(self.options.page_size).0;
         let mut run = self.ios.frame_list();
         let (mut run_first, mut run_max) = (window.first, usize::MAX);
@@ -341,7 +344,7 @@ impl<A: Form> Manager<A> {
                 let full = core::mem::replace(&mut run, self.ios.frame_list());
                 self.start_read(Reason::ReadAhead, file, run_first, full, cx);
             }
-            if self.free.len() <= self.derived.reserve {
+            if self.pool.free.len() <= self.derived.reserve {
                 break;
             }
         }
@@ -365,12 +368,12 @@ impl<A: Form> Manager<A> {
         frames: &mut F,
         cx: &mut StepContext<'_>,
     ) {
-        if self.is_region(file) {
+        if self.files.is_region(file) {
             return self.swap_due(file, at, frames, cx);
         }
-        let device = self.file(file).device;
+        let device = self.files.of(file).device;
         let (options, page_size) = (self.readahead_of(device), self.options.page_size);
-        let state = self.file(file);
+        let state = self.files.of(file);
         if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
             self.read_ahead(file, window, false, frames, cx);
         }
@@ -379,9 +382,9 @@ impl<A: Form> Manager<A> {
     /// Whether a caller waits for a transfer of the device that holds `file`: a background task then leaves the device to
     /// it.
     pub fn is_device_awaited(&self, file: FileId) -> bool {
-        let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
+        let state = self.files.get(file);
         state.is_some_and(|state| {
-            let device = &self.devices[state.device.index()];
+            let device = self.devices.get(state.device);
             device.admission.in_transit().transfers_wait()
         })
     }
@@ -392,17 +395,13 @@ impl<A: Form> Manager<A> {
         if let Some(io) = io.filter(|io| io.awaited.is_none()) {
             io.awaited = Some(cx.now);
             let device = io.device;
-            self.device(device).admission.wait_begun(cx.now);
+            self.devices.of(device).admission.wait_begun(cx.now);
         }
     }
 
     /// What a caller has waited for a read tells the lists what a page of its kind costs.
     fn read_took(&mut self, file: FileId, took: Nanos) {
-        let kind = if self.is_region(file) {
-            PageKind::Anonymous
-        } else {
-            PageKind::File
-        };
+        let kind = self.files.kind(file);
         self.lru.read_took(kind, took);
     }
 
@@ -411,7 +410,7 @@ impl<A: Form> Manager<A> {
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
         let took = cx.now.since(io.issued_at);
         self.stats.io_ended(io.reason, took);
-        let device = self.device(io.device);
+        let device = self.devices.of(io.device);
         (device.admission).completed(cx.now, io.reason, bytes, io.issued_at);
         if io.reason == Reason::Fault {
             device.reads.add(cx.now, took);
@@ -421,7 +420,7 @@ impl<A: Form> Manager<A> {
             }
         }
         if let Some(since) = io.awaited {
-            let device = self.device(io.device);
+            let device = self.devices.of(io.device);
             device.reads.add(cx.now, cx.now.since(since));
             device.admission.wait_ended(cx.now, io.reason, since);
             self.read_took(io.file, cx.now.since(since));
@@ -430,7 +429,7 @@ impl<A: Form> Manager<A> {
             if result.is_ok() {
                 self.filled(frame);
             } else {
-                self.transition(frame, PageEvent::ReadFailed);
+                self.pool.transition(frame, PageEvent::ReadFailed);
                 self.lru.remove(frame);
                 self.release(frame, cx);
             }

@@ -145,7 +145,7 @@ impl<A: Form> Manager<A> {
             in_transit_writes: (self.devices.iter())
                 .map(|device| device.admission.in_transit().writes())
                 .fold(Bytes(0), |sum, bytes| sum + bytes),
-            in_transit_limit: self.busiest().admission.in_transit_limit(now),
+            in_transit_limit: self.devices.busiest().admission.in_transit_limit(now),
         }
     }
 
@@ -162,7 +162,7 @@ impl<A: Form> Manager<A> {
             in_force,
             setting,
             unloaded_p95,
-        } = self.busiest().admission.goal()?;
+        } = self.devices.busiest().admission.goal()?;
         let us = |span: Nanos| span.0.div_ceil(1_000);
         Some(GoalInForce {
             goal: in_force,

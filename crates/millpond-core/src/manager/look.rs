@@ -39,9 +39,9 @@ impl<A: Form> Manager<A> {
     /// # Panics
     /// If there is no such frame.
     pub fn look(&self, frame: FrameNo) -> Option<FrameLook> {
-        let state = &self.states[frame.index()];
-        (state.phase != Phase::Free).then(|| FrameLook {
-            phase: state.phase,
+        let state = &self.pool[frame];
+        (state.phase() != Phase::Free).then(|| FrameLook {
+            phase: state.phase(),
             is_tagged: state.laps > 0,
             is_active: self.lru.list_of(frame) == Some(List::Active),
         })
@@ -64,12 +64,12 @@ impl<A: Form> Manager<A> {
 
     /// The number of frames: those of the pool, and those it has not given back yet.
     pub fn frames_known(&self) -> u32 {
-        self.states.len() as u32
+        self.pool.known().0 as u32
     }
 
     /// Whether `file` is anonymous memory.
     pub fn is_anonymous(&self, file: FileId) -> bool {
-        self.is_region(file)
+        self.files.is_region(file)
     }
 
     /// The current refault costs of files and of regions, and which kind of page they favor.

@@ -31,8 +31,10 @@ mod background;
 mod derived;
 mod devices;
 mod fault;
+mod files;
 mod inspect;
 mod look;
+mod pool;
 mod reclaim;
 mod reuse;
 mod step;
@@ -49,19 +51,17 @@ use crate::dirty::throttle::Dirtiers;
 use crate::event::{Effect, Waiters};
 use crate::io::{Io, IoId, IoTable};
 use crate::lru::{Lru, Refault};
-use crate::memory::free::FreeFrames;
 use crate::options::{OptionError, Options};
-use crate::page::{PageEvent, Phase};
-use crate::readahead::ReadAhead;
+use crate::page::Phase;
 use crate::reclaim::trace::Trace;
-use crate::reuse::Reuse;
 use crate::stats::Stats;
-use crate::units::{Bytes, DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageIndex, PageKey};
+use crate::units::{Bytes, DeviceNo, FileId, FrameNo, Instant, Nanos, PageCount, PageKey};
 use crate::writeback::flusher::Flusher;
-use alloc::vec::Vec;
 use background::Reclaimer;
 use core::ops::Range;
-use devices::Device;
+use devices::Devices;
+use files::Files;
+use pool::Pool;
 use reclaim::ScanLists;
 use step::StepContext;
 
@@ -75,39 +75,6 @@ pub use waits::Pressure;
 const TICK_WHILE_DIRTY: Nanos = Nanos::from_millis(100);
 /// When pages that a caller waits for were in other hands: try again after this.
 const TICK_WHEN_BUSY: Nanos = Nanos::from_millis(1);
-
-/// What the manager knows of a frame, in four bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct FrameState {
-    phase: Phase,
-    /// How often reclaim has marked a lap of it: it was dirty, and went round.
-    laps: u8,
-    /// To be freed when its write ends.
-    free_on_clean: bool,
-    /// A page of a region that is to be written to swap, whether it is to be freed then or not.
-    queued: bool,
-}
-
-const FREE: FrameState = FrameState {
-    phase: Phase::Free,
-    laps: 0,
-    free_on_clean: false,
-    queued: false,
-};
-
-#[derive(Clone, Debug)]
-struct FileState {
-    pages: PageCount,
-    /// Where it is; of a region its slots say it.
-    device: DeviceNo,
-    readahead: ReadAhead,
-    /// The page that last got a frame, and which: the next one is placed behind it.
-    last_grant: Option<(PageIndex, FrameNo)>,
-    /// How its pages leave and come back.
-    reuse: Reuse,
-    /// Where its pages are in the swap file, if it is anonymous memory.
-    slots: Option<anonymous::Slots>,
-}
 
 /// How full the pool is, and of what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -144,14 +111,11 @@ pub struct Manager<A: Form = Configured> {
     set_at: inspect::SetAt,
 
     // Frames, and the pages in them.
-    states: Vec<FrameState>,
-    /// Pages that are as the device has them.
-    clean: PageCount,
-    free: FreeFrames,
+    pool: Pool,
     lru: Lru,
     /// The distance of a page whose fault got no frame: its shadow is gone, its next fault needs it.
     pending_refault: Option<(PageKey, Refault)>,
-    files: Vec<Option<FileState>>,
+    files: Files,
     swap: anonymous::Swap,
 
     // Reclaim.
@@ -174,9 +138,7 @@ pub struct Manager<A: Form = Configured> {
     waits: waits::Waits,
 
     // Transfers, and what the devices make of them.
-    devices: Vec<Device<A>>,
-    /// The admission of a device of which nothing is known.
-    blank: Admission<A>,
+    devices: Devices<A>,
     ios: IoTable,
     /// Pages being written.
     writing: PageCount,
@@ -209,12 +171,10 @@ impl<A: Form> Manager<A> {
         Ok(Manager {
             derived: Derived::of(&options, frames),
             set_at: inspect::SetAt::default(),
-            states: alloc::vec![FREE; frames.0 as usize],
-            clean: PageCount(0),
-            free: FreeFrames::new(frames),
+            pool: Pool::new(frames),
             lru: Lru::new(options.replacement, frames),
             pending_refault: None,
-            files: Vec::new(),
+            files: Files::default(),
             swap: anonymous::Swap::default(),
             reclaimer: Reclaimer::default(),
             memory_waiters: false,
@@ -227,8 +187,7 @@ impl<A: Form> Manager<A> {
             look_again: None,
             last_tick: Instant(0),
             waits: waits::Waits::default(),
-            devices: Vec::from([Device::new(blank.clone())]),
-            blank,
+            devices: Devices::new(blank),
             ios: IoTable::new(options.flusher.write_max.to_pages(options.page_size).0 as usize),
             writing: PageCount(0),
             reuse: reuse::State::new(frames),
@@ -240,29 +199,8 @@ impl<A: Form> Manager<A> {
     fn open(&mut self, file: FileId, pages: PageCount, device: DeviceNo) {
         assert!(device.index() < self.devices.len(), "{device:?} is not known");
         self.flusher.open(file, device);
-        self.enter(file, pages, device, None);
-    }
-
-    fn enter(&mut self, file: FileId, pages: PageCount, device: DeviceNo, slots: Option<anonymous::Slots>) {
-        let at = file.0 as usize;
-        if at >= self.files.len() {
-            self.files.resize_with(at + 1, || None);
-        }
-        if slots.is_none() {
-            self.lru.opened(file);
-        }
-        self.files[at] = Some(FileState {
-            pages,
-            device,
-            readahead: ReadAhead::default(),
-            last_grant: None,
-            reuse: Reuse::default(),
-            slots,
-        });
-    }
-
-    fn file(&mut self, file: FileId) -> &mut FileState {
-        self.files[file.0 as usize].as_mut().expect("the file is open")
+        self.lru.opened(file);
+        self.files.open(file, pages, device, None);
     }
 
     /// Takes other options, which were checked by [`Options::check`]; the page size stays as it is.
@@ -273,10 +211,7 @@ impl<A: Form> Manager<A> {
         self.lru.set_replacement(self.options.replacement);
         self.flusher.retune(self.options.flusher);
         let write_max = self.options.flusher.write_max;
-        let devices = self.devices.iter_mut().map(|device| &mut device.admission);
-        for admission in devices.chain([&mut self.blank]) {
-            admission.retune(self.options.admission, write_max);
-        }
+        self.devices.retune(self.options.admission, write_max);
     }
 
     /// Re-derives all that depends on options and memory. Nothing else is looked at.
@@ -302,25 +237,11 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// Applies `event` to the page in `frame`.
-    #[inline]
-    fn transition(&mut self, frame: FrameNo, event: PageEvent) -> Phase {
-        let state = &mut self.states[frame.index()];
-        let before = state.phase;
-        match before.after(event) {
-            Some(phase) => state.phase = phase,
-            None => panic!("{frame:?}, {before:?}, can't be {event:?}"),
-        }
-        let now_clean = u64::from(state.phase == Phase::Clean);
-        self.clean.0 = self.clean.0 + now_clean - u64::from(before == Phase::Clean);
-        state.phase
-    }
-
     /// A transfer begins: it is counted, and admission is told. Its name, and its frames among those of the effects.
     fn issue(&mut self, io: Io, cx: &mut StepContext<'_>) -> (IoId, Range<u32>) {
         let bytes = PageCount(io.frames.len() as u64).to_bytes(self.options.page_size);
         let frames = cx.effects.add_frames(io.frames.iter().copied());
-        let admission = &mut self.device(io.device).admission;
+        let admission = &mut self.devices.of(io.device).admission;
         admission.issued(io.issued_at, io.reason, bytes);
         if io.small_fsync {
             admission.wait_begun(io.issued_at);
@@ -332,12 +253,12 @@ impl<A: Form> Manager<A> {
     /// Pages in memory that are identical to the device's copy, in use or not. Reclaim can take them without waiting
     /// for a write.
     pub fn clean(&self) -> PageCount {
-        self.clean
+        self.pool.clean()
     }
 
     /// Frames that hold nothing.
     pub fn free(&self) -> PageCount {
-        self.free.len()
+        self.pool.free.len()
     }
 
     /// Dirty pages, including unwritable ones.
@@ -385,13 +306,12 @@ impl<A: Form> Manager<A> {
 
     /// The phase of the page in `frame`.
     pub fn phase(&self, frame: FrameNo) -> Phase {
-        self.states[frame.index()].phase
+        self.pool[frame].phase()
     }
 
     /// Bytes used by the manager: part of the budget.
     pub fn metadata_bytes(&self) -> u64 {
-        (self.states.capacity() * size_of::<FrameState>()) as u64
-            + self.free.metadata_bytes()
+        self.pool.metadata_bytes()
             + self.lru.metadata_bytes()
             + self.flusher.metadata_bytes()
             + self.ios.metadata_bytes()

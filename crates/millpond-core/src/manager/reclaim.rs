@@ -1,12 +1,10 @@
 //! Reclaim: frees frames from the cold end, without writing.
 
 use super::step::StepContext;
-use super::{FRAMES_MIN, FREE, Manager};
+use super::{FRAMES_MIN, Manager};
 use crate::admission::Form;
-use crate::event::Effect;
 use crate::frame::FrameTable;
 use crate::lru::PutBack;
-use crate::mutation::{self, Mutation};
 use crate::page::{PageEvent, PageKind, Phase};
 use crate::reclaim::launder::{Decision, PRIORITY_DEFAULT, at_cold_end, is_clean_scarce, is_in_trouble};
 use crate::reclaim::trace::{Caller, Outcome, Trace};
@@ -91,7 +89,7 @@ impl<A: Form> Manager<A> {
             caller,
             priority,
             in_trouble,
-            is_clean_scarce: is_clean_scarce(priority, self.clean, self.derived.watermarks.high),
+            is_clean_scarce: is_clean_scarce(priority, self.pool.clean(), self.derived.watermarks.high),
         };
         let mut lists = core::mem::take(&mut self.scan_lists);
         lists.clear();
@@ -129,18 +127,18 @@ impl<A: Form> Manager<A> {
         frames: &F,
         cx: &StepContext<'_>,
     ) -> Fate {
-        let state = self.states[frame.index()];
-        if state.phase == Phase::Dirty && self.is_region(frames.key(frame).file()) {
+        let state = self.pool[frame];
+        if state.phase() == Phase::Dirty && self.files.is_region(frames.key(frame).file()) {
             return self.decide_for_dirty_of_region(frame, scan, frames, cx);
         }
-        let decision = at_cold_end(state.phase, state.laps, scan.in_trouble, scan.is_clean_scarce);
+        let decision = at_cold_end(state.phase(), state.laps, scan.in_trouble, scan.is_clean_scarce);
         if decision != Decision::Take {
             // The table knows nothing yet of a page that was granted in this very step.
-            let details = || match state.phase {
+            let details = || match state.phase() {
                 Phase::Loading => (cx.now, PageKey::NONE, scan.priority),
                 _ => (cx.now, frames.key(frame), scan.priority),
             };
-            let outcome = outcome(decision, state.phase);
+            let outcome = outcome(decision, state.phase());
             self.trace.note(scan.caller, PageKind::File, outcome, details);
         }
         match decision {
@@ -148,17 +146,17 @@ impl<A: Form> Manager<A> {
             // Off the lists until its read has ended.
             Decision::KeepOff => Fate::Done,
             Decision::MarkLap => {
-                self.states[frame.index()].laps += 1;
+                self.pool[frame].laps += 1;
                 self.lru.put_back(frame, scan.round());
                 Fate::Done
             }
             Decision::FreeOnClean { flag } => {
                 // Active, so that it isn't met again at once: the end of its write makes it the next victim.
                 self.lru.put_back(frame, PutBack::Active);
-                let was_tagged = core::mem::replace(&mut self.states[frame.index()].free_on_clean, true);
+                let was_tagged = core::mem::replace(&mut self.pool[frame].free_on_clean, true);
                 self.stats.nr_vmscan_immediate_reclaim += 1;
                 let key = frames.key(frame);
-                if !was_tagged && self.is_region(key.file()) {
+                if !was_tagged && self.files.is_region(key.file()) {
                     // On its way to swap as another page's neighbor.
                     self.swap.leaves();
                 }
@@ -217,9 +215,9 @@ impl<A: Form> Manager<A> {
                 (cx.now, key, scan.priority)
             });
             if is_evicted {
-                self.transition(frame, PageEvent::Evicted);
+                self.pool.transition(frame, PageEvent::Evicted);
                 self.lru.evicted(frame, key);
-                self.note_evicted(frame, key.file(), cx.now);
+                self.reuse.evicted(&mut self.files, key.file(), frame, cx.now);
                 self.release(frame, cx);
                 freed += 1;
             } else {
@@ -235,16 +233,14 @@ impl<A: Form> Manager<A> {
 
     /// A frame holds nothing any more: it is free, or leaves the pool if that is to shrink.
     pub(super) fn release(&mut self, frame: FrameNo, cx: &mut StepContext<'_>) {
-        self.states[frame.index()] = FREE;
         self.stats.pgfree += 1;
-        self.free.give(frame);
-        self.shrink(cx);
+        self.pool.release(frame, cx.effects);
     }
 
     /// Whether an allocation of this step may reclaim for itself: once if that frees nothing like a batch, unless
     /// nothing is left for it to take.
     pub(super) fn may_reclaim(&self, cx: &StepContext<'_>) -> bool {
-        !cx.reclaimed_in_vain || self.free.len() <= self.derived.reserve
+        !cx.reclaimed_in_vain || self.pool.free.len() <= self.derived.reserve
     }
 
     /// A caller that needs a frame frees a batch for itself, with rising effort.
@@ -278,26 +274,9 @@ impl<A: Form> Manager<A> {
         }
     }
 
-    /// Whether frames are still to leave the pool.
-    pub(super) fn shrinking(&self) -> bool {
-        self.leaving() > PageCount(0)
-    }
-
     /// How many frames are still to leave the pool since it was made smaller.
     pub fn leaving(&self) -> PageCount {
-        if mutation::is(Mutation::ShrinkForgotten) {
-            return PageCount(0);
-        }
-        let frames = self.states.len() as u64 - self.free.withdrawn().0;
-        PageCount(frames).saturating_sub(self.derived.frames)
-    }
-
-    /// Withdraws free frames while the pool is larger than it shall be.
-    fn shrink(&mut self, cx: &mut StepContext<'_>) {
-        while self.shrinking() {
-            let Some(frame) = self.free.withdraw() else { break };
-            cx.effects.list.push(Effect::Withdraw { frame });
-        }
+        self.pool.leaving()
     }
 
     pub(super) fn memory_changed<F: FrameTable>(
@@ -311,20 +290,10 @@ impl<A: Form> Manager<A> {
             "{count:?} is less than {FRAMES_MIN:?}: the caller checks that first"
         );
         self.derived.frames = count;
-        while self.states.len() as u64 - self.free.withdrawn().0 < count.0 {
-            if self.free.restore().is_none() {
-                break;
-            }
-        }
-        let (old, new) = (self.states.len() as u64, count.0.max(self.states.len() as u64));
-        let grown = new - old;
-        if grown > 0 {
-            self.states.resize(new as usize, FREE);
-            self.free.extend(PageCount(new));
-        }
+        self.pool.resize(count, cx.effects);
         self.lru.resize(count);
-        self.resize_reuse(cx.now);
-        self.shrink(cx);
+        self.reuse
+            .resized(&mut self.files, count, self.pool.known(), cx.now);
         self.derive(cx);
     }
 }

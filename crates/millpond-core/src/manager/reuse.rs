@@ -1,6 +1,7 @@
 //! Reports to `reuse` how pages leave and come back, by file and by kind.
 
 use super::Manager;
+use super::files::Files;
 use crate::admission::Form;
 use crate::page::PageKind;
 use crate::reuse::{Reuse, ReuseFigures, Turnover};
@@ -39,63 +40,58 @@ impl State {
     pub(super) fn metadata_bytes(&self) -> u64 {
         self.turnover.metadata_bytes()
     }
-}
 
-impl<A: Form> Manager<A> {
-    /// A missing page was asked for; `distance` if it left a shadow.
-    pub(super) fn note_refault(&mut self, file: FileId, distance: Option<PageCount>, now: Instant) {
-        let Some(distance) = distance else {
-            return;
-        };
-        let (frames, kind) = (self.derived.frames, self.kind_of(file));
-        let away = self.reuse.turnover.away(distance, now);
-        self.reuse.of(kind).refaulted(distance, frames, away);
-        self.file(file).reuse.refaulted(distance, frames, away);
+    /// A missing page was asked for that has left a shadow, at this distance. The pool has `frames`.
+    pub(super) fn refaulted(
+        &mut self,
+        files: &mut Files,
+        file: FileId,
+        distance: PageCount,
+        frames: PageCount,
+        now: Instant,
+    ) {
+        let away = self.turnover.away(distance, now);
+        self.of(files.kind(file)).refaulted(distance, frames, away);
+        files.of(file).reuse.refaulted(distance, frames, away);
     }
 
     /// Pages are read.
-    pub(super) fn note_missed(&mut self, file: FileId, pages: u64) {
-        let kind = self.kind_of(file);
+    pub(super) fn missed(&mut self, files: &mut Files, file: FileId, pages: u64) {
+        let kind = files.kind(file);
+        let state = files.of(file);
         // Pages of a region come to be in memory: all that is read of it was there before.
         let len = match kind {
-            PageKind::File => self.file(file).pages,
+            PageKind::File => state.pages,
             PageKind::Anonymous => PageCount(0),
         };
-        let forgotten = self.file(file).reuse.missed(pages, len);
-        self.reuse.of(kind).one_missed(pages, forgotten);
+        let forgotten = state.reuse.missed(pages, len);
+        self.of(kind).one_missed(pages, forgotten);
     }
 
     /// A page was evicted.
-    pub(super) fn note_evicted(&mut self, frame: FrameNo, file: FileId, now: Instant) {
-        let kind = self.kind_of(file);
-        let age = self.reuse.turnover.evicted(frame, now);
-        self.reuse.of(kind).evicted(age);
+    pub(super) fn evicted(&mut self, files: &mut Files, file: FileId, frame: FrameNo, now: Instant) {
+        let age = self.turnover.evicted(frame, now);
+        self.of(files.kind(file)).evicted(age);
         // The last pages of a file that was closed may outlive it.
-        if let Some(Some(state)) = self.files.get_mut(file.0 as usize) {
+        if let Some(state) = files.get_mut(file) {
             state.reuse.evicted(age);
         }
     }
 
-    /// Memory has another size.
-    pub(super) fn resize_reuse(&mut self, now: Instant) {
-        let known = PageCount(self.states.len() as u64);
-        self.reuse.turnover.resized(self.derived.frames, known, now);
-        let files = self.files.iter_mut().flatten().map(|file| &mut file.reuse);
-        files
-            .chain([&mut self.reuse.of_files, &mut self.reuse.of_regions])
+    /// Memory has another size: `frames`, of which `known` have numbers.
+    pub(super) fn resized(&mut self, files: &mut Files, frames: PageCount, known: PageCount, now: Instant) {
+        self.turnover.resized(frames, known, now);
+        let of_files = files.iter_mut().map(|file| &mut file.reuse);
+        of_files
+            .chain([&mut self.of_files, &mut self.of_regions])
             .for_each(Reuse::resized);
     }
+}
 
-    fn kind_of(&self, file: FileId) -> PageKind {
-        match self.is_region(file) {
-            true => PageKind::Anonymous,
-            false => PageKind::File,
-        }
-    }
-
+impl<A: Form> Manager<A> {
     /// How pages of the file leave and come back, since it was opened; nothing if it is not open.
     pub fn reuse_of(&self, file: FileId) -> ReuseFigures {
-        let state = self.files.get(file.0 as usize).and_then(Option::as_ref);
+        let state = self.files.get(file);
         state.map_or_else(ReuseFigures::default, |state| {
             state.reuse.figures(self.derived.frames)
         })

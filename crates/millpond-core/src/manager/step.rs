@@ -68,7 +68,7 @@ impl<A: Form> Manager<A> {
         match event {
             Event::DeviceFound { device, hints } => {
                 cx.may_write = false;
-                self.device_found(device, hints);
+                self.devices.found(device, hints);
             }
             Event::Opened { file, pages, device } => {
                 cx.may_write = false;
@@ -87,18 +87,18 @@ impl<A: Form> Manager<A> {
             Event::Forgotten { file, pages } => self.forgotten(file, pages),
             Event::Resized { file, pages } => {
                 cx.may_write = false;
-                self.file(file).pages = pages;
+                self.files.of(file).pages = pages;
             }
-            Event::Closed { file } => {
-                if !self.close_region(file) {
+            Event::Closed { file } => match self.files.close(file).slots {
+                Some(slots) => self.swap.close(&slots),
+                None => {
                     self.flusher.close(file);
                     self.lru.closed(file);
                 }
-                self.files[file.0 as usize] = None;
-            }
+            },
             Event::Advised { file, pattern } => {
                 cx.may_write = false;
-                self.file(file).readahead.advise(pattern);
+                self.files.of(file).readahead.advise(pattern);
             }
             Event::Fault {
                 file,
@@ -141,8 +141,8 @@ impl<A: Form> Manager<A> {
             }
             Event::Retry { file } => self.flusher.retry(cx.now, file),
             Event::DeviceSync { file, begun } => {
-                let device = self.file(file).device;
-                let admission = &mut self.device(device).admission;
+                let device = self.files.of(file).device;
+                let admission = &mut self.devices.of(device).admission;
                 match begun {
                     true => admission.device_sync_begun(cx.now),
                     false => admission.device_sync_ended(cx.now),
@@ -155,7 +155,7 @@ impl<A: Form> Manager<A> {
                 self.last_tick = cx.now;
                 self.flusher.tick(cx.now);
                 self.wake_blocked(cx);
-                if self.shrinking() {
+                if self.pool.is_shrinking() {
                     self.wake_reclaimer(cx);
                 }
             }
@@ -177,7 +177,7 @@ impl<A: Form> Manager<A> {
             cx.effects.tick_at(at);
         }
         // No event comes when a page is let go that kept the pool from getting smaller.
-        if self.flusher.dirty() > PageCount(0) || (self.shrinking() && !self.reclaimer.is_awake()) {
+        if self.flusher.dirty() > PageCount(0) || (self.pool.is_shrinking() && !self.reclaimer.is_awake()) {
             cx.effects.tick_at(self.last_tick + TICK_WHILE_DIRTY);
         }
     }

@@ -13,11 +13,13 @@ use crate::dirty::limits::DirtyLimit;
 use crate::event::{Effect, Effects, Event, Intent};
 use crate::frame::{BeginWrite, FrameTable};
 use crate::io::{IoError, IoId, Reason};
+use crate::page::PageEvent;
 use crate::reclaim::stall::WaitReason;
 use crate::units::{Bytes, DeviceNo, PageIndex, Ratio};
 use crate::writeback::SyncTicket;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// A world as simple as can be: what it holds, what is in transit, and what it was told.
 struct World {
@@ -307,7 +309,7 @@ fn sequential_misses_read_ahead_and_marks_ask_for_more() {
 fn who_waits_for_what_was_read_ahead_waits_for_the_device_from_then_on() {
     let mut w = World::new(Options::default(), 1024);
     w.fault(0, 1, Intent::Read);
-    let waits = |w: &World| w.manager.devices[0].admission.in_transit().waits();
+    let waits = |w: &World| w.manager.devices.get(DeviceNo(0)).admission.in_transit().waits();
     assert_eq!(waits(&w), 1, "for the page itself");
     let page = PageIndex(7);
     for _ in 0..2 {
@@ -367,7 +369,7 @@ fn an_end_that_was_not_begun_is_found_at_once() {
     let mut w = World::new(quiet(), 256);
     w.read(1);
     let frame = w.frame(1);
-    w.manager.transition(frame, PageEvent::Written);
+    w.manager.pool.transition(frame, PageEvent::Written);
 }
 
 #[test]

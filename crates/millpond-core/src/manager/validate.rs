@@ -1,10 +1,9 @@
 //! Checks for tests and simulators: recomputes every counter, and finds leftover state.
 
-use super::{FREE, Manager};
+use super::Manager;
 use crate::admission::Form;
 use crate::frame::FrameTable;
-use crate::page::Phase;
-use crate::units::{Bytes, FrameNo, PageCount};
+use crate::units::{Bytes, PageCount};
 use alloc::vec::Vec;
 
 impl<A: Form> Manager<A> {
@@ -15,42 +14,21 @@ impl<A: Form> Manager<A> {
     pub fn validate<F: FrameTable>(&self, frames: &F) {
         self.lru.validate();
         self.flusher.validate();
-        self.free.validate();
-        let mut free = alloc::vec![false; self.states.len()];
-        for frame in self.free.iter() {
-            assert!(
-                !core::mem::replace(&mut free[frame.index()], true),
-                "{frame:?} is free twice"
-            );
-            assert_eq!(self.states[frame.index()], FREE, "{frame:?} is free");
-        }
-        let (mut held, mut writing, mut dirty, mut clean) = (0, 0, 0, 0);
-        for (n, state) in self.states.iter().enumerate() {
-            let frame = FrameNo(n as u32);
-            if state.phase == Phase::Free {
-                continue;
-            }
+        let (mut writing, mut dirty) = (0, 0);
+        for (frame, state) in self.pool.validate() {
             let key = frames.key(frame);
             assert_eq!(
                 frames.lookup(key),
                 Some(frame),
                 "{key:?} is in {frame:?}, {state:?}"
             );
-            held += 1;
-            writing += u64::from(state.phase.is_writing());
-            dirty += u64::from(state.phase.is_dirty());
-            clean += u64::from(state.phase == Phase::Clean);
+            writing += u64::from(state.phase().is_writing());
+            dirty += u64::from(state.phase().is_dirty());
         }
-        assert_eq!(clean, self.clean.0, "clean pages");
         let swap = (self.swap.writing(), self.swap.dirty());
         assert_eq!(writing, (self.writing + swap.0).0, "pages being written");
         assert_eq!(dirty, (self.flusher.dirty() + swap.1).0, "dirty pages");
         self.validate_swap(frames);
-        assert_eq!(
-            held + self.free.len().0 + self.free.withdrawn().0,
-            self.states.len() as u64,
-            "every frame is held, free or withdrawn"
-        );
         let in_writes: u64 = self
             .ios
             .iter()
@@ -74,7 +52,7 @@ impl<A: Form> Manager<A> {
         assert!(transfers.is_empty(), "in transit: {transfers:?}");
         assert_eq!(self.writing, PageCount(0), "pages being written");
         assert!(self.blocked.is_empty(), "paused: {:?}", self.blocked);
-        for device in &self.devices {
+        for device in self.devices.iter() {
             let in_transit = device.admission.in_transit().all();
             assert_eq!(in_transit, Bytes(0), "bytes in transit");
         }

@@ -98,7 +98,7 @@ impl<A: Form> Manager<A> {
 
     /// What half of the reads of the last seconds did not exceed on the busiest device, of those that a caller waited for.
     pub fn read_p50(&self, now: Instant) -> Option<Nanos> {
-        self.busiest().reads.p50(now)
+        self.devices.busiest().reads.p50(now)
     }
 
     /// Nanoseconds for which the next write has been held back so far where `counts` says so of its reason, with the

@@ -40,14 +40,14 @@ impl<A: Form> Manager<A> {
         cx: &mut StepContext<'_>,
     ) {
         for &frame in dirtied {
-            self.transition(frame, PageEvent::Changed);
+            self.pool.transition(frame, PageEvent::Changed);
         }
         let count = dirtied.len() as u64;
         self.stats.nr_dirtied += count;
         if mutation::is(Mutation::ForgetRedirtied) && self.phase(dirtied[0]) == Phase::Redirtied {
             return;
         }
-        let device = self.file(file).device;
+        let device = self.files.of(file).device;
         let write_max = self.write_pages_max(device);
         self.flusher.dirtied(cx.now, file, first, count, write_max);
         self.dirtiers.dirtied(dirtier, count);
@@ -88,7 +88,7 @@ impl<A: Form> Manager<A> {
                 let reason = PauseReason {
                     unclean,
                     until,
-                    in_transit: self.busiest().admission.in_transit().writes(),
+                    in_transit: self.devices.busiest().admission.in_transit().writes(),
                 };
                 cx.effects.list.push(Effect::Pause {
                     reason,
@@ -102,7 +102,7 @@ impl<A: Form> Manager<A> {
     pub(super) fn pump<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         self.look_again = None;
         let wait = !self.blocked.is_empty();
-        for device in &mut self.devices {
+        for device in self.devices.iter_mut() {
             device.admission.set_dirtiers_waiting(cx.now, wait);
         }
         // What a write that has ended made room for was waited for until now: the dirtier is woken in the same step.
@@ -144,7 +144,7 @@ impl<A: Form> Manager<A> {
                 // A caller that waits for a frame waits for this: it is reclaim that wants it.
                 job.reason = Reason::Reclaim;
             }
-            let admission = &mut self.device(device).admission;
+            let admission = &mut self.devices.of(device).admission;
             let holds_back = !job.small_fsync || admission.holds_small_fsyncs_back();
             let write_max = admission.write_bytes(cx.now).to_pages(self.options.page_size).0;
             let write_max = match job.reason {
@@ -154,7 +154,7 @@ impl<A: Form> Manager<A> {
             let contiguous = self.flusher.contiguous(&job, write_max.max(1));
             let count = cluster::length(job.first, contiguous, write_max);
             let bytes = PageCount(count).to_bytes(self.options.page_size);
-            let admission = &mut self.device(device).admission;
+            let admission = &mut self.devices.of(device).admission;
             if holds_back && let Verdict::Wait(until) = admission.admit(cx.now, job.reason, bytes) {
                 self.look_again = self.look_again.into_iter().chain(until).min();
                 self.held_back(device, cx.now, Some(job.reason));
@@ -167,7 +167,7 @@ impl<A: Form> Manager<A> {
     }
 
     fn held_back(&mut self, device: DeviceNo, now: Instant, reason: Option<Reason>) {
-        let ended = self.device(device).held_back.set(now, reason);
+        let ended = self.devices.of(device).held_back.set(now, reason);
         if let Some((reason, waited)) = ended {
             self.stats.admission_waited(reason, waited);
         }
@@ -182,7 +182,7 @@ impl<A: Form> Manager<A> {
             let frame = frames
                 .lookup(key)
                 .unwrap_or_else(|| panic!("{key:?} is dirty but not in memory"));
-            if self.states[frame.index()].phase != Phase::Dirty {
+            if self.pool[frame].phase() != Phase::Dirty {
                 break;
             }
             match frames.begin_write(frame) {
@@ -198,7 +198,7 @@ impl<A: Form> Manager<A> {
                     break;
                 }
             }
-            self.transition(frame, PageEvent::WriteStarted);
+            self.pool.transition(frame, PageEvent::WriteStarted);
             cluster.push(frame);
         }
         if let Some(page) = log_blocked {
@@ -215,7 +215,7 @@ impl<A: Form> Manager<A> {
         }
         let pages = PageCount(cluster.len() as u64);
         let (reason, file, first) = (job.reason, job.file, job.first);
-        let device = self.file(file).device;
+        let device = self.files.of(file).device;
         let transfer = Io {
             reason,
             device,
@@ -228,7 +228,7 @@ impl<A: Form> Manager<A> {
         };
         let (io, frames) = self.issue(transfer, cx);
         let bytes = pages.to_bytes(self.options.page_size);
-        let state = self.device(device);
+        let state = self.devices.of(device);
         if state.stream_end != Some((file, first)) {
             state.admission.stream_begun(bytes);
         }
@@ -259,7 +259,7 @@ impl<A: Form> Manager<A> {
         let pages = PageCount(io.frames.len() as u64);
         self.stats.io_ended(io.reason, cx.now.since(io.issued_at));
         let bytes = pages.to_bytes(self.options.page_size);
-        let admission = &mut self.device(io.device).admission;
+        let admission = &mut self.devices.of(io.device).admission;
         admission.completed(cx.now, io.reason, bytes, io.issued_at);
         if io.small_fsync {
             admission.wait_ended(cx.now, io.reason, io.issued_at);
@@ -278,12 +278,12 @@ impl<A: Form> Manager<A> {
         for &frame in &io.frames {
             if result.is_err() {
                 self.stats.nr_write_failed += 1;
-                self.transition(frame, PageEvent::WriteFailed);
+                self.pool.transition(frame, PageEvent::WriteFailed);
                 continue;
             }
             self.stats.nr_written += 1;
-            let phase = self.transition(frame, PageEvent::Written);
-            let state = &mut self.states[frame.index()];
+            let phase = self.pool.transition(frame, PageEvent::Written);
+            let state = &mut self.pool[frame];
             state.laps = 0;
             if core::mem::take(&mut state.free_on_clean) && phase == Phase::Clean {
                 self.lru.rotate_to_cold(frame);
@@ -371,14 +371,14 @@ impl<A: Form> Manager<A> {
         pages: &[(PageIndex, FrameNo)],
         cx: &mut StepContext<'_>,
     ) {
-        if self.is_region(file) {
+        if self.files.is_region(file) {
             self.discarded_of_region(file, pages, cx);
             return self.wake_all(cx);
         }
-        self.file(file).reuse.discarded(pages.len() as u64);
+        self.files.of(file).reuse.discarded(pages.len() as u64);
         for &(page, frame) in pages {
             self.flusher.discarded(file, page);
-            self.transition(frame, PageEvent::Discarded);
+            self.pool.transition(frame, PageEvent::Discarded);
             self.lru.remove(frame);
             self.release(frame, cx);
         }

@@ -48,7 +48,7 @@ impl<A: Form> Manager<A> {
         cx: &mut StepContext<'_>,
     ) {
         let (options, page_size) = (self.swap_readahead(), self.options.page_size);
-        let state = self.file(key.file());
+        let state = self.files.of(key.file());
         if let Some(window) = state
             .readahead
             .missed(key.index(), 1, state.pages, &options, page_size, false)
@@ -66,7 +66,7 @@ impl<A: Form> Manager<A> {
         cx: &mut StepContext<'_>,
     ) {
         let (options, page_size) = (self.swap_readahead(), self.options.page_size);
-        let state = self.file(file);
+        let state = self.files.of(file);
         if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
             self.swap_ahead(file, window, frames, cx);
         }
@@ -94,7 +94,7 @@ impl<A: Form> Manager<A> {
         for n in 0..window.count.0 {
             let page = window.first.after(n);
             let key = PageKey::new(file, page);
-            let is_wanted = self.slots(file).readable(page).is_some() && frames.lookup(key).is_none();
+            let is_wanted = self.files.slots(file).readable(page).is_some() && frames.lookup(key).is_none();
             let want = Want {
                 key,
                 class: if window.is_whole {
@@ -108,7 +108,7 @@ impl<A: Form> Manager<A> {
                 is_background: false,
                 is_new_memory: false,
             };
-            let frame = if is_wanted && self.free.len() > self.derived.reserve {
+            let frame = if is_wanted && self.pool.free.len() > self.derived.reserve {
                 self.grant(want, frames, cx)
             } else {
                 None
@@ -133,7 +133,14 @@ impl<A: Form> Manager<A> {
             reading.push(page);
         }
         self.swap_in_ahead(file, first, run, cx);
-        for at in self.file(file).readahead.reading(&reading).into_iter().flatten() {
+        for at in self
+            .files
+            .of(file)
+            .readahead
+            .reading(&reading)
+            .into_iter()
+            .flatten()
+        {
             cx.effects.list.push(Effect::MarkReadAhead { file, at });
         }
     }
@@ -150,7 +157,7 @@ impl<A: Form> Manager<A> {
         let mut start: Option<(PageIndex, SlotNo)> = None;
         for (n, &frame) in granted.iter().enumerate() {
             let page = first.after(n as u64);
-            let slot = self.slots(file).of(page);
+            let slot = self.files.slots(file).of(page);
             let next = start.map(|(_, slot)| SlotNo(slot.0 + run.len() as u32));
             if let Some((page, slot)) = start.filter(|_| slot != next) {
                 let full = core::mem::replace(&mut run, self.ios.frame_list());

@@ -33,13 +33,13 @@ const NEIGHBOURS_MAX: u64 = 32;
 impl<A: Form> Manager<A> {
     /// A page is to be written, and with it those beside it that are dirty and not in use.
     pub(super) fn queue_with_neighbours<F: FrameTable>(&mut self, frame: FrameNo, frames: &F) {
-        if !core::mem::replace(&mut self.states[frame.index()].queued, true) {
+        if !core::mem::replace(&mut self.pool[frame].queued, true) {
             self.swap.queue.push(frame);
         }
         let key = frames.key(frame);
         let (file, at) = (key.file(), key.index().0);
         let most = NEIGHBOURS_MAX.min(self.derived.frames.0 / 64);
-        let end = self.file(file).pages.0;
+        let end = self.files.of(file).pages.0;
         let mut goes_too = |page: u64| self.queue_neighbour(PageKey::new(file, PageIndex(page)), frames);
         let _ = (at.saturating_sub(most)..at).rev().all(&mut goes_too);
         let _ = (at + 1..(at + 1 + most).min(end)).all(&mut goes_too);
@@ -50,8 +50,8 @@ impl<A: Form> Manager<A> {
         let Some(frame) = frames.lookup(key) else {
             return false;
         };
-        let state = &mut self.states[frame.index()];
-        let goes_too = state.phase == Phase::Dirty && !state.queued && frames.tracks_accesses(frame);
+        let state = &mut self.pool[frame];
+        let goes_too = state.phase() == Phase::Dirty && !state.queued && frames.tracks_accesses(frame);
         if goes_too {
             state.queued = true;
             self.swap.queue.push(frame);
@@ -63,13 +63,14 @@ impl<A: Form> Manager<A> {
     pub(in crate::manager) fn swap_out<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         let page_size = self.options.page_size;
         while !self.swap.queue.is_empty() {
-            let is_short = self.memory_waiters || self.free.len() <= self.derived.watermarks.min;
+            let is_short = self.memory_waiters || self.pool.free.len() <= self.derived.watermarks.min;
             if self.swap.queue.len() < BATCH && self.reclaimer.is_awake() && !is_short {
                 return;
             }
             let device = self.swap.next_device();
             let most = self
-                .device(device)
+                .devices
+                .of(device)
                 .admission
                 .write_bytes(cx.now)
                 .0
@@ -77,7 +78,7 @@ impl<A: Form> Manager<A> {
             let most = Bytes(most).to_pages(page_size).0.max(1) as usize;
             let count = most.min(self.swap.queue.len());
             let bytes = PageCount(count as u64).to_bytes(page_size);
-            let admission = &mut self.device(device).admission;
+            let admission = &mut self.devices.of(device).admission;
             if let Verdict::Wait(until) = admission.admit(cx.now, Reason::Swap, bytes) {
                 let sooner = self.look_again.into_iter().chain(until).min();
                 self.look_again = sooner;
@@ -91,8 +92,8 @@ impl<A: Form> Manager<A> {
     fn swap_out_some<F: FrameTable>(&mut self, count: usize, frames: &mut F, cx: &mut StepContext<'_>) {
         let mut queue = core::mem::take(&mut self.swap.queue);
         let is_wanted = |frame: &FrameNo| {
-            let state = &self.states[frame.index()];
-            state.phase == Phase::Dirty && state.queued
+            let state = &self.pool[*frame];
+            state.phase() == Phase::Dirty && state.queued
         };
         let mut batch = self.ios.frame_list();
         batch.extend(queue.drain(..count).filter(is_wanted));
@@ -102,10 +103,10 @@ impl<A: Form> Manager<A> {
         let mut first = SlotNo(0);
         for frame in batch.drain(..) {
             // The same frame may have been tagged twice.
-            if !core::mem::take(&mut self.states[frame.index()].queued) {
+            if !core::mem::take(&mut self.pool[frame].queued) {
                 continue;
             }
-            let leaves = core::mem::take(&mut self.states[frame.index()].free_on_clean);
+            let leaves = core::mem::take(&mut self.pool[frame].free_on_clean);
             let slot = self.swap.slots.as_mut().and_then(SwapSlots::take);
             let slot = slot.expect("regions have no more pages than there are slots");
             let begun = frames.begin_write(frame);
@@ -118,10 +119,10 @@ impl<A: Form> Manager<A> {
                 }
                 continue;
             }
-            self.states[frame.index()].free_on_clean = leaves;
-            self.transition(frame, PageEvent::WriteStarted);
+            self.pool[frame].free_on_clean = leaves;
+            self.pool.transition(frame, PageEvent::WriteStarted);
             let key = frames.key(frame);
-            self.slots(key.file()).put(key.index(), Some(slot));
+            self.files.slots(key.file()).put(key.index(), Some(slot));
             if !run.is_empty() && slot.0 != first.0 + run.len() as u32 {
                 let full = core::mem::replace(&mut run, self.ios.frame_list());
                 self.issue_swap_out(first, full, cx);
@@ -144,7 +145,7 @@ impl<A: Form> Manager<A> {
     fn given_up(&mut self, frame: FrameNo, cx: &mut StepContext<'_>) {
         self.swap.dirty -= PageCount(1);
         self.stats.pglazyfreed += 1;
-        self.transition(frame, PageEvent::Discarded);
+        self.pool.transition(frame, PageEvent::Discarded);
         self.lru.remove(frame);
         self.release(frame, cx);
         self.wake_memory(cx);
@@ -181,21 +182,22 @@ impl<A: Form> Manager<A> {
         let pages = PageCount(io.frames.len() as u64);
         let bytes = pages.to_bytes(self.options.page_size);
         self.stats.io_ended(io.reason, cx.now.since(io.issued_at));
-        self.device(io.device)
+        self.devices
+            .of(io.device)
             .admission
             .completed(cx.now, io.reason, bytes, io.issued_at);
         self.swap.writing -= pages;
         for &frame in &io.frames {
-            let is_tagged = core::mem::take(&mut self.states[frame.index()].free_on_clean);
+            let is_tagged = core::mem::take(&mut self.pool[frame].free_on_clean);
             self.swap.leaving -= PageCount(u64::from(is_tagged));
             if result.is_err() {
                 self.stats.pswpout_failed += 1;
-                self.transition(frame, PageEvent::WriteFailed);
+                self.pool.transition(frame, PageEvent::WriteFailed);
                 self.swap.dirty += PageCount(1);
                 self.free_slot(frames.key(frame));
                 continue;
             }
-            self.transition(frame, PageEvent::Written);
+            self.pool.transition(frame, PageEvent::Written);
             if is_tagged {
                 self.lru.rotate_to_cold(frame);
             }

@@ -280,7 +280,7 @@ fn a_pool_gets_its_new_size_though_nobody_does_anything_any_more() {
     w.step(Event::MemoryChanged {
         frames: PageCount(64),
     });
-    let pool = |w: &World| 256 - w.manager.free.withdrawn().0;
+    let pool = |w: &World| 256 - w.manager.pool.free.withdrawn().0;
     assert!(pool(&w) >= 200, "all pages are held");
     w.frames.pinned.clear();
     for _ in 0..1_000 {

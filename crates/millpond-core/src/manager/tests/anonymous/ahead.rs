@@ -115,7 +115,7 @@ fn records_of_several_threads_are_read_whole_though_the_reclaimer_has_not_come_y
     }
     pond.ahead.clear();
     pond.reclaimer_is_late = true;
-    let free = pond.w.manager.free.len().0;
+    let free = pond.w.manager.pool.free.len().0;
     let before = pond.w.manager.stats().readahead_dropped_pages;
     // Not behind one that was copied lately: that would be the same reader, who goes on.
     let away = |record: u64| {

@@ -139,7 +139,7 @@ fn pages_that_turn_out_to_have_changed_are_next_although_enough_is_on_its_way() 
     let changed: Vec<FrameNo> = back.iter().map(|&page| pond.frame(page).unwrap()).collect();
     pond.w.frames.dirty.extend(&changed);
     pond.step(Event::Changed { frames: &changed });
-    let is_leaving = |frame: &FrameNo| pond.w.manager.states[frame.index()].free_on_clean;
+    let is_leaving = |frame: &FrameNo| pond.w.manager.pool[*frame].free_on_clean;
     let stay: Vec<FrameNo> = changed
         .iter()
         .copied()
