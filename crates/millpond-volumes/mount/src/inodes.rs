@@ -69,7 +69,10 @@ impl Inode {
 impl Inodes {
     /// The node, which the kernel knows.
     pub(crate) fn get(&self, ino: Ino) -> Arc<Inode> {
-        let mut known = lock(&self.known);
+        Inodes::entry(&mut lock(&self.known), ino).clone()
+    }
+
+    fn entry(known: &mut HashMap<Ino, Arc<Inode>>, ino: Ino) -> &Arc<Inode> {
         let new = || {
             Arc::new(Inode {
                 ino,
@@ -77,7 +80,7 @@ impl Inodes {
                 bytes: Mutex::default(),
             })
         };
-        known.entry(ino).or_insert_with(new).clone()
+        known.entry(ino).or_insert_with(new)
     }
 
     /// Its length, if it is known without the store.
@@ -87,7 +90,11 @@ impl Inodes {
 
     /// The kernel was told of it once more.
     pub(crate) fn looked_up(&self, ino: Ino) {
-        self.get(ino).lookups.fetch_add(1, Ordering::Relaxed);
+        // Under the lock: a forget of the earlier times may run beside this.
+        let mut known = lock(&self.known);
+        Inodes::entry(&mut known, ino)
+            .lookups
+            .fetch_add(1, Ordering::Relaxed);
     }
 
     /// The kernel has forgotten it so often; whether that was all.
@@ -132,9 +139,10 @@ impl Inodes {
 
     /// One less has it open.
     pub(crate) fn closed(&self, inode: &Arc<Inode>) {
-        let is_dirty = lock(&self.dirty).contains(&inode.ino);
         let mut bytes = lock(&inode.bytes);
         bytes.handles -= 1;
+        // Asked here: who closed it just before may have written to it.
+        let is_dirty = lock(&self.dirty).contains(&inode.ino);
         let closed = match bytes.handles == 0 && !is_dirty {
             true => bytes.file.take(),
             false => None,
