@@ -3,6 +3,7 @@
 use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyXattr};
 use millpond_volumes::tree::{Node, Time};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The unit of the number of blocks that a file has.
@@ -17,6 +18,21 @@ pub(crate) fn check_name(name: &OsStr) -> Result<(), Errno> {
     match name.len() > NAME_BYTES_MAX as usize {
         true => Err(Errno::ENAMETOOLONG),
         false => Ok(()),
+    }
+}
+
+/// # Errors
+/// `EOPNOTSUPP` for an extended attribute of no class that a file can have, and for ACLs; `EINVAL` if its class is all of the
+/// name. As of xattr(7).
+pub(crate) fn check_attribute(name: &OsStr) -> Result<(), Errno> {
+    let classes = [&b"user."[..], b"trusted.", b"security."];
+    let of_class = classes
+        .iter()
+        .find_map(|class| name.as_bytes().strip_prefix(*class));
+    match of_class {
+        None => Err(Errno::EOPNOTSUPP),
+        Some(b"") => Err(Errno::EINVAL),
+        Some(_) => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test says what it skips")]
 
+mod conformance;
 #[path = "../../../tests/shared/draw.rs"]
 mod draw;
 mod programs;

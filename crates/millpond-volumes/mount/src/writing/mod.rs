@@ -2,7 +2,7 @@
 
 mod requests;
 
-use crate::attributes::{attributes, kind_of};
+use crate::attributes::{attributes, check_attribute, kind_of};
 use crate::commits::Commits;
 use crate::handles::Handles;
 use crate::inodes::Inode;
@@ -267,8 +267,8 @@ impl Writing {
     }
 
     fn set_attribute(&self, ino: Ino, name: &OsStr, value: Option<&[u8]>, flags: i32) -> Result<()> {
-        if name.as_bytes().starts_with(b"system.posix_acl") {
-            return Err(Errno::EOPNOTSUPP);
+        if value.is_some() {
+            check_attribute(name)?;
         }
         if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
             return Err(Errno::E2BIG);
