@@ -1,22 +1,31 @@
 #!/usr/bin/env bash
-# Programs that nobody has changed, on `millpond mount`: each must do its work and find its data right, at the mount and
-# afterwards in the source. Says what it skipped and why; ends with 1 if anything failed.
+# Programs and suites that nobody has changed, on `millpond mount`: each must do its work and find its data right, at the
+# mount and afterwards in the source. Says what it skipped and why; ends with 1 if anything failed.
 #
 #   scripts/mount-programs.sh                          in a folder below the one for temporary files
 #   DIR=/on/some/xfs scripts/mount-programs.sh         on another file system
+#   STORE=file:///on/some/disk scripts/mount-programs.sh    a store, by `millpond store mount`; s3://bucket/prefix as well
 #   ONLY="fio sqlite" SCALE=10 MEMORY=512M scripts/mount-programs.sh
+#   ONLY=postgres KILLS=20 scripts/mount-programs.sh   so many kills of its server, of the mount, or of both
 #
-# MILLPOND names the program; else it is built for release. SCALE=1 (the default) takes a few minutes.
+# MILLPOND names the program; else it is built for release. SCALE=1 (the default) takes a few minutes. A store is left as
+# it is when this ends. `cargo install pjdfstest fsx` brings these two suites.
 
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 scale=${SCALE:-1}
 memory=${MEMORY:-64M}
-only=${ONLY:-fio fsmark sqlite postgres git compile rsync}
+kills=${KILLS:-3}
+store=${STORE:-}
+only=${ONLY:-pjdfstest fsx fio fsmark sqlite postgres git compile rsync}
 if [ -z "${MILLPOND:-}" ]; then
+    target=${CARGO_TARGET_DIR:-$here/target}
     (cd "$here" && cargo build --release -p millpond-cli) || exit 1
-    MILLPOND=${CARGO_TARGET_DIR:-$here/target}/release/millpond
+    if [ -n "$store" ]; then
+        (cd "$here/crates/millpond-volumes" && cargo build --release -p millpond-store --target-dir "$target") || exit 1
+    fi
+    MILLPOND=$target/release/millpond
 fi
 room=$(mktemp -d -p "${DIR:-${TMPDIR:-/tmp}}")
 chmod 755 "$room"
@@ -27,16 +36,18 @@ chmod 777 "$source"
 failed=()
 skipped=()
 
+# In the background, by whose process $room/pid has the id.
 on() {
-    local others=()
-    if [ "$(id -u)" = 0 ]; then others=(--allow-other); fi
-    "$MILLPOND" mount "$source" "$point" --memory "$memory" --daemon --log "$room/log" \
-        ${others[@]+"${others[@]}"} >/dev/null 2>>"$room/log"
+    local how=(mount "$source" "$point")
+    if [ -n "$store" ]; then how=(store mount "$store" "$point" --take-over); fi
+    if [ "$(id -u)" = 0 ]; then how+=(--allow-other); fi
+    "$MILLPOND" "${how[@]}" --memory "$memory" --daemon --log "$room/log" --pid-file "$room/pid" >/dev/null 2>>"$room/log"
 }
 off() { "$MILLPOND" umount "$point" 2>>"$room/log"; }
 finish() {
     cd /
     off 2>/dev/null
+    umount "$source" 2>/dev/null
     rm -rf "$room"
 }
 trap finish EXIT
@@ -60,11 +71,15 @@ skip() {
     skipped+=("$1")
 }
 
-# Ends the mount, does something, and mounts again.
+# Ends the mount, does something with the source, and mounts again. Of a store, the source is what a reader of it sees.
 below() {
     local status=0
     off || status=1
+    if [ -n "$store" ]; then
+        "$MILLPOND" store mount "$store" "$source" --read-only --memory "$memory" --daemon >/dev/null 2>>"$room/log" || status=1
+    fi
     "$@" || status=1
+    if [ -n "$store" ]; then "$MILLPOND" umount "$source" 2>>"$room/log" || status=1; fi
     on && return $status
 }
 # What is at the mount now must be in the source when it has ended.
@@ -86,6 +101,74 @@ fio_aligned() {
         --size=$((24 * scale))M --bs=4k --verify=crc32c --verify_fatal=1 --verify_state_save=0 \
         --end_fsync=1 --output-format=terse
 }
+# Fails if a case fails at the mount that passes, or is skipped, on the file system below; $room/figures has both sums.
+pjdfstest_in() { NO_COLOR=1 pjdfstest --configuration-file "$room/pjdfstest.toml" --path "$1"; }
+pjdfstest_job() {
+    local others
+    others=$(getent passwd daemon >/dev/null && echo '["daemon", "daemon"]') || return 1
+    mkdir -p "$room/plain" || return 1
+    cat >"$room/pjdfstest.toml" <<END
+[features]
+secondary_fs = "/dev/shm"
+posix_fallocate = {}
+rename_ctime = {}
+utime_now = {}
+utimensat = {}
+[settings]
+naptime = 0.02
+[dummy_auth]
+entries = [["nobody", "$(id -gn nobody)"], $others]
+END
+    pjdfstest_in "$room/plain" >"$room/cases.plain"
+    pjdfstest_in "$point" >"$room/cases.mount"
+    { echo "below: $(tail -1 "$room/cases.plain")"; echo "mount: $(tail -1 "$room/cases.mount")"; } >"$room/figures"
+    grep -q Summary "$room/cases.plain" && grep -q Summary "$room/cases.mount" || return 1
+    # What failed at the mount, with the reasons.
+    grep -A 3 FAILED "$room/cases.mount"
+    [ -z "$(comm -13 <(failed_cases "$room/cases.plain") <(failed_cases "$room/cases.mount"))" ]
+}
+failed_cases() { sed -n 's/ *FAILED$//p' "$1" | sort; }
+run_pjdfstest() {
+    has pjdfstest || { skip pjdfstest "there is no pjdfstest"; return; }
+    [ "$(id -u)" = 0 ] || { skip pjdfstest "it needs root"; return; }
+    try "pjdfstest: fails nowhere that it passes below" pjdfstest_job
+    sed 's/^/         /' "$room/figures"
+}
+
+# A seed replays it: `fsx -f CONFIGURATION -S SEED -N OPERATIONS FILE`.
+fsx_job() {
+    local seed
+    cat >"$room/fsx.toml" <<END
+flen = 1000000
+nomsyncafterwrite = $1
+[weights]
+close_open = 2
+invalidate = 2
+mapread = 10
+mapwrite = 10
+read = 10
+write = 10
+truncate = 5
+fsync = 1
+fdatasync = 1
+posix_fallocate = 3
+punch_hole = 5
+sendfile = 5
+posix_fadvise = 2
+copy_file_range = 5
+END
+    for seed in $(shuf -i 1-1000000 -n "$scale"); do
+        echo "seed $seed"
+        fsx -f "$room/fsx.toml" -P "$room" -S "$seed" -N 10000 "$point/fsx" || return 1
+        rm -f "$point/fsx"
+    done
+}
+run_fsx() {
+    has fsx || { skip fsx "there is no fsx"; return; }
+    try "fsx" fsx_job false
+    try "fsx, maps not synced" fsx_job true
+}
+
 run_fio() {
     has fio || { skip fio "there is no fio"; return; }
     local rw
@@ -127,7 +210,8 @@ sqlite_job() {
 sqlite_whole() {
     local journal
     for journal in delete wal; do
-        [ "$(sqlite3 "$source/db-$journal" 'pragma integrity_check')" = ok ] || return 1
+        # A reader's mount takes no file of shared memory beside it.
+        [ "$(sqlite3 "file:$source/db-$journal?immutable=1" 'pragma integrity_check')" = ok ] || return 1
     done
 }
 run_sqlite() {
@@ -149,7 +233,9 @@ as_postgres() {
 postgres_up() {
     (
         cd "$point/pg" || exit
-        set -- "$tools/postgres" -D "$point/pg/data" -k "$point/pg" -c listen_addresses= -c max_connections=20
+        # Little of its own memory, and much to checkpoint: it is the mount that is tried.
+        set -- "$tools/postgres" -D "$point/pg/data" -k "$point/pg" -c listen_addresses= -c max_connections=20 \
+            -c shared_buffers=16MB -c max_wal_size=64MB -c checkpoint_timeout=30s
         if [ "$(id -u)" = 0 ]; then set -- setpriv --reuid="$user" --regid="$user" --clear-groups "$@"; fi
         exec "$@"
     ) >>"$room/pg.log" 2>&1 &
@@ -183,19 +269,56 @@ postgres_setup() {
     (cd "$point/pg" && as_postgres "$tools/initdb" -D "$point/pg/data" --data-checksums -A trust -U "$user") &&
         postgres_up && as_postgres "$pgbench" -i -s $((4 * scale)) -q -h "$point/pg" -d postgres
 }
+# Rows whose numbers are in $room/known once the server has said that they are committed.
+note_rows() {
+    seq "$1" $(($1 + 99999)) | sed "s/.*/insert into noted values (&, repeat(md5('&'), 20)) returning n;/" |
+        as_postgres "$tools/psql" -q -X -A -t -h "$point/pg" -d postgres >>"$room/known" 2>/dev/null
+}
+noted() {
+    local said
+    said=$(sql "create temporary table known (n bigint);
+        copy known from stdin;
+        select count(*) from known left join noted using (n) where noted.t is distinct from repeat(md5(n::text), 20)" \
+        <"$room/known" | tail -1) && [ "$said" = 0 ] || { echo "$said rows of those that were committed are not there"; return 1; }
+}
+# Every page's and every index's order, and that each row is in its indexes.
+indexes_agree() {
+    if [ ! -x "$tools/pg_amcheck" ]; then return 0; fi
+    as_postgres "$tools/pg_amcheck" --install-missing --heapallindexed --parent-check --rootdescend -h "$point/pg" -d postgres
+}
+# Kills at random moments under load: of the server, of the mount's process, of both. Without its mount the server is of no
+# use, so it goes too.
 postgres_killed() {
-    local n
-    for n in 1 2 3; do
-        bench 8 &
-        local load=$!
-        sleep $((2 + n))
+    local n load rows kind
+    sql "create table noted (n bigint primary key, t text)" || return 1
+    : >"$room/known"
+    for n in $(seq "$kills"); do
+        bench 60 >/dev/null 2>&1 &
+        load=$!
+        note_rows $((n * 100000)) &
+        rows=$!
+        sleep $((RANDOM % 6)).$((RANDOM % 1000))
+        kind=$((RANDOM % 3))
+        if [ "$kind" = 1 ]; then
+            kill -KILL "$(cat "$room/pid")"
+            sleep 0.$((RANDOM % 1000))
+        fi
         # The server as a whole, as by the kernel when memory is out.
+        kill -STOP "$server"
         pkill -KILL -P "$server"
         kill -KILL "$server"
-        wait "$load" "$server" 2>/dev/null
+        if [ "$kind" = 2 ]; then kill -KILL "$(cat "$room/pid")"; fi
+        wait "$load" "$rows" "$server" 2>/dev/null
+        if [ "$kind" != 0 ]; then
+            # Until it is gone it has its pid file.
+            while kill -0 "$(cat "$room/pid")" 2>/dev/null; do sleep 0.1; done
+            on || { tail -3 "$room/log"; return 1; }
+        fi
         rm -f "$point/pg/data/postmaster.pid" "$point"/pg/.s.PGSQL*
-        postgres_up && balanced || return 1
+        postgres_up && balanced && noted && indexes_agree ||
+            { echo "kill $n of $kills, of $(echo server, mount and server, server and mount | cut -d , -f $((kind + 1)))"; return 1; }
     done
+    [ -s "$room/known" ]
 }
 postgres_end() {
     kill -INT "$server" && wait "$server"
@@ -214,7 +337,8 @@ run_postgres() {
     try "PostgreSQL: initdb and the tables of pgbench" postgres_setup
     try "pgbench" bench $((10 * scale))
     try "PostgreSQL: balances agree" balanced
-    try "PostgreSQL: killed three times under load" postgres_killed
+    try "PostgreSQL: killed $kills times under load" postgres_killed
+    printf '         %d rows were known to be committed\n' "$(wc -l <"$room/known")"
     try "PostgreSQL: checksums of all pages" postgres_end
     rm -rf "$point/pg"
 }
