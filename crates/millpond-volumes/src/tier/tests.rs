@@ -101,12 +101,14 @@ fn a_disk_that_cannot_be_written_is_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tier");
     let tier = open(&path);
+    offer(&tier, 2);
+    until(|| read(&tier, 2).is_some());
     tier.fails(TierFile::WRITES_FAIL);
     offer(&tier, 1);
     until(|| tier.usage().given_up.is_some());
     let why = tier.usage().given_up.unwrap();
     assert!(why.contains("can't be written") && why.contains("tier"), "{why}");
-    assert_eq!(read(&tier, 1), None);
+    assert_eq!((read(&tier, 1), read(&tier, 2)), (None, None));
     // And asks nothing of those that go on reading.
     (0..100).for_each(|n| offer(&tier, n));
 }
@@ -160,6 +162,37 @@ fn what_comes_faster_than_the_disk_waits_for_room_and_a_disk_that_writes_nothing
     until(|| read(&tier, 2).is_some());
     let _all = when_free(all);
     assert_eq!(waits(3), Some(false));
+}
+
+#[test]
+fn pages_that_differ_in_anything_have_other_hashes() {
+    let place = page(1).0;
+    let others = [
+        Place {
+            object: ObjectId::chunk(1, 2),
+            ..place
+        },
+        Place { offset: 1, ..place },
+        Place { bytes: 1, ..place },
+        Place { checksum: 1, ..place },
+    ];
+    assert!(others.iter().all(|other| hash(other) != hash(&place)));
+}
+
+#[test]
+fn slots_of_another_size_have_none_of_the_pages_that_were_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tier");
+    let tier = open(&path);
+    (0..9).for_each(|n| offer(&tier, n));
+    tier.close();
+    drop(tier);
+    for _ in 0..2 {
+        let file = TierFile::open(&path, NonZeroU64::new(16 << 20).unwrap(), "memory://a").unwrap();
+        let tier = Tier::new(file, 2 * PAGE, 1 << 20).unwrap();
+        assert_eq!(tier.usage().used_bytes, 0);
+        tier.close();
+    }
 }
 
 #[test]
