@@ -274,8 +274,11 @@ impl Filesystem for FuseServer {
             };
             file.content.read(offset, size as usize, buffer, answer)
         });
-        if let (Err(error), Some(reply)) = (read, reply) {
-            reply.error(errno(error));
+        if let (Err(error), Some(reply)) = (&read, reply) {
+            reply.error(errno(*error));
+        }
+        if let (Ok(true), Some(lent)) = (read, &lent) {
+            lent.note_used();
         }
         drop(lent);
         self.state.take_back_excess();
