@@ -32,7 +32,7 @@ type Open = BTreeMap<String, Weak<Backing>>;
 impl Volumes {
     /// Opens a store for reading whose files are files of `cache`, which must use this device.
     ///
-    /// The memory for transfers is taken from the cache's current budget until this is dropped: 40 of 512 MiB. The map of
+    /// The memory for transfers is taken from the cache's current budget until this is dropped: 44 of 512 MiB. The map of
     /// the store is beside it.
     ///
     /// # Errors
@@ -46,7 +46,12 @@ impl Volumes {
     ) -> Result<CacheReader, CacheError> {
         let share = self.share_of(cache, options.held())?;
         let set_aside = cache.set_aside(share.reading_bytes())?;
-        let reader = StoreReader::open(url, options.tier_queue_bytes(share.tier()))?;
+        let reader = StoreReader::open(
+            url,
+            options
+                .tier_queue_bytes(share.tier())
+                .nearby_bytes(share.nearby()),
+        )?;
         let of_tier = reader.tier().map(|tier| cache.set_aside(tier.memory_bytes));
         self.watch(WeakStore::of_reader(&reader));
         Ok(CacheReader {

@@ -6,6 +6,7 @@
 //! | held until it is in the store: what is staged, and chunks and commits on their way | `held_bytes`, an eighth at most, 8 MiB at least | 40 MiB |
 //! | answers of reads ahead, [`READERS`] at a time | a transfer each | 32 MiB |
 //! | answers of reads for which callers wait | two transfers together | 8 MiB |
+//! | what was read beside small pages | a transfer | 4 MiB |
 //! | pages queued for a disk tier, if there is one, beside its tables | [`READERS`] transfers | 32 MiB |
 //! | from the cache's pages to what is held, [`WRITERS`] at a time | a 16th of a transfer each, 64 KiB at least | 2 MiB |
 //!
@@ -59,14 +60,19 @@ impl Share {
         READERS as u64 * self.transfer
     }
 
+    /// What was read beside small pages.
+    pub(super) fn nearby(&self) -> u64 {
+        self.transfer
+    }
+
     /// All of it, without a disk tier.
     pub(super) fn bytes(&self) -> u64 {
-        self.held + READERS as u64 * self.transfer + self.callers() + WRITERS as u64 * self.piece()
+        self.held + self.reading_bytes() + WRITERS as u64 * self.piece()
     }
 
     /// The same of a reader.
     pub(super) fn reading_bytes(&self) -> u64 {
-        READERS as u64 * self.transfer + self.callers()
+        READERS as u64 * self.transfer + self.callers() + self.nearby()
     }
 
     /// What a file of the store says of itself.
@@ -94,14 +100,14 @@ mod tests {
         let share = Share::of(512 * MIB, 40 * MIB);
         assert_eq!(
             (share.transfer, share.held, share.bytes()),
-            (4 * MIB, 40 * MIB, 82 * MIB)
+            (4 * MIB, 40 * MIB, 86 * MIB)
         );
         assert_eq!(Share::of(8 << 30, 40 * MIB), share);
-        assert_eq!(share.reading_bytes(), 40 * MIB);
+        assert_eq!(share.reading_bytes(), 44 * MIB);
         let small = Share::of(64 * MIB, 40 * MIB);
         assert_eq!(
             (small.transfer, small.held, small.bytes()),
-            (MIB / 2, 8 * MIB, 13 * MIB + MIB / 2)
+            (MIB / 2, 8 * MIB, 14 * MIB)
         );
         for mib in [256, 300, 512, 1000] {
             let share = Share::of(mib * MIB, 40 * MIB);

@@ -43,7 +43,7 @@ impl Volumes {
     /// size are best: smaller ones are correct, but changing part of a store page first reads the rest of it.
     ///
     /// The memory for what the store holds and for transfers is taken from the cache's current budget until this is
-    /// dropped: 82 of 512 MiB. The store holds at most an eighth of the budget, whatever [`StoreOptions::held_bytes`]
+    /// dropped: 86 of 512 MiB. The store holds at most an eighth of the budget, whatever [`StoreOptions::held_bytes`]
     /// says, and at least 8 MiB.
     ///
     /// # Errors
@@ -57,7 +57,10 @@ impl Volumes {
     ) -> Result<CacheStore, CacheError> {
         let share = self.share_of(cache, options.held())?;
         let set_aside = cache.set_aside(share.bytes())?;
-        let options = options.held_bytes(share.held).tier_queue_bytes(share.tier());
+        let options = options
+            .held_bytes(share.held)
+            .tier_queue_bytes(share.tier())
+            .nearby_bytes(share.nearby());
         let store = Store::open(url, options)?;
         let of_tier = store.tier().map(|tier| cache.set_aside(tier.memory_bytes));
         let of_tier = of_tier.transpose().inspect_err(|_| {

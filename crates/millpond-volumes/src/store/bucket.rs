@@ -5,6 +5,7 @@ use super::counters::{Counters, Requests};
 use super::error::Error;
 use super::home::Home;
 use super::message::say;
+use super::nearby::Nearby;
 use super::options::StoreOptions;
 use super::pace::Pace;
 use crate::format::{Key, Kind};
@@ -115,6 +116,7 @@ pub(super) struct Bucket {
     /// The disk tier's, until the size of pages is known.
     tier_file: Mutex<Option<TierFile>>,
     tier: OnceLock<Arc<Tier>>,
+    nearby: Nearby,
     /// Each request takes so much longer, for measurements.
     delay: Duration,
     counters: Counters,
@@ -147,6 +149,7 @@ impl Bucket {
             timeout: options.request_timeout * 3,
             tier_file: Mutex::default(),
             tier: OnceLock::new(),
+            nearby: Nearby::new(options.nearby_bytes),
             delay: options.delay,
             counters: Counters::default(),
         }
@@ -306,6 +309,23 @@ impl Bucket {
         };
         self.counters.failed.fetch_add(1, Relaxed);
         Err(NotRead::Failed(failed))
+    }
+
+    /// The same. Small parts that are near one another are read together, and some are here before they are asked for.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(super) async fn read_nearby(&self, key: Key, range: Range<u64>) -> Result<Bytes, NotRead> {
+        let wanted = match self.nearby.find(key, &range) {
+            Ok(bytes) => return Ok(bytes),
+            Err(wanted) => wanted,
+        };
+        let bytes = self.read(key, wanted.clone()).await?;
+        if wanted != range {
+            self.nearby.keep(key, wanted.start, &bytes);
+        }
+        let len = (range.end - range.start).min(bytes.len() as u64) as usize;
+        Ok(bytes.slice(..len))
     }
 
     /// Bytes that have come or gone: whether anything gets on.

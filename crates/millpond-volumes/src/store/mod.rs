@@ -11,6 +11,7 @@
 //! | `message` | what a store's error says, without secrets |
 //! | `pace` | how long an upload may take |
 //! | `pages` | pages read from where they are, neighbors at once |
+//! | `nearby` | small pages that are neighbors of different files |
 //! | `names` | names of files as paths |
 //! | `records` | a tree of names and attributes on a writer's records |
 //! | `writer`, `reader`, `file`, `reader_files` | what a program calls |
@@ -33,6 +34,7 @@ mod file;
 mod home;
 mod message;
 mod names;
+mod nearby;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod odd;

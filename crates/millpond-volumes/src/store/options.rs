@@ -20,10 +20,14 @@ pub struct StoreOptions {
     pub(super) delay: Duration,
     pub(super) disk_tier: Option<(PathBuf, NonZeroU64)>,
     pub(super) tier_queue_bytes: u64,
+    pub(super) nearby_bytes: u64,
 }
 
 /// Eight requests of 4 MiB: those of one call.
 const TIER_QUEUE_BYTES: u64 = 32 << 20;
+
+/// As long as the largest object of pages.
+const NEARBY_BYTES: u64 = 4 << 20;
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
@@ -39,6 +43,7 @@ impl Default for StoreOptions {
             delay: Duration::ZERO,
             disk_tier: None,
             tier_queue_bytes: TIER_QUEUE_BYTES,
+            nearby_bytes: NEARBY_BYTES,
         }
     }
 }
@@ -169,6 +174,12 @@ impl StoreOptions {
     /// How much memory pages queued for a disk tier may take.
     pub(crate) fn tier_queue_bytes(mut self, bytes: u64) -> StoreOptions {
         self.tier_queue_bytes = bytes;
+        self
+    }
+
+    /// So much of what is read beside small pages is kept.
+    pub(crate) fn nearby_bytes(mut self, bytes: u64) -> StoreOptions {
+        self.nearby_bytes = bytes;
         self
     }
 

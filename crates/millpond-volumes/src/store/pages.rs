@@ -94,16 +94,16 @@ pub(super) fn read(
     bucket: &Arc<Bucket>,
     wanted: &[(u64, Place)],
 ) -> Vec<Result<Bytes, PageError>> {
-    read_with(handle, bucket, wanted, bucket.tier().cloned())
+    read_with(handle, bucket, wanted, bucket.tier().cloned(), true)
 }
 
-/// The same from the store alone.
+/// The same from the store alone, and not from what was read beside other pages.
 pub(super) fn read_stored(
     handle: &Handle,
     bucket: &Arc<Bucket>,
     wanted: &[(u64, Place)],
 ) -> Vec<Result<Bytes, PageError>> {
-    read_with(handle, bucket, wanted, None)
+    read_with(handle, bucket, wanted, None, false)
 }
 
 fn read_with(
@@ -111,6 +111,7 @@ fn read_with(
     bucket: &Arc<Bucket>,
     wanted: &[(u64, Place)],
     tier: Option<Arc<Tier>>,
+    may_be_nearby: bool,
 ) -> Vec<Result<Bytes, PageError>> {
     if wanted.is_empty() {
         return Vec::new();
@@ -122,7 +123,7 @@ fn read_with(
             async move {
                 match &tier {
                     Some(tier) if !run.in_tier.is_empty() => of_tier(&bucket, tier, run).await,
-                    tier => of_store(&bucket, tier.as_ref(), &run).await,
+                    tier => of_store(&bucket, tier.as_ref(), &run, may_be_nearby).await,
                 }
             }
         });
@@ -132,9 +133,17 @@ fn read_with(
 }
 
 /// From the store, and offered to the tier.
-async fn of_store(bucket: &Bucket, tier: Option<&Arc<Tier>>, run: &Run) -> Vec<Result<Bytes, PageError>> {
+async fn of_store(
+    bucket: &Bucket,
+    tier: Option<&Arc<Tier>>,
+    run: &Run,
+    may_be_nearby: bool,
+) -> Vec<Result<Bytes, PageError>> {
     let began = clock::awake();
-    let mut pages = checked(run, &bucket.read(run.key, run.range.clone()).await);
+    let mut pages = match may_be_nearby {
+        true => checked(run, &bucket.read_nearby(run.key, run.range.clone()).await),
+        false => checked(run, &bucket.read(run.key, run.range.clone()).await),
+    };
     // A bit may have flipped on the way.
     for _ in 1..READINGS {
         if !pages
@@ -204,7 +213,7 @@ async fn of_tier(bucket: &Bucket, tier: &Arc<Tier>, run: Run) -> Vec<Result<Byte
     }
     let mut stored = Vec::new();
     for run in runs(&missing, None) {
-        stored.extend(of_store(bucket, Some(tier), &run).await);
+        stored.extend(of_store(bucket, Some(tier), &run, true).await);
     }
     let mut stored = stored.into_iter();
     done.into_iter()
