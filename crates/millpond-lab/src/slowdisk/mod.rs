@@ -228,7 +228,7 @@ fn check_size(options: &Options) -> Result<()> {
         {
             Err(bad(
                 format!(
-                    "it keeps its bytes in memory, and only {} is free",
+                    "its bytes are kept in memory, and only {} is free",
                     size(Bytes(available))
                 ),
                 "give a smaller size, or a file for the bytes with --backing FILE",

@@ -60,7 +60,7 @@ def array_in(pond, asked, ask=None):
     if end > here and not file.is_writable:
         raise ValueError(
             f"an array of shape {shape} and {asked.dtype} ends at byte {end} of {asked.path}, which has {here}: "
-            "it must fit into the file, or mode be 'r+', which extends it"
+            "it must fit into the file, or mode 'r+' must be given, which extends it"
         )
     _map(file, asked.offset, size)
     # What can't be mapped is not made longer.
