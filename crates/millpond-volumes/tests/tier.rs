@@ -248,7 +248,9 @@ fn slots_that_are_torn_or_have_the_bytes_of_others_are_read_from_the_store() {
     file.write_all_at(&one, slot(30)).unwrap();
     file.write_all_at(&other, slot(20)).unwrap();
     let reader = setup.open(16);
-    assert_eq!(setup.read_all(&reader), 3 * PAGE);
+    // With what is near them.
+    let fetched = setup.read_all(&reader);
+    assert!((3 * PAGE..MIB).contains(&fetched), "{fetched}");
     assert_eq!(usage(&reader).damaged, 3);
 }
 
