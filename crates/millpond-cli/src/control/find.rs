@@ -303,7 +303,7 @@ fn no_cache() -> Failure {
 }
 
 /// The cache of this name, such as a mount's directory, or of this socket. The path of a socket is never a name.
-fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result<Cache, Failure> {
+fn named(given: &str, found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result<Cache, Failure> {
     use std::os::unix::fs::FileTypeExt;
     let path = PathBuf::from(given);
     // Without asking the file system: a mount that hangs must not hang the command that asks why.
@@ -317,7 +317,16 @@ fn named(given: &str, mut found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Re
     if let Some(silent) = silent.iter().find(is_silent) {
         return Err(silent.failure());
     }
-    found.retain(|(_, about)| is_it(about));
+    let (mut found, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, about)| is_it(about));
+    if found.is_empty() && millpond_fuse::is_mounted(&whole) {
+        // A store's mount: its cache has the store's name.
+        let processes = millpond_fuse::processes_serving(&whole);
+        let serves = |about: &Value| processes.iter().any(|&pid| u64::from(pid) == count(about, "pid"));
+        found.extend(others.into_iter().find(|(_, about)| serves(about)));
+        if let [one] = &found[..] {
+            return connect(one);
+        }
+    }
     if let [one @ (_, about)] = &found[..] {
         let is_mount = about["name"].as_str().is_some_and(|name| name.starts_with('/'));
         let is_socket = || std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket());
