@@ -3,7 +3,6 @@
 //! A file that is open for reading only is opened in the cache when it is read: of a file whose pages are all lent to the kernel,
 //! nothing is, and to open it there takes longer than all else of its opening.
 
-use millpond::internal::page_uses;
 use millpond::{OpenOptions, PageCache};
 use parking_lot::Mutex;
 use rustix::fs::FallocateFlags;
@@ -107,14 +106,14 @@ impl Content {
     }
 
     /// Calls `with` with the `len` bytes from `offset` on, or with fewer at the end of the file. A read that crosses pages
-    /// goes through `buffer`. Returns whether the page was used before, as far as that is known.
+    /// goes through `buffer`.
     pub(crate) fn read(
         &self,
         offset: u64,
         len: usize,
         buffer: &mut Vec<u8>,
         with: impl FnOnce(&[u8]),
-    ) -> Result<bool> {
+    ) -> Result<()> {
         /// Pages are as large or larger.
         const PAGE: u64 = 4096;
         let data = self.data()?;
@@ -125,7 +124,7 @@ impl Content {
             let from = (offset % PAGE) as usize;
             let to = (from + len).min(page.len());
             with(page.get(from..to).unwrap_or_default());
-            return Ok(page_uses(&page) > 1);
+            return Ok(());
         }
         if buffer.len() < len {
             buffer.resize(len, 0);
@@ -136,7 +135,7 @@ impl Content {
             Data::Direct(file) => read_direct(file, buffer, offset).map_err(io_errno)?,
         };
         with(&buffer[..read]);
-        Ok(false)
+        Ok(())
     }
 
     pub(crate) fn read_into(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {

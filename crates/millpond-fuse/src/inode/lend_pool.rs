@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Hits in lent pages are not seen, so a page's use is found by taking it back: it was used if it is asked for again before
-//! twice as many others were lent as can be, or if its frame was used before. A new page is taken back once an eighth of the share was lent after it, even
+//! twice as many others were lent as can be. A new page is taken back once an eighth of the share was lent after it, even
 //! while there is room: when a scan comes, it is too late to find out what was used. What a stream reads once pushes nothing
 //! out of `used`. Where more is used than can be lent, one used chunk in eight gets
 //! into `used` (bimodal insertion): the others stay there, and a loop that is longer finds a part of itself lent.

@@ -63,7 +63,7 @@ struct Chunk {
     reads: u16,
     is_taking: bool,
     is_queued: bool,
-    /// A page was asked for soon after it was taken back, or the cache knows that it was used before.
+    /// A page was asked for soon after it was taken back.
     is_used: bool,
 }
 
@@ -168,13 +168,6 @@ impl Lent {
             if let Some(chunk) = state.chunks.get_mut(&at) {
                 chunk.reads = chunk.reads.saturating_sub(1);
             }
-        }
-    }
-
-    /// The page at `offset`, which is lent, was used before.
-    pub(crate) fn note_used(&self, offset: u64) {
-        if let Some(chunk) = self.0.lock().chunks.get_mut(&(offset / CHUNK_BYTES)) {
-            chunk.is_used = true;
         }
     }
 
@@ -419,15 +412,6 @@ mod tests {
         lent.end_take(0);
         lent.forget_taken(0);
         assert_eq!(lend(&lent, 4096..8192), (1, vec![(0, false)]));
-    }
-
-    #[test]
-    fn a_page_that_the_cache_knows_to_be_used_is_used() {
-        let lent = Lent::default();
-        lend(&lent, 0..8192);
-        lent.note_used(4096);
-        assert_eq!(lent.begin_take(0, false), Turn::Used);
-        assert_eq!(lent.begin_take(0, false), Turn::Take(0..8192), "once");
     }
 
     #[test]

@@ -31,13 +31,6 @@ pub(crate) struct LentRead<'a> {
     range: Range<u64>,
 }
 
-impl LentRead<'_> {
-    /// The cache knows that its first page was used before.
-    pub(crate) fn note_used(&self) {
-        self.inode.lent.note_used(self.range.start);
-    }
-}
-
 impl Drop for LentRead<'_> {
     fn drop(&mut self) {
         self.inode.lent.end_read(&self.range);

@@ -274,11 +274,8 @@ impl Filesystem for FuseServer {
             };
             file.content.read(offset, size as usize, buffer, answer)
         });
-        if let (Err(error), Some(reply)) = (&read, reply) {
-            reply.error(errno(*error));
-        }
-        if let (Ok(true), Some(lent)) = (read, &lent) {
-            lent.note_used();
+        if let (Err(error), Some(reply)) = (read, reply) {
+            reply.error(errno(error));
         }
         drop(lent);
         self.state.take_back_excess();

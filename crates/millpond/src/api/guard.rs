@@ -34,11 +34,6 @@ impl<'a> PageRef<'a> {
         let own = OwnGuard::of_pin(pin.table(), pin.hazard(), key);
         PageRef { own, pin, len }
     }
-
-    /// Uses of the page, this one among them, since replacement last looked at it; a few at most.
-    pub(crate) fn uses(&self) -> u8 {
-        self.pin.table().word(self.pin.frame()).uses()
-    }
 }
 
 impl Deref for PageRef<'_> {

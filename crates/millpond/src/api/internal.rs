@@ -56,11 +56,6 @@ pub fn memory_bytes(cache: &crate::PageCache) -> u64 {
         .load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// Returns how often the page was used since replacement last looked at it, this use included: 3 at most.
-pub fn page_uses(page: &crate::PageRef<'_>) -> u8 {
-    page.uses()
-}
-
 /// Reports how much of what is set aside is lent to the kernel's page cache, for [`Stats::lent`](crate::stats::Stats::lent).
 pub fn set_lent_bytes(cache: &crate::PageCache, bytes: u64) {
     let lent = &cache.handle.engine.lent_bytes;
