@@ -9,15 +9,15 @@
 //! Hits in lent pages are not seen, so a page's use is found by taking it back: it was used if it is asked for again before
 //! twice as many others were lent as can be. A new page is taken back once an eighth of the share was lent after it, even
 //! while there is room: when a scan comes, it is too late to find out what was used. What a stream reads once pushes nothing
-//! out of `used`. Where more is used than can be lent, one used chunk in eight gets
-//! into `used` (bimodal insertion): the others stay there, and a loop that is longer finds a part of itself lent.
+//! out of `used`. Where more is used than can be lent, one used chunk in eight gets into `used` (bimodal insertion): the
+//! others stay there, and a loop that is longer finds a part of itself lent.
 //!
 //! How much is lent follows [`LendShare`]. As much as that is set aside in the budget when it is needed, in steps of an eighth:
 //! a step costs the cache milliseconds. It is lent when the cache's frames have left it.
 
 use super::Inode;
 use super::lend_share::{self, LendShare, WHOLE};
-use super::lent::{Cleared, NewlyLent, Turn};
+use super::lent::{CHUNK_BYTES, Cleared, NewlyLent, Turn};
 use millpond::PageCache;
 use millpond::internal::{apply_rules, leaving_bytes, memory_bytes, recent_refaults, set_lent_bytes};
 use parking_lot::{Condvar, Mutex};
@@ -228,10 +228,10 @@ impl LendPool {
         self.bytes() > share - share / HEADROOM
     }
 
-    /// Whether used chunks and the part of new ones fit.
-    fn has_room(&self) -> bool {
+    /// Whether one more used chunk fits beside the part of new ones.
+    fn has_room(&self, queues: &Queues) -> bool {
         let share = self.share();
-        self.bytes() + share / NEW_SHARE as u64 <= share - share / HEADROOM
+        (queues.used.len() as u64 + 1) * CHUNK_BYTES <= share - share / HEADROOM - share / NEW_SHARE as u64
     }
 
     /// Pages of the file are about to be lent.
@@ -239,11 +239,10 @@ impl LendPool {
         let mut newly = Vec::new();
         let lent = inode.lent.lend(range, is_read, |new| newly.push(new));
         if !newly.is_empty() {
-            let has_room = self.has_room();
             let queues = &mut *self.queues.lock();
             for NewlyLent { chunk, is_used } in newly {
                 let entry = self.entry(inode, chunk);
-                let is_used = is_used && (has_room || queues.admit());
+                let is_used = is_used && (self.has_room(queues) || queues.admit());
                 queues.of(is_used).push_back(entry);
             }
         }
@@ -299,7 +298,7 @@ impl LendPool {
 
     /// A chunk to be taken back, if there is one. The caller gives it to [`taken`](Self::taken).
     pub(crate) fn victim(&self) -> Option<Victim> {
-        let (is_over, has_room) = (self.is_over(), self.has_room());
+        let is_over = self.is_over();
         let queues = &mut *self.queues.lock();
         // Each once at most: all may be busy.
         for _ in 0..queues.new.len() + queues.used.len() {
@@ -321,7 +320,7 @@ impl LendPool {
                         chunk: entry.chunk,
                     });
                 }
-                Turn::Used if has_room || queues.admit() => queues.used.push_back(entry),
+                Turn::Used if self.has_room(queues) || queues.admit() => queues.used.push_back(entry),
                 Turn::Used => queues.new.push_front(entry),
                 Turn::Busy => queues.of(is_used).push_back(entry),
                 Turn::Gone => {}

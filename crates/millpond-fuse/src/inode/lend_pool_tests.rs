@@ -79,12 +79,10 @@ fn what_is_used_is_lent_in_full_up_to_half_of_the_budget_and_stays_under_a_scan(
     }
     assert_eq!(kernel.hits(0..80), 80);
     assert!(kernel.frames() < at_first - 1000, "{} frames", kernel.frames());
-    // Some were never taken back, so nothing is known of their use. In a pool that is nearly full one of eight stays.
-    for n in 1..20 {
-        kernel.hits(1000 * n..1000 * n + 50);
-        assert!(kernel.hits(0..80) >= 64, "after part {n} of a scan");
-    }
-    for n in 20..40 {
+    // Some were never taken back, so nothing is known of their use.
+    kernel.hits(1000..1100);
+    kernel.hits(0..80);
+    for n in 2..20 {
         kernel.hits(1000 * n..1000 * n + 50);
         assert_eq!(kernel.hits(0..80), 80, "after part {n} of a scan");
     }

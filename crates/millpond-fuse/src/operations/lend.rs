@@ -68,8 +68,8 @@ impl MountState {
         }
     }
 
-    /// Takes back what is lent beyond the share, and new pages to see whether they are used. Whether that could be done. Not to be called by a thread for whose answer the
-    /// kernel waits.
+    /// Takes back what is lent beyond the share, and new pages to see whether they are used. Returns whether that could be done.
+    /// Not to be called by a thread for whose answer the kernel waits.
     pub(crate) fn take_back(&self) -> bool {
         let (Some(pool), Some(notifier)) = (&self.lend_pool, self.notifier.get()) else {
             return true;
