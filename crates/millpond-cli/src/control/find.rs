@@ -317,16 +317,7 @@ fn named(given: &str, found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result
     if let Some(silent) = silent.iter().find(is_silent) {
         return Err(silent.failure());
     }
-    let (mut found, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, about)| is_it(about));
-    if found.is_empty() && millpond_fuse::is_mounted(&whole) {
-        // A store's mount: its cache has the store's name.
-        let processes = millpond_fuse::processes_serving(&whole);
-        let serves = |about: &Value| processes.iter().any(|&pid| u64::from(pid) == count(about, "pid"));
-        found.extend(others.into_iter().find(|(_, about)| serves(about)));
-        if let [one] = &found[..] {
-            return connect(one);
-        }
-    }
+    let (found, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, about)| is_it(about));
     if let [one @ (_, about)] = &found[..] {
         let is_mount = about["name"].as_str().is_some_and(|name| name.starts_with('/'));
         let is_socket = || std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket());
@@ -341,6 +332,11 @@ fn named(given: &str, found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result
             return Err(Failure::failed(gone(&mount)));
         }
         let processes = millpond_fuse::processes_serving(&whole);
+        // The cache of a store's mount has the store's name.
+        let serves = |about: &Value| processes.iter().any(|&pid| u64::from(pid) == count(about, "pid"));
+        if let Some(of_store) = others.iter().find(|(_, about)| serves(about)) {
+            return connect(of_store);
+        }
         let served = match &processes[..] {
             [] => "a process that can't be seen from here".to_owned(),
             [process, ..] => format!("process {process}"),
