@@ -7,9 +7,32 @@
 //!   access:    what u8, with bits for what follows │ [thread] [file] [pages] [took] │ time │ page
 //! ```
 //!
-//! A block stands by itself, so a file that ends in the middle of one is read up to there. Times and pages are differences
-//! to the access before, with the sign in the lowest bit: where a read goes on where the last one ended it is 0.
-//! `docs/TRACES.md` has every field.
+//! A block stands by itself, so a file that ends in the middle of one is read up to there: a reader takes blocks up to the
+//! first with a wrong sum. The sum has the seed 0; no content is longer than 1 MiB. Blocks are in the order of writing; a
+//! reader sorts accesses by time.
+//!
+//! Varints have seven bits a byte, the lowest first, with the highest bit set if more follow; signed ones have their sign in
+//! the lowest bit (zigzag). Times and pages are differences to the access before: where a read goes on where the last one
+//! ended it is 0.
+//!
+//! - **About** (1), JSON: `version`, `program`, `began_unix_s`, `began_ns` (the cache's clock at the start of the
+//!   recording), `page_bytes`, `memory_bytes`, `frames`, `resident` (pages in memory then), `options` (settings by name).
+//! - **File** (2), varints: time in ns on the cache's clock, number, device, inode, pages; then the path. Later accesses
+//!   with this number refer to this file, until the number is reused after a close.
+//! - **Accesses** (3), varints: count, number lost since the block before, time of the first in ns. Each access is a byte
+//!   and up to six varints. Bits 0 to 3 of the byte are what: 0 read, 1 write, 2 write that keeps some of its first page,
+//!   3 of its last, 4 of both, 5 prefetch, 6 sync, 7 cut, 8 close, 9 region.
+//!
+//!   | field | there if | else |
+//!   |---|---|---|
+//!   | thread | bit 4 | that of the access before, 0 at first |
+//!   | file | bit 5 | that of the access before, 0 at first |
+//!   | pages | bit 6 | 1 |
+//!   | took, in ns | bit 7 | 0 |
+//!   | time, signed, in ns | always: since the start of the access before, or since the time of the first | |
+//!   | page, signed | always: from the page after the access before, or from 0; page and pages together at most 2^40 | |
+//! - **End** (4), JSON: `accesses`, `lost`, `took_ns`, `why` (`asked`, `size`, or what failed), and `counters`: by how much
+//!   the cache's own counters grew (`pgmajfault`, `readahead_pages`, `nr_dirtied`, `nr_written`).
 
 use super::{Access, What};
 use millpond_core::units::Nanos;
