@@ -30,10 +30,11 @@ pub unsafe trait Memory: Send + Sync + fmt::Debug {
 }
 
 /// Lists for the ranges of requests that have more than one, set aside: taken by a [`Segments`], and back when that is
-/// dropped, wherever the request has ended.
+/// dropped, wherever the request has ended. None is freed: there are as many as requests were ever under way at once.
 pub(crate) struct Ranges {
     lists: Mutex<Vec<Vec<libc::iovec>>>,
-    lists_max: usize,
+    /// The room of a new list.
+    ranges: usize,
 }
 
 // SAFETY: the lists are empty, so there is no pointer in them.
@@ -46,20 +47,18 @@ impl Ranges {
     pub(crate) fn new(lists: usize, ranges: usize) -> Arc<Ranges> {
         Arc::new(Ranges {
             lists: Mutex::new((0..lists).map(|_| Vec::with_capacity(ranges)).collect()),
-            lists_max: lists,
+            ranges,
         })
     }
 
     fn take(&self) -> Vec<libc::iovec> {
-        self.lists.lock().pop().unwrap_or_default()
+        let spare = self.lists.lock().pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(self.ranges))
     }
 
     fn give_back(&self, mut list: Vec<libc::iovec>) {
         list.clear();
-        let mut lists = self.lists.lock();
-        if lists.len() < self.lists_max {
-            lists.push(list);
-        }
+        self.lists.lock().push(list);
     }
 }
 
