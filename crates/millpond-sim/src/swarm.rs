@@ -27,7 +27,7 @@ use millpond_core::writeback::RETRY_MAX;
 
 /// Any options that can be.
 pub(super) fn options(draw: &mut Draw) -> Options {
-    let preset = Preset::ALL[draw.below(3) as usize];
+    let preset = Preset::ALL[draw.below(Preset::ALL.len() as u64) as usize];
     let mut options = preset.options();
     let share = |draw: &mut Draw| DirtyLimit::Share(Ratio::percent(draw.below(101) as u32));
     if draw.one_in(2) {

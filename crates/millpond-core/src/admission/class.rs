@@ -29,6 +29,16 @@ pub enum DeviceClass {
     Channels,
 }
 
+impl DeviceClass {
+    /// Whether a request costs a seek, however short it is.
+    pub(super) fn seeks(self) -> bool {
+        match self {
+            DeviceClass::Arm => true,
+            DeviceClass::Channels => false,
+        }
+    }
+}
+
 /// What is known about a device before it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceHints {

@@ -73,7 +73,7 @@ impl Draw {
                     scale: Ratio::per_mille(self.below(300) as u32),
                 }
             }
-            _ => *options = Preset::ALL[self.below(3) as usize].options(),
+            _ => *options = Preset::ALL[self.below(Preset::ALL.len() as u64) as usize].options(),
         }
     }
 }

@@ -63,7 +63,7 @@ fn build(kind: Kind, page_size: u64, preset: u8, eighths: u8) -> Option<(PageCac
         PageCache::builder()
             .memory(memory(page_size, eighths))
             .page_size(page_size)
-            .options(Preset::ALL[usize::from(preset) % 3].options())
+            .options(Preset::ALL[usize::from(preset) % Preset::ALL.len()].options())
             .device(device.clone())
             .mappings(mappings)
             .build()
@@ -285,7 +285,7 @@ impl World {
             }
             SetMemory { eighths } => self.cache.set_memory(memory(self.page_size, eighths)).unwrap(),
             SetOptions { preset } => {
-                let options = Preset::ALL[usize::from(preset) % 3].options();
+                let options = Preset::ALL[usize::from(preset) % Preset::ALL.len()].options();
                 self.cache.set_options(options).unwrap();
             }
             NewCache {

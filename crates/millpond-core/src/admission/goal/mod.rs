@@ -250,7 +250,7 @@ impl GoalState {
 
     /// Whether a request costs a seek, however short it is.
     fn seeks(&self) -> bool {
-        self.class() == DeviceClass::Arm
+        self.class().seeks()
     }
 
     /// The writers' share of the time, in percent.

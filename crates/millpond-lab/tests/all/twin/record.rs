@@ -62,7 +62,7 @@ impl Scene {
                 95..97 => self.cache.set_memory(MEMORY / 2 + draw.below(MEMORY))?,
                 97..98 => self
                     .cache
-                    .set_options(Preset::ALL[draw.below(3) as usize].options())?,
+                    .set_options(Preset::ALL[draw.below(Preset::ALL.len() as u64) as usize].options())?,
                 _ => {
                     let name = folder.join(format!("passing-{seed}"));
                     let passing = self.cache.open(name, OpenOptions::new().create(true))?;

@@ -250,7 +250,7 @@ impl Stage {
                     self.cache.set_memory(memory).unwrap();
                 }
                 83..84 => {
-                    let preset = Preset::ALL[draw.below(3) as usize];
+                    let preset = Preset::ALL[draw.below(Preset::ALL.len() as u64) as usize];
                     self.cache.set_options(preset.options()).unwrap();
                 }
                 _ => self.tail(&mut draw, file),
