@@ -20,7 +20,7 @@
     reason = "what is in the header is public, and C reaches it by its name"
 )]
 
-// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/all/arrows` checks.
 //
 //   3  ffi                what is exported
 //   2  told               the thread's last error

@@ -4,7 +4,7 @@
 //!   link ──► worlds ──► JSON ──► page (JavaScript)
 //! ```
 
-// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/all/arrows` checks.
 //
 //   1  ffi     what a page calls
 //   0  page    the page: its parts, put together

@@ -15,7 +15,7 @@
 
 #![forbid(unsafe_code)]
 
-// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/all/arrows` checks.
 //
 //   5  pressure                             worlds in which nearly all of memory is dirty or held
 //   4  mixed_load  swarm                    a writer and a reader; worlds drawn from a seed

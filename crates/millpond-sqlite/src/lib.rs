@@ -17,7 +17,7 @@
 
 #![allow(unreachable_pub, reason = "what SQLite reaches by name is public")]
 
-// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/all/arrows` checks.
 //
 //   6  ffi                 what SQLite calls, and what is called of it; all unsafe code
 //   5  file                one open file of a connection

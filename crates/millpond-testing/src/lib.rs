@@ -39,7 +39,7 @@
 
 #![forbid(unsafe_code)]
 
-// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/all/arrows` checks.
 //
 //   1  conformance  crash  fault  modelled  mutants   devices around a device, each by itself, what all promise; inputs
 

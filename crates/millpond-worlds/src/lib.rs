@@ -15,7 +15,7 @@
 
 #![forbid(unsafe_code)]
 
-// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/all/arrows` checks.
 //
 //   5  column                    one system of a scene, and its state as JSON
 //   4  worlds                    the posts' machines with their loads

@@ -52,7 +52,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/arrows` checks.
+// Rows of modules: a file imports only from lower rows, which `crates/millpond-lab/tests/all/arrows` checks.
 //
 //   12  api                what users have in hand
 //   11  control            changes while the cache runs, the control socket

@@ -17,7 +17,7 @@ use crate::frames::table::Table;
 use crate::host::addresses;
 use crate::host::hook::Hook;
 use crate::host::{self, Notice, Notices};
-use crate::memory::{Regions, SwapFile, swap};
+use crate::memory::{Spaces, SwapFile, swap};
 use crate::observe::events;
 use crate::observe::record::Recorder;
 use crate::settings::MemoryRange;
@@ -380,23 +380,23 @@ impl Builder {
             table.memory().populate(0..frames.0 as u32);
         }
         let table = Arc::new(table);
-        let regions = match exchanges {
+        let spaces = match exchanges {
             false => None,
             true => Some(swap::make(&self.swap, &table, page_size, populate)?),
         };
-        if regions.as_ref().is_some_and(Regions::misses_system_calls) {
+        if spaces.as_ref().is_some_and(Spaces::misses_system_calls) {
             notices.add(Notice::NoKernelFaults, 0);
         }
         // It takes memory by the frame, which can't be refused: after all that can.
         let manager = Manager::new(options, frames)?;
-        let engine = Engine::new(table, token, manager, device, self.recorder, regions, is_huge);
+        let engine = Engine::new(table, token, manager, device, self.recorder, spaces, is_huge);
         let engine = Arc::new(engine);
-        if let Some(regions) = &engine.regions {
+        if let Some(spaces) = &engine.spaces {
             let whole = engine.exchange_frames(frames.0 as u32);
             whole.map_err(setup("making the frames exchangeable"))?;
-            regions.doubles.fit(frames);
-            regions.tables.fit(frames.0);
-            for (slots, priority, file) in regions.swap_areas() {
+            spaces.doubles.fit(frames);
+            spaces.tables.fit(frames.0);
+            for (slots, priority, file) in spaces.swap_areas() {
                 let hints = || DeviceHints {
                     rotational: Some(engine.device.facts(&file).rotational),
                     ..DeviceHints::default()
@@ -448,8 +448,8 @@ impl Builder {
         if let Some(address) = self.metrics {
             handle.serve_metrics(address)?;
         }
-        if let Some(regions) = &handle.engine.regions {
-            regions.keep_swap();
+        if let Some(spaces) = &handle.engine.spaces {
+            spaces.keep_swap();
         }
         Ok(PageCache {
             handle: Arc::new(handle),

@@ -13,7 +13,7 @@ use crate::frames::own;
 use crate::host::addresses;
 use crate::memory::covered::BLOCK_BYTES;
 use crate::memory::mapped::MappedFile;
-use crate::memory::{AT_FIRST, MapOptions, Regions, Space, buffers};
+use crate::memory::{AT_FIRST, MapOptions, Space, Spaces, buffers};
 use crate::sys::addresses::{MappedBytes, RegionMemory};
 use crate::sys::arena::pinned;
 use crate::sys::uffd::OnTouch;
@@ -94,7 +94,7 @@ impl File {
     pub fn map(&self, range: impl RangeBounds<u64>, options: &MapOptions) -> Result<Mapping> {
         let engine = &self.cache.engine;
         engine.call_flags.check()?;
-        let Some(regions) = &engine.regions else {
+        let Some(spaces) = &engine.spaces else {
             let why = "the cache was made without Builder::mappings";
             return Err(setup(io::Error::new(io::ErrorKind::Unsupported, why)));
         };
@@ -105,19 +105,19 @@ impl File {
         if start >= end {
             return Err(self.no_such_map("begin of a mapping", start, end.checked_sub(1)));
         }
-        let _making = regions.mapped.making.lock();
-        let mapped = match regions.mapped.of(self.inner.id) {
+        let _making = spaces.mapped.making.lock();
+        let mapped = match spaces.mapped.of(self.inner.id) {
             Some(mapped) => self.mapped_before(mapped, end, options)?,
-            None => self.map_first(regions, end, options)?,
+            None => self.map_first(spaces, end, options)?,
         };
         let size = engine.page_size.bytes();
         let made = self.cover(&mapped, &(start / size..end.div_ceil(size)));
         let made = made.and_then(|()| match options.is_writable() {
-            true => self.let_write(regions, &mapped),
+            true => self.let_write(spaces, &mapped),
             false => Ok(()),
         });
         made.inspect_err(|_| self.give_up_map(&mapped))?;
-        regions.mapped.add(&mapped);
+        spaces.mapped.add(&mapped);
         Ok(Mapping {
             bytes: MappedBytes::new(&mapped.space.memory, start as usize..end as usize),
             start,
@@ -144,8 +144,8 @@ impl File {
         let _ = self.cache.set_aside_for_regions(-(bytes as i64));
     }
 
-    fn let_write(&self, regions: &Regions, mapped: &MappedFile) -> Result<()> {
-        if !regions.exchange.can_write_protect() {
+    fn let_write(&self, spaces: &Spaces, mapped: &MappedFile) -> Result<()> {
+        if !spaces.exchange.can_write_protect() {
             let why = "this kernel can't write-protect single pages, so changes would go unseen";
             return Err(setup(io::Error::new(io::ErrorKind::Unsupported, why)));
         }
@@ -174,7 +174,7 @@ impl File {
         Ok(mapped)
     }
 
-    fn map_first(&self, regions: &Regions, end: u64, options: &MapOptions) -> Result<Arc<MappedFile>> {
+    fn map_first(&self, spaces: &Spaces, end: u64, options: &MapOptions) -> Result<Arc<MappedFile>> {
         let engine = &self.cache.engine;
         if options.touch() == OnTouch::Signals {
             in_thread::prepare().map_err(setup)?;
@@ -182,7 +182,7 @@ impl File {
         let bytes = options.addresses(self.len(), end);
         let memory = RegionMemory::of_file(bytes as usize, options.touch());
         let memory = memory.map_err(|error| setup(addresses::refused(error, Bytes(bytes))))?;
-        regions.exchange.add_region(&memory).map_err(setup)?;
+        spaces.exchange.add_region(&memory).map_err(setup)?;
         // While a fault is served there is a mapping, and so the cache.
         let cache = Arc::downgrade(&self.cache);
         let pays = move |blocks: u64| match cache.upgrade() {
@@ -471,15 +471,15 @@ impl Drop for Mapping {
             // In a forked child, where there may be something else at these addresses.
             return std::mem::forget(self.mapped.clone());
         }
-        let Some(regions) = &cache.engine.regions else {
+        let Some(spaces) = &cache.engine.spaces else {
             return;
         };
-        let _making = regions.mapped.making.lock();
-        if !regions.mapped.subtract(self.mapped.file.id) {
+        let _making = spaces.mapped.making.lock();
+        if !spaces.mapped.subtract(self.mapped.file.id) {
             return;
         }
         CallBack::of(&cache.engine).close_mapped(&self.mapped);
-        regions.mapped.remove(self.mapped.file.id);
+        spaces.mapped.remove(self.mapped.file.id);
         in_thread::remove(&self.mapped.space);
         buffers::remove(&self.mapped.space.memory);
         self.file.uncover(&self.mapped);

@@ -5,7 +5,7 @@ use crate::engine::driver::Advised;
 use crate::engine::in_thread;
 use crate::error::{Error, Result};
 use crate::host::addresses;
-use crate::memory::{RegionInner, RegionOptions, Space, buffers};
+use crate::memory::{RegionOptions, Space, SpaceInner, buffers};
 use crate::sys::addresses::RegionBytes;
 use crate::sys::uffd::OnTouch;
 use bytemuck::{AnyBitPattern, Pod};
@@ -48,7 +48,7 @@ pub enum RegionAdvice {
 /// ```
 pub struct Region {
     bytes: RegionBytes,
-    inner: Arc<RegionInner>,
+    inner: Arc<SpaceInner>,
     cache: Arc<Handle>,
 }
 
@@ -69,10 +69,10 @@ impl Region {
         let bytes = RegionBytes::new(len, options.touch());
         let bytes = bytes.map_err(|error| setup(addresses::refused(error, Bytes(len as u64))))?;
         let memory = bytes.memory().clone();
-        let inner = Arc::new(RegionInner::new(id, memory, count).map_err(setup)?);
-        if let Some(regions) = &cache.engine.regions {
-            regions.exchange.add_region(&inner.memory).map_err(setup)?;
-            regions.enter(inner.clone());
+        let inner = Arc::new(SpaceInner::new(id, memory, count).map_err(setup)?);
+        if let Some(spaces) = &cache.engine.spaces {
+            spaces.exchange.add_region(&inner.memory).map_err(setup)?;
+            spaces.enter(inner.clone());
         }
         if options.touch() == OnTouch::Signals {
             in_thread::enter(Space::Region(inner.clone()), &cache.engine);
@@ -193,9 +193,9 @@ impl Drop for Region {
         Advised::of(&self.cache.engine, &self.inner).close_region();
         // It can fail only if the cache is poisoned, and then the process has ended.
         let _ = Advised::of(&self.cache.engine, &self.inner).region_forget(0..self.inner.pages.len());
-        if let Some(regions) = &self.cache.engine.regions {
-            self.inner.tables.all_gone(&regions.tables);
-            regions.remove(self.inner.id);
+        if let Some(spaces) = &self.cache.engine.spaces {
+            self.inner.tables.all_gone(&spaces.tables);
+            spaces.remove(self.inner.id);
         }
         in_thread::remove(&self.inner);
         buffers::remove(&self.inner.memory);

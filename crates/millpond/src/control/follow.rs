@@ -190,7 +190,7 @@ impl Cache {
 
     /// One look at the host, and what follows. When to look again; `None` if the host does not decide.
     fn follow_host(&self, looks: &mut Looks) -> Option<Duration> {
-        if self.engine.call_flags.is_set() {
+        if self.engine.call_flags.is_poisoned() {
             return None;
         }
         let mut places = host::places();

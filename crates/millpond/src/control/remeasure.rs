@@ -205,7 +205,7 @@ struct Next {
 impl Cache {
     /// One look at the device that is due, and a read of it where it is idle. When to call again; `None`: when something is due.
     fn measure_again(&self) -> Option<Duration> {
-        if self.engine.call_flags.is_set() {
+        if self.engine.call_flags.is_poisoned() {
             return None;
         }
         let next = match self.next_read() {

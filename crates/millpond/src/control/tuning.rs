@@ -177,9 +177,9 @@ impl Cache {
             }
             (before, *core.manager.derived())
         };
-        if let Some(regions) = &engine.regions {
-            regions.doubles.fit(after.frames);
-            regions.tables.fit(after.frames.0);
+        if let Some(spaces) = &engine.spaces {
+            spaces.doubles.fit(after.frames);
+            spaces.tables.fit(after.frames.0);
         }
         if let Some(watchdog) = watchdog {
             engine.device.set_limit(watchdog);

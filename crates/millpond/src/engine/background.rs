@@ -44,7 +44,7 @@ fn run(engine: &Engine) {
     let mut done: Vec<Completion> = Vec::with_capacity(COMPLETIONS);
     let mut unchecked = Vec::new();
     let mut reclaimer = Reclaimer::default();
-    while !engine.stopping.load(Ordering::Acquire) && !engine.call_flags.is_set() {
+    while !engine.stopping.load(Ordering::Acquire) && !engine.call_flags.is_poisoned() {
         #[cfg(test)]
         engine
             .allocations
@@ -117,7 +117,7 @@ impl Reclaimer {
         (self.is_wanted, self.rests_until) = (false, None);
         let run = self.run.get_or_insert(Run {
             took: Duration::ZERO,
-            is_of_use: engine.regions.is_some(),
+            is_of_use: engine.spaces.is_some(),
         });
         let began = Instant::now();
         for _ in 0..RECLAIM_BATCHES {

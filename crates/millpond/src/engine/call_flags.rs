@@ -49,22 +49,22 @@ impl CallFlags {
         if self.is_of_another() {
             return Err(Error::Forked);
         }
-        match self.is_set().then(|| self.why.get()).flatten() {
+        match self.is_poisoned().then(|| self.why.get()).flatten() {
             None => Ok(()),
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
         }
     }
 
-    /// The first reason is kept.
-    pub(crate) fn set(&self, why: String) {
+    /// Every later call fails. The first reason is kept.
+    pub(crate) fn poison(&self, why: String) {
         let _ = self.why.set(why);
         // A thread that sees the bit sees the reason.
         self.unusual.fetch_or(POISONED, Ordering::Release);
     }
 
-    /// Whether it is.
+    /// Whether the cache is poisoned.
     #[inline]
-    pub(crate) fn is_set(&self) -> bool {
+    pub(crate) fn is_poisoned(&self) -> bool {
         self.unusual.load(Ordering::Acquire) & POISONED != 0
     }
 

@@ -37,7 +37,7 @@ impl Engine {
         let (manager, now) = (&core.manager, self.clock.now());
         let (guard_wait, log_wait) = self.device.longest_waits();
         let (swap_used, swap_total) = manager.swap_slots().unwrap_or_default();
-        let regions = self.regions.as_ref();
+        let spaces = self.spaces.as_ref();
         Stats {
             counters: *manager.stats(),
             replacement: *manager.lru_statistics(),
@@ -55,8 +55,8 @@ impl Engine {
             lent: Bytes(self.lent_bytes.load(Ordering::Relaxed)),
             swap_used,
             swap_total,
-            swap_ahead_hits: regions.map_or(0, |regions| regions.ahead_hits.load(Ordering::Relaxed)),
-            region_tables: Bytes(regions.map_or(0, |regions| regions.tables.count() << 12)),
+            swap_ahead_hits: spaces.map_or(0, |spaces| spaces.ahead_hits.load(Ordering::Relaxed)),
+            region_tables: Bytes(spaces.map_or(0, |spaces| spaces.tables.count() << 12)),
             warnings: self.device.warnings(),
             guard_wait,
             log_wait,

@@ -1,4 +1,4 @@
-//! The threads that serve faults of regions.
+//! The threads that serve faults of regions and mapped files.
 //!
 //! A handler takes all pending faults, up to 16, and serves them. It reads the page of the last one itself, which has the
 //! lowest latency; the device reads those of the others at the same time. A fault that gets no frame is kept until memory
@@ -14,7 +14,7 @@
 
 use super::driver::{Engine, Fault, Reads, Touch, Wait};
 use crate::memory::mapped::{MARKED, MappedFile};
-use crate::memory::{At, Bell, Regions, Space};
+use crate::memory::{At, Bell, Space, Spaces};
 use crate::sys::uffd::Message;
 use std::io;
 use std::sync::Arc;
@@ -35,59 +35,59 @@ const IDLE: Duration = Duration::from_secs(10);
 /// # Errors
 /// If the system refuses a thread, or the process has too many descriptors.
 pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<()> {
-    match &engine.regions {
+    match &engine.spaces {
         None => Ok(()),
-        Some(regions) => add(engine, regions),
+        Some(spaces) => add(engine, spaces),
     }
 }
 
-fn add(engine: &Arc<Engine>, regions: &Regions) -> io::Result<()> {
+fn add(engine: &Arc<Engine>, spaces: &Spaces) -> io::Result<()> {
     let engine = engine.clone();
-    regions.handlers.add(regions.exchange.uffd(), move |bell| {
+    spaces.handlers.add(spaces.exchange.uffd(), move |bell| {
         let _poisons = engine.poison_on_panic("fault handler");
-        if let Some(regions) = &engine.regions {
-            run(&engine, regions, bell);
+        if let Some(spaces) = &engine.spaces {
+            run(&engine, spaces, bell);
         }
     })
 }
 
-fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
+fn run(engine: &Arc<Engine>, spaces: &Spaces, bell: Arc<Bell>) {
     let mut messages = [Message::default(); FAULTS];
     let mut left = Left::default();
     while !engine.stopping.load(Ordering::Acquire) {
-        let again = left.again(engine, regions);
+        let again = left.again(engine, spaces);
         let is_done = again.is_none();
         // What comes before this is found out after a pause.
         bell.defers.store(!left.later.is_empty(), Ordering::Relaxed);
-        regions.handlers.is_idle();
+        spaces.handlers.is_idle();
         let waited = bell.ear.wait(Some(again.unwrap_or(IDLE)));
-        let others = regions.handlers.is_busy();
+        let others = spaces.handlers.is_busy();
         let was_idle = match waited {
             Ok(is_called) => !is_called && is_done,
             Err(error) => return engine.poison(format!("faults can't be waited for any more: {error}")),
         };
-        if was_idle && regions.handlers.may_end(&bell) {
+        if was_idle && spaces.handlers.may_end(&bell) {
             // It hears of no fault from here on. Those of which it alone was told come again, and others hear of them.
             drop(bell);
-            while let Ok(faults @ 1..) = regions.exchange.uffd().read(&mut messages) {
+            while let Ok(faults @ 1..) = spaces.exchange.uffd().read(&mut messages) {
                 let touched = messages[..faults].iter().filter_map(Message::address);
-                touched.for_each(|address| regions.exchange.again_at(address));
+                touched.for_each(|address| spaces.exchange.again_at(address));
             }
             return;
         }
         // A fault of a file is read by its handler: others that are idle take those behind it.
-        let most = if others > 0 && regions.mapped.any() {
+        let most = if others > 0 && spaces.mapped.any() {
             1
         } else {
             FAULTS
         };
-        let faults = match regions.exchange.uffd().read(&mut messages[..most]) {
+        let faults = match spaces.exchange.uffd().read(&mut messages[..most]) {
             Ok(faults) => faults,
             Err(error) => return engine.poison(format!("faults can't be read any more: {error}")),
         };
         if faults > 0 && others == 0 {
             // Without it the next fault waits for this one.
-            let _ = add(engine, regions);
+            let _ = add(engine, spaces);
         }
         let touched = messages[..faults]
             .iter()
@@ -95,10 +95,10 @@ fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
         touched
             .clone()
             .take(faults.saturating_sub(1))
-            .for_each(|(address, _)| read_meanwhile(engine, regions, address));
+            .for_each(|(address, _)| read_meanwhile(engine, spaces, address));
         for (n, (address, access)) in touched.enumerate() {
-            match regions.at(address) {
-                None => regions.exchange.fill_at(address),
+            match spaces.at(address) {
+                None => spaces.exchange.fill_at(address),
                 Some(page) => left.serve(engine, Touch::new(page, access), n + 1 == faults),
             }
         }
@@ -112,8 +112,8 @@ fn run(engine: &Arc<Engine>, regions: &Regions, bell: Arc<Bell>) {
 }
 
 /// Has the device read a page of a mapped file, while the handler serves others.
-fn read_meanwhile(engine: &Engine, regions: &Regions, address: usize) {
-    if let Some((Space::File(mapped), page)) = regions.at(address)
+fn read_meanwhile(engine: &Engine, spaces: &Spaces, address: usize) {
+    if let Some((Space::File(mapped), page)) = spaces.at(address)
         && mapped.space.pages.at(page) == At::Absent
     {
         // What can't be read is found out when the page is served.
@@ -160,14 +160,14 @@ impl Left {
     }
 
     /// Does what is due, and says after how long to come again, if something is left.
-    fn again(&mut self, engine: &Engine, regions: &Regions) -> Option<Duration> {
+    fn again(&mut self, engine: &Engine, spaces: &Spaces) -> Option<Duration> {
         for touch in std::mem::take(&mut self.later) {
             self.serve(engine, touch, false);
         }
         self.marked.retain(|(mapped, page, since)| {
             let is_due = since.elapsed() >= MARKED;
             if is_due {
-                regions.unmark(mapped, *page);
+                spaces.unmark(mapped, *page);
             }
             !is_due
         });

@@ -14,7 +14,7 @@
 //! no lock that these need.
 
 use super::driver::{Engine, Touch};
-use crate::memory::{RegionInner, Space};
+use crate::memory::{Space, SpaceInner};
 use crate::sys::sigbus;
 use crate::sys::uffd::Access;
 use parking_lot::RwLock;
@@ -44,7 +44,7 @@ pub(crate) fn enter(space: Space, engine: &Arc<Engine>) {
 }
 
 /// The memory is no more, or was none of these.
-pub(crate) fn remove(space: &RegionInner) {
+pub(crate) fn remove(space: &SpaceInner) {
     SERVED
         .write()
         .retain(|served| !std::ptr::eq(served.space.inner(), space));

@@ -41,8 +41,8 @@ impl Drop for Threads {
             let is_lost = self.engine.device.submit(&mut Vec::new()).is_err();
             join_unless_lost(thread, is_lost);
         }
-        if let Some(regions) = &self.engine.regions {
-            regions.handlers.end();
+        if let Some(spaces) = &self.engine.spaces {
+            spaces.handlers.end();
         }
         // None of them is left that could tell it something.
         self.engine.device.end_of_warnings();

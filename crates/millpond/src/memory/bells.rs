@@ -1,6 +1,5 @@
 //! The threads that serve faults: their number, and their wake-ups: by a fault, by memory that faults wait for, by the end.
 
-use super::Regions;
 use crate::sys::threads::{self, join_unless_lost};
 use crate::sys::uffd::{Ear, Userfault};
 use parking_lot::{Mutex, RwLock};
@@ -114,17 +113,14 @@ impl Handlers {
             .into_iter()
             .for_each(|handle| join_unless_lost(handle, is_lost));
     }
-}
 
-impl Regions {
     /// Wakes the handlers with faults that wait for memory.
     pub(crate) fn memory_came(&self) {
-        self.handlers.ring_those(|bell| bell.waits.load(Ordering::SeqCst));
+        self.ring_those(|bell| bell.waits.load(Ordering::SeqCst));
     }
 
     /// Wakes the handlers with stores that wait for room.
     pub(crate) fn dirtiers_may(&self) {
-        self.handlers
-            .ring_those(|bell| bell.defers.load(Ordering::Relaxed));
+        self.ring_those(|bell| bell.defers.load(Ordering::Relaxed));
     }
 }

@@ -39,7 +39,7 @@
 //!   the pin itself.
 
 use super::covered::Covered;
-use super::{RegionInner, States};
+use super::{SpaceInner, States};
 use crate::error::Result;
 use crate::files::FileInner;
 use crate::sys::addresses::RegionMemory;
@@ -62,7 +62,7 @@ pub(crate) type PaysStates = Box<dyn Fn(u64) -> Result<()> + Send + Sync>;
 pub(crate) struct MappedFile {
     pub(crate) file: Arc<FileInner>,
     /// Its addresses, and the states of its pages.
-    pub(crate) space: RegionInner,
+    pub(crate) space: SpaceInner,
     /// Held shared by each thread that serves a fault. The end of the last mapping waits for these before the file may be
     /// closed.
     pub(crate) serving: RwLock<()>,
@@ -90,7 +90,7 @@ impl MappedFile {
     ) -> io::Result<MappedFile> {
         let pages = memory.page_count();
         Ok(MappedFile {
-            space: RegionInner::new(file.id, memory, pages)?,
+            space: SpaceInner::new(file.id, memory, pages)?,
             file,
             serving: RwLock::default(),
             marked: Mutex::default(),

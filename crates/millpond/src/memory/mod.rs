@@ -1,4 +1,4 @@
-//! Anonymous memory beyond RAM: real pointers, a working set that stays, and a swap file for the rest.
+//! Memory whose pages come when they are touched: regions, whose pages come from swap, and mapped files.
 //!
 //! ```text
 //!   a thread touches a page ──► not there: the kernel stops it, and tells a handler
@@ -8,7 +8,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod` | a region, and which of them a cache has |
+//! | `mod` | a space: a region, or all mappings of a file; and which of them a cache has |
 //! | `pages` | where each page is, and which thread may move it |
 //! | `bells` | the threads that serve faults (`engine/handlers.rs`): how many, and what wakes them |
 //! | `options` | whether they serve faults, or the touching thread itself (`engine/in_thread.rs`) |
@@ -68,8 +68,8 @@ pub(crate) const PAGE_BYTES: u64 = 16;
 /// Bits for the pages of a table.
 const TABLE_WORDS: usize = (tables::PAGES / 64) as usize;
 
-/// The state of a region that a cache's threads share.
-pub(crate) struct RegionInner {
+/// The state of a space that a cache's threads share.
+pub(crate) struct SpaceInner {
     pub(crate) id: FileId,
     pub(crate) memory: Arc<RegionMemory>,
     pub(crate) pages: Pages,
@@ -84,13 +84,13 @@ pub(crate) struct RegionInner {
     pub(crate) settled: EventCount,
 }
 
-impl RegionInner {
-    /// A region of `count` pages, none of which is in memory.
+impl SpaceInner {
+    /// A space of `count` pages, none of which is in memory.
     ///
     /// # Errors
     /// If the system gives no addresses for its tables.
-    pub(crate) fn new(id: FileId, memory: Arc<RegionMemory>, count: usize) -> io::Result<RegionInner> {
-        Ok(RegionInner {
+    pub(crate) fn new(id: FileId, memory: Arc<RegionMemory>, count: usize) -> io::Result<SpaceInner> {
+        Ok(SpaceInner {
             id,
             memory,
             pages: Pages::new(count)?,
@@ -107,21 +107,21 @@ impl RegionInner {
 #[derive(Clone)]
 pub(crate) enum Space {
     /// A region: from the swap file.
-    Region(Arc<RegionInner>),
+    Region(Arc<SpaceInner>),
     /// All mappings of a file: from the file.
     File(Arc<MappedFile>),
 }
 
 impl Space {
     /// Its addresses, and where its pages are.
-    pub(crate) fn inner(&self) -> &RegionInner {
+    pub(crate) fn inner(&self) -> &SpaceInner {
         match self {
             Space::Region(region) => region,
             Space::File(mapped) => &mapped.space,
         }
     }
 
-    pub(crate) fn region(&self) -> Option<&Arc<RegionInner>> {
+    pub(crate) fn region(&self) -> Option<&Arc<SpaceInner>> {
         match self {
             Space::Region(region) => Some(region),
             Space::File(_) => None,
@@ -136,12 +136,12 @@ impl Space {
     }
 }
 
-/// The regions of a cache, and what moves their pages.
-pub(crate) struct Regions {
+/// The spaces of a cache, and what moves their pages.
+pub(crate) struct Spaces {
     pub(crate) exchange: Exchange,
     swap: Vec<SwapArea>,
     /// By number.
-    list: RwLock<Vec<Option<Arc<RegionInner>>>>,
+    list: RwLock<Vec<Option<Arc<SpaceInner>>>>,
     pub(crate) handlers: Handlers,
     pub(crate) doubles: DoubleResident,
     pub(crate) mapped: MappedFiles,
@@ -152,9 +152,9 @@ pub(crate) struct Regions {
     pub(crate) had_no_memory: AtomicBool,
 }
 
-impl Regions {
-    pub(crate) fn new(exchange: Exchange, swap: Vec<SwapArea>) -> io::Result<Regions> {
-        Ok(Regions {
+impl Spaces {
+    pub(crate) fn new(exchange: Exchange, swap: Vec<SwapArea>) -> io::Result<Spaces> {
+        Ok(Spaces {
             exchange,
             swap,
             list: RwLock::default(),
@@ -192,7 +192,7 @@ impl Regions {
 
     /// The region of this number.
     #[inline]
-    pub(crate) fn of(&self, file: FileId) -> Option<Arc<RegionInner>> {
+    pub(crate) fn of(&self, file: FileId) -> Option<Arc<SpaceInner>> {
         self.list.read().get(file.0 as usize)?.clone()
     }
 
@@ -230,7 +230,7 @@ impl Regions {
         self.mapped.any() || self.list.read().iter().any(Option::is_some)
     }
 
-    pub(crate) fn enter(&self, region: Arc<RegionInner>) {
+    pub(crate) fn enter(&self, region: Arc<SpaceInner>) {
         let mut list = self.list.write();
         let at = region.id.0 as usize;
         if at >= list.len() {
@@ -245,7 +245,7 @@ impl Regions {
 
     /// A page that the caller has in hand becomes `to`, and is in its hands no more. A thread that has touched it meanwhile
     /// tries again.
-    pub(crate) fn settle(&self, region: &RegionInner, page: u64, to: At) {
+    pub(crate) fn settle(&self, region: &SpaceInner, page: u64, to: At) {
         if matches!(to, At::Mapped | At::Poisoned) {
             region.tables.note(page, &self.tables);
         }
@@ -257,7 +257,7 @@ impl Regions {
 
     /// Brings a page that the caller has in hand from its frame into its region, and wakes the threads that wait for it there.
     /// `false`: it can't be brought now, and stays out.
-    pub(crate) fn bring(&self, region: &RegionInner, page: &InHand<'_>, access: Access) -> bool {
+    pub(crate) fn bring(&self, region: &SpaceInner, page: &InHand<'_>, access: Access) -> bool {
         let protect = access == Access::Read && region.write_protect.decide();
         match self.exchange.copy_in(page, protect) {
             Some(is_protected) => {
@@ -292,7 +292,7 @@ impl Regions {
 
     /// Gives the table back if there are too many, none of its pages is there, and no other thread has one in hand. The
     /// caller has the core lock: without it no thread takes a page that is nowhere.
-    pub(crate) fn free_table(&self, region: &RegionInner, table: u64) {
+    pub(crate) fn free_table(&self, region: &SpaceInner, table: u64) {
         let pages = &region.pages;
         if !self.tables.are_many() || !region.tables.is_there(table) {
             return;

@@ -1,4 +1,4 @@
-//! Where each page of a region is, and which thread may move it.
+//! Where each page of a space is, and which thread may move it.
 //!
 //! ```text
 //!           fault                               sampled ─►
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub(crate) enum At {
-    /// In its slot of the swap file, or never touched.
+    /// Of a region: in its slot of the swap file, or never touched. Of a file: not in its mappings.
     Absent = 0,
     /// In the region.
     Mapped = 1,

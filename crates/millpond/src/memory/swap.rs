@@ -4,7 +4,7 @@ use crate::device::{self, Descriptor, DeviceFile, is_behind_limit, look_at_limit
 use crate::error::{Error, Result};
 use crate::files::{FileInner, WritebackRules, Writes};
 use crate::frames::table::Table;
-use crate::memory::Regions;
+use crate::memory::Spaces;
 use crate::size::{Size, apart};
 use crate::sys::arena::Arena;
 use crate::sys::arena::exchange::Exchange;
@@ -242,7 +242,7 @@ pub(crate) fn make(
     table: &Arc<Table<Arena>>,
     page_size: PageSize,
     populate: bool,
-) -> Result<Regions> {
+) -> Result<Spaces> {
     let setup = |source| Error::Setup {
         what: "memory beyond RAM needs userfaultfd",
         source,
@@ -271,7 +271,7 @@ pub(crate) fn make(
         // As the core counts: a number between two files belongs to no region.
         first = next;
     }
-    Regions::new(exchange, areas).map_err(setup)
+    Spaces::new(exchange, areas).map_err(setup)
 }
 
 fn invalid(why: String) -> io::Error {

@@ -77,7 +77,7 @@ pub struct SettingChange {
     pub name: &'static str,
     /// The old value, as it can be typed; `None` if the form selected then has no such setting.
     pub old: Option<String>,
-    /// Its name.
+    /// The new value, as it can be typed; `None` if the form selected now has no such setting.
     pub new: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub struct LimitChange {
     pub name: &'static str,
     /// The old value.
     pub old: PageCount,
-    /// Its name.
+    /// The new value.
     pub new: PageCount,
 }
 

@@ -29,7 +29,7 @@ const SPREAD: &[(&str, usize)] = &[
     // millpond
     ("Cache", 7), ("CoreGuard", 5), ("DeviceFile", 3), ("Engine", 6), ("Error", 2), ("Exchange", 4), ("File", 12),
     ("FileInner", 1), ("Files", 1), ("Frames", 1), ("Handle", 3), ("MemoryGroup", 1), ("PageCache", 8),
-    ("PageMut", 1), ("PageRef", 1), ("Regions", 1), ("Setting", 1), ("Table", 3), ("Watched", 1), ("What", 1),
+    ("PageMut", 1), ("PageRef", 1), ("Setting", 1), ("Table", 3), ("Watched", 1), ("What", 1),
 ];
 
 /// Names that the standard library has, too.

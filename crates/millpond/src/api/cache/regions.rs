@@ -31,7 +31,7 @@ impl PageCache {
         let engine = &handle.engine;
         engine.call_flags.check()?;
         let slots = engine.core().manager.swap_slots();
-        let Some((_, PageCount(slots))) = slots.filter(|_| engine.regions.is_some()) else {
+        let Some((_, PageCount(slots))) = slots.filter(|_| engine.spaces.is_some()) else {
             return Err(Error::NoSwap);
         };
         let size = engine.page_size.bytes();

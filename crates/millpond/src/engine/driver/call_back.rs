@@ -62,7 +62,7 @@ impl<'a> CallBack<'a> {
         mapped.file.writeback_rules.forget(PageIndex(page));
         let space = &mapped.space;
         engine
-            .regions()
+            .spaces()
             .exchange
             .discard(&space.memory, page..page + 1, &[frame]);
         let (file, pages) = (mapped.file.id, &[(PageIndex(page), frame)][..]);
@@ -178,10 +178,10 @@ impl<'a> CallBack<'a> {
         if sampled.is_empty() {
             return;
         }
-        engine.regions().doubles.enqueue_sampled(sampled);
+        engine.spaces().doubles.enqueue_sampled(sampled);
         sampled.sort_unstable_by_key(|key| key.to_bits());
         for keys in sampled.chunk_by(|a, b| a.file() == b.file()) {
-            let Some(space) = engine.regions().space(keys[0].file()) else {
+            let Some(space) = engine.spaces().space(keys[0].file()) else {
                 continue;
             };
             // They may be of an earlier region or file with the same number.
@@ -224,12 +224,12 @@ impl<'a> CallBack<'a> {
                         }
                     }
                 }
-                At::Poisoned => engine.regions().unmark(mapped, at),
+                At::Poisoned => engine.spaces().unmark(mapped, at),
                 At::Busy => yield_now(),
                 _ => at += 1,
             }
         }
-        mapped.space.tables.all_gone(&engine.regions().tables);
+        mapped.space.tables.all_gone(&engine.spaces().tables);
     }
 
     /// Takes out a page that stays open for long while the mapping ends: what a device writes there from now on is lost.
@@ -237,7 +237,7 @@ impl<'a> CallBack<'a> {
     fn tear_out(self, page: &mut HeldPage) -> bool {
         let engine = self.engine;
         Unmap::of(engine).drop_frames(std::slice::from_ref(page));
-        let is_out = engine.regions().exchange.copy_away(&page.in_hand());
+        let is_out = engine.spaces().exchange.copy_away(&page.in_hand());
         if is_out {
             Unmap::of(engine).moved(page);
         }
@@ -270,13 +270,13 @@ impl<'a> CallBack<'a> {
         let pages = file.len().div_ceil(engine.page_size.bytes());
         let marked: Vec<u64> = mapped.marked.lock().range(..pages).copied().collect();
         for page in marked {
-            engine.regions().unmark(&mapped, page);
+            engine.spaces().unmark(&mapped, page);
             // A thread that marked it just then had it in hand, and has released it or will.
             while mapped.marked.lock().contains(&page)
                 && matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned)
             {
                 yield_now();
-                engine.regions().unmark(&mapped, page);
+                engine.spaces().unmark(&mapped, page);
             }
         }
     }

@@ -20,7 +20,7 @@
 
 use super::unmap::HeldPage;
 use super::{Engine, Unmap};
-use crate::memory::{At, RegionInner, Residence, Space};
+use crate::memory::{At, Residence, Space, SpaceInner};
 use crate::sys::uffd::Access;
 use millpond_core::mutation::{self, Mutation};
 use millpond_core::units::{PageIndex, PageKey};
@@ -38,11 +38,11 @@ impl<'a> Doubles<'a> {
 
     /// Leaves a page that a thread has touched in its frame, because the system has no memory. The waiting thread touches it
     /// again until there is some.
-    pub(super) fn stays_out(self, region: &RegionInner, page: u64) {
+    pub(super) fn stays_out(self, region: &SpaceInner, page: u64) {
         let engine = self.engine;
         engine.warn_no_memory(page);
-        engine.regions().settle(region, page, At::Cached);
-        engine.regions().exchange.wake(&region.memory, page);
+        engine.spaces().settle(region, page, At::Cached);
+        engine.spaces().exchange.wake(&region.memory, page);
     }
 
     /// Makes a write-protected page double-resident, so that it need not be moved. Takes memory, so it is not called under the
@@ -52,7 +52,7 @@ impl<'a> Doubles<'a> {
             is_double,
             is_protected,
         } = page.residence();
-        let exchange = &self.engine.regions().exchange;
+        let exchange = &self.engine.spaces().exchange;
         if !is_double && is_protected && exchange.copy_out(&page.in_hand()) {
             page.note(Residence::double(true));
             if page.is_of_file() {
@@ -64,12 +64,12 @@ impl<'a> Doubles<'a> {
     /// Queues a page that was brought; `is_new`: it is new to replacement. The pages whose turn it is now give up one of their
     /// memories. New pages that no thread could write give up the one in the region or mapping, where their uses are not seen.
     /// The caller must not have the core lock.
-    pub(super) fn enqueue(self, space: &RegionInner, page: u64, is_new: bool) {
+    pub(super) fn enqueue(self, space: &SpaceInner, page: u64, is_new: bool) {
         let residence = space.pages.residence(page);
         if !residence.is_double {
             return;
         }
-        let doubles = &self.engine.regions().doubles;
+        let doubles = &self.engine.spaces().doubles;
         let are_new = is_new && residence.is_protected;
         let due = doubles.enqueue(PageKey::new(space.id, PageIndex(page)), are_new);
         self.part(due, are_new);
@@ -79,17 +79,17 @@ impl<'a> Doubles<'a> {
     /// long as a new one does: a thread that has pinned it may be about to touch it, and would fault again and again.
     fn part(self, due: Vec<PageKey>, are_new: bool) {
         let engine = self.engine;
-        let regions = engine.regions();
+        let spaces = engine.spaces();
         let (mut go, mut stay, mut later) = (Vec::with_capacity(due.len()), Vec::new(), Vec::new());
         for key in due {
-            let (space, page) = (regions.space(key.file()), key.index().0);
+            let (space, page) = (spaces.space(key.file()), key.index().0);
             let Some(space) = space.filter(|space| page < space.inner().pages.len()) else {
                 continue;
             };
             let Some(page) = HeldPage::take(engine, &space, page) else {
                 // Other threads have it, or had it a moment ago.
                 if matches!(space.inner().pages.at(page), At::Busy | At::Mapped) {
-                    regions.doubles.enqueue_again(key);
+                    spaces.doubles.enqueue_again(key);
                 }
                 continue;
             };
@@ -118,7 +118,7 @@ impl<'a> Doubles<'a> {
                     _,
                 ) if engine.table.word(frame).is_writeback() => {
                     page.let_go(engine);
-                    regions.doubles.enqueue_again(key);
+                    spaces.doubles.enqueue_again(key);
                 }
                 _ => stay.push(page),
             }
@@ -134,26 +134,26 @@ impl<'a> Doubles<'a> {
     }
 
     /// Serves a thread's fault for a page that we hold in its region: the page is write-protected, or was brought meanwhile.
-    pub(super) fn come_late(self, region: &RegionInner, page: u64, access: Access) {
+    pub(super) fn come_late(self, region: &SpaceInner, page: u64, access: Access) {
         let engine = self.engine;
-        let (exchange, residence) = (&engine.regions().exchange, region.pages.residence(page));
+        let (exchange, residence) = (&engine.spaces().exchange, region.pages.residence(page));
         if access == Access::Read || !residence.is_protected {
             if exchange.restore(&region.memory, page) {
                 // Content in its frame, if there is any, no longer concerns it.
                 region.pages.note_residence(page, residence.opened());
             }
-            return engine.regions().settle(region, page, At::Mapped);
+            return engine.spaces().settle(region, page, At::Mapped);
         }
         if !exchange.open(&region.memory, page) {
             // The thread that is woken faults again.
-            return engine.regions().settle(region, page, At::Mapped);
+            return engine.spaces().settle(region, page, At::Mapped);
         }
         region.write_protect.note_written();
         if mutation::is(Mutation::OldTwinIsKept) {
-            return engine.regions().settle(region, page, At::Mapped);
+            return engine.spaces().settle(region, page, At::Mapped);
         }
         region.pages.note_residence(page, residence.opened());
-        engine.regions().settle(region, page, At::Mapped);
+        engine.spaces().settle(region, page, At::Mapped);
         self.enqueue(region, page, false);
     }
 }

@@ -157,7 +157,7 @@ impl CoreGuard<'_> {
                 self.outbox.wake_syncs = true;
             }
             Effect::MarkReadAhead { file, at } => {
-                if let Some(region) = engine.regions.as_ref().and_then(|regions| regions.of(*file)) {
+                if let Some(region) = engine.spaces.as_ref().and_then(|spaces| spaces.of(*file)) {
                     return self.mark_ahead(&region, at.0);
                 }
                 self.file(*file).readahead_mark.store(at.0, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use super::transfers::{FileIo, Kind, Transfer};
 use super::unmap::{Fate, HeldPage};
 use super::writes::Frames;
 use super::{Core, CoreGuard, Unmap};
-use crate::memory::{At, Pages, RegionInner, Space, Tables};
+use crate::memory::{At, Pages, Space, SpaceInner, Tables};
 use millpond_core::frame::{BeginWrite, FrameTable};
 use millpond_core::io::{IoId, Reason};
 use millpond_core::swap::SlotNo;
@@ -30,7 +30,7 @@ impl CoreGuard<'_> {
     /// Writes pages to the swap file.
     pub(super) fn write_swap(&mut self, io: IoId, first: SlotNo, frames: &[FrameNo]) {
         let engine = self.engine;
-        let (file, first) = engine.regions().place(first);
+        let (file, first) = engine.spaces().place(first);
         let Core { token, pages, .. } = &mut *self.held;
         let table = engine.table.locked(token);
         let keys = frames.iter().map(|&frame| (table.key(frame), frame));
@@ -55,11 +55,11 @@ impl CoreGuard<'_> {
                     engine.table.fail_write(frame);
                 }
             }
-            if let Some(region) = engine.regions().of(key.file()) {
+            if let Some(region) = engine.spaces().of(key.file()) {
                 if is_written {
                     region.pages.note_same(key.index().0);
                 }
-                engine.regions().settle(&region, key.index().0, At::Cached);
+                engine.spaces().settle(&region, key.index().0, At::Cached);
             }
         }
         self.pages.ended = frames;
@@ -68,21 +68,21 @@ impl CoreGuard<'_> {
 
 impl Frames<'_> {
     /// Returns the page's region, if it is of one.
-    fn region_of(&self, frame: FrameNo) -> Option<(Arc<RegionInner>, u64)> {
-        let regions = self.engine.regions.as_ref()?;
+    fn region_of(&self, frame: FrameNo) -> Option<(Arc<SpaceInner>, u64)> {
+        let spaces = self.engine.spaces.as_ref()?;
         let key = self.table.key(frame);
-        Some((regions.of(key.file())?, key.index().0))
+        Some((spaces.of(key.file())?, key.index().0))
     }
 
     /// Returns whether uses of the page are not seen, because it is in its region or in a mapping of its file.
     pub(super) fn hides_uses(&self, frame: FrameNo) -> bool {
-        let (Some(regions), key) = (&self.engine.regions, self.table.key(frame)) else {
+        let (Some(spaces), key) = (&self.engine.spaces, self.table.key(frame)) else {
             return false;
         };
         let page = key.index().0;
         let is_in_region = |pages: &Pages| page < pages.len() && pages.at(page) == At::Mapped;
         self.engine.table.word(frame).is_mapped()
-            || regions.pages_of(key.file(), is_in_region).unwrap_or(false)
+            || spaces.pages_of(key.file(), is_in_region).unwrap_or(false)
     }
 
     /// Notes that the core has asked for a page's uses, for
@@ -130,7 +130,7 @@ impl Frames<'_> {
                 Fate::Out | Fate::Alone if is_evicted => page.settle(engine, At::Absent),
                 _ => page.let_go(engine),
             }
-            engine.regions().free_table(page.inner(), Tables::of(page.page));
+            engine.spaces().free_table(page.inner(), Tables::of(page.page));
         }
         self.pages.held = held;
     }
@@ -153,7 +153,7 @@ impl Frames<'_> {
     }
 
     /// Takes a page of a region in hand, wherever it is, unless it was used since the core asked or another thread has it.
-    fn hold_in_region(&self, region: Arc<RegionInner>, page: u64, frame: FrameNo) -> Option<HeldPage> {
+    fn hold_in_region(&self, region: Arc<SpaceInner>, page: u64, frame: FrameNo) -> Option<HeldPage> {
         if self.engine.table.was_used(frame) {
             return None;
         }
@@ -167,7 +167,7 @@ impl Frames<'_> {
     /// Returns whether the page of a region, which we hold, equals its slot. If not, marks it dirty.
     fn is_as_written(&self, held: &HeldPage) -> bool {
         let (pages, page) = (&held.inner().pages, held.page);
-        let exchange = &self.engine.regions().exchange;
+        let exchange = &self.engine.spaces().exchange;
         let is_equal = || xxh3_64(exchange.bytes(&held.in_hand())) == pages.sum(page);
         if pages.is_same(page) {
             debug_assert!(is_equal(), "page {page} was written and nobody knows");

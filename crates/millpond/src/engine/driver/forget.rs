@@ -3,7 +3,7 @@
 use super::unmap::{Fate, HeldPage, RUN_MAX};
 use super::{Engine, Unmap};
 use crate::error::Result;
-use crate::memory::{At, RegionInner, Space};
+use crate::memory::{At, Space, SpaceInner};
 use millpond_core::event::{Event, Intent};
 use millpond_core::frame::FrameTable;
 use millpond_core::units::{PageIndex, PageKey};
@@ -22,11 +22,11 @@ const FORGET_BATCH: u64 = 1024;
 #[derive(Clone, Copy)]
 pub(crate) struct Advised<'a> {
     engine: &'a Engine,
-    region: &'a Arc<RegionInner>,
+    region: &'a Arc<SpaceInner>,
 }
 
 impl<'a> Advised<'a> {
-    pub(crate) fn of(engine: &'a Engine, region: &'a Arc<RegionInner>) -> Advised<'a> {
+    pub(crate) fn of(engine: &'a Engine, region: &'a Arc<SpaceInner>) -> Advised<'a> {
         Advised { engine, region }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Advised<'a> {
                 Some(At::Absent) => {
                     let (file, pages) = (region.id, page..page + 1);
                     core.step(Event::Forgotten { file, pages });
-                    engine.regions().settle(region, page, At::Absent);
+                    engine.spaces().settle(region, page, At::Absent);
                 }
                 Some(was) => {
                     region.pages.note_lazy(page);
@@ -121,10 +121,10 @@ impl<'a> Advised<'a> {
         assert_eq!(frames.len(), held.len(), "pages of a region in other hands");
         let done = pages.start..end;
         engine
-            .regions()
+            .spaces()
             .exchange
             .discard(&region.memory, done.clone(), &unfilled);
-        region.tables.gone_with(&done, &engine.regions().tables);
+        region.tables.gone_with(&done, &engine.spaces().tables);
         let file = region.id;
         if !held.is_empty() {
             core.step(Event::Discarded { file, pages: &held });
@@ -133,7 +133,7 @@ impl<'a> Advised<'a> {
             let pages = done.clone();
             core.step(Event::Forgotten { file, pages });
         }
-        done.for_each(|page| engine.regions().settle(region, page, At::Absent));
+        done.for_each(|page| engine.spaces().settle(region, page, At::Absent));
         end
     }
 

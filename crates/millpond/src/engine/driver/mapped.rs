@@ -87,7 +87,7 @@ impl<'a> MappedFaults<'a> {
         let (space, may_wait) = (&mapped.space, by == By::Thread);
         if space.closed.load(Ordering::Relaxed) {
             // It finds no mapping there soon.
-            engine.regions().exchange.wake(&space.memory, page);
+            engine.spaces().exchange.wake(&space.memory, page);
             return Try::Over(Fault::Served);
         }
         let is_closed = at == At::Absent || space.pages.residence(page).is_protected;
@@ -120,7 +120,7 @@ impl<'a> MappedFaults<'a> {
     /// back, and it comes anew.
     fn mapped_already(self, page: u64, access: Access, may_wait: bool) -> Try {
         let MappedFaults { engine, mapped } = self;
-        let (space, exchange) = (&mapped.space, &engine.regions().exchange);
+        let (space, exchange) = (&mapped.space, &engine.spaces().exchange);
         let Residence {
             is_double,
             is_protected,
@@ -144,7 +144,7 @@ impl<'a> MappedFaults<'a> {
         } else if access == Access::Write {
             exchange.open(&space.memory, page);
         }
-        engine.regions().settle(space, page, to);
+        engine.spaces().settle(space, page, to);
         exchange.wake(&space.memory, page);
         Try::Over(Fault::Served)
     }
@@ -190,7 +190,7 @@ impl<'a> MappedFaults<'a> {
         let (space, frame) = (&mapped.space, pin.frame());
         space.pages.take(page, &[At::Absent])?;
         if space.closed.load(Ordering::Relaxed) || !engine.table.map(frame, is_polite) {
-            engine.regions().settle(space, page, At::Absent);
+            engine.spaces().settle(space, page, At::Absent);
             return None;
         }
         // From here on no thread changes the page, and it does not leave.
@@ -198,7 +198,7 @@ impl<'a> MappedFaults<'a> {
         let memory = &*space.memory;
         let in_hand = InHand { memory, page, frame };
         let is_open = access == Access::Write && Opening::of(engine, mapped).open_word(page, frame);
-        let came = match engine.regions().exchange.copy_in(&in_hand, !is_open) {
+        let came = match engine.spaces().exchange.copy_in(&in_hand, !is_open) {
             None => Came::Not,
             Some(_) if is_open => Came::Open,
             Some(_) => Came::Protected,
@@ -216,7 +216,7 @@ impl<'a> MappedFaults<'a> {
             }
         }
         let to = if came == Came::Not { At::Absent } else { At::Mapped };
-        engine.regions().settle(space, page, to);
+        engine.spaces().settle(space, page, to);
         Some(came)
     }
 
@@ -224,7 +224,7 @@ impl<'a> MappedFaults<'a> {
     fn stays_unmapped(self, page: u64) {
         let MappedFaults { engine, mapped } = self;
         engine.warn_no_memory(page);
-        engine.regions().exchange.wake(&mapped.space.memory, page);
+        engine.spaces().exchange.wake(&mapped.space.memory, page);
     }
 
     /// Pages behind one come with it, as far as they are in memory and a reader was seen to go there, or they are of one record.
@@ -235,7 +235,7 @@ impl<'a> MappedFaults<'a> {
             Some(record) => record.end.saturating_sub(page),
             None => mapped.space.around.lock().touched(PageIndex(page)),
         };
-        let count = count.min(1 + engine.regions().doubles.together());
+        let count = count.min(1 + engine.spaces().doubles.together());
         let (space, end) = (&mapped.space, mapped.space.pages.len().min(page + count));
         let mut held = Vec::with_capacity((end - page) as usize);
         for page in page + 1..end {
@@ -250,7 +250,7 @@ impl<'a> MappedFaults<'a> {
                 let (memory, frame) = (&*space.memory, pin.frame());
                 match !space.closed.load(Ordering::Relaxed) && engine.table.map(frame, true) {
                     true => held.push(InHand { memory, page, frame }),
-                    false => engine.regions().settle(space, page, At::Absent),
+                    false => engine.spaces().settle(space, page, At::Absent),
                 }
             }
         }
@@ -264,15 +264,15 @@ impl<'a> MappedFaults<'a> {
         let (space, mut left) = (&mapped.space, held);
         let mut came = Vec::with_capacity(held.len());
         while let [first, ..] = left {
-            let copied = engine.regions().exchange.copy_in_run(left);
+            let copied = engine.spaces().exchange.copy_in_run(left);
             for page in &left[..copied] {
                 space.pages.note_residence(page.page, Residence::double(true));
-                engine.regions().settle(space, page.page, At::Mapped);
+                engine.spaces().settle(space, page.page, At::Mapped);
                 came.push(page.page);
             }
             if copied == 0 {
                 engine.table.unmap(first.frame);
-                engine.regions().settle(space, first.page, At::Absent);
+                engine.spaces().settle(space, first.page, At::Absent);
             }
             left = &left[copied.max(1)..];
         }

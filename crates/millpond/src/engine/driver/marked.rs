@@ -69,17 +69,17 @@ impl<'a> Marks<'a> {
         // In one order with a thread that has pinned it and looks for a mark then.
         fence(Ordering::SeqCst);
         if self.has_resident(PageKey::new(mapped.file.id, PageIndex(page))) {
-            engine.regions().settle(space, page, At::Absent);
+            engine.spaces().settle(space, page, At::Absent);
             return Try::Again;
         }
         mapped.marked.lock().insert(page);
-        let is_marked = engine.regions().exchange.poison(&space.memory, page).is_ok();
+        let is_marked = engine.spaces().exchange.poison(&space.memory, page).is_ok();
         let to = if is_marked { At::Poisoned } else { At::Absent };
-        engine.regions().settle(space, page, to);
-        engine.regions().exchange.wake(&space.memory, page);
+        engine.spaces().settle(space, page, to);
+        engine.spaces().exchange.wake(&space.memory, page);
         // It may have become longer before the page was noted.
         if is_outside && page < mapped.file.len().div_ceil(engine.page_size.bytes()) {
-            engine.regions().unmark(mapped, page);
+            engine.spaces().unmark(mapped, page);
         }
         Try::Over(Fault::Refused)
     }
@@ -97,7 +97,7 @@ impl<'a> Marks<'a> {
         let Marks { engine, mapped } = self;
         fence(Ordering::SeqCst);
         loop {
-            engine.regions().unmark(mapped, page);
+            engine.spaces().unmark(mapped, page);
             // A thread that marked it at that moment had it in hand, and has let go of it since or will.
             if !matches!(mapped.space.pages.at(page), At::Busy | At::Poisoned) {
                 return;

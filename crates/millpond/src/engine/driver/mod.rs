@@ -115,7 +115,7 @@ use crate::files::requests::Requests;
 use crate::frames::table::{Table, WriteToken};
 use crate::frames::wait::{SLOW_AFTER, Slow};
 use crate::memory::mapped::MappedFile;
-use crate::memory::{RegionInner, Regions};
+use crate::memory::{SpaceInner, Spaces};
 use crate::observe::record::Recorder;
 #[cfg(feature = "trace")]
 use crate::observe::trace::Shards;
@@ -141,7 +141,7 @@ pub(crate) struct Engine {
     pub(crate) table: Arc<Table<Arena>>,
     pub(crate) device: Watched,
     /// If it has a swap file.
-    pub(crate) regions: Option<Regions>,
+    pub(crate) spaces: Option<Spaces>,
     /// Whether the frames are in huge pages, according to the kernel.
     pub(crate) is_huge: bool,
     /// Bytes that the program says it has lent from its part of the budget.
@@ -184,14 +184,14 @@ impl Engine {
         manager: Manager,
         device: Watched,
         recorder: Option<Box<dyn Recorder>>,
-        regions: Option<Regions>,
+        spaces: Option<Spaces>,
         is_huge: bool,
     ) -> Engine {
         let page_size = manager.options().page_size;
         Engine {
             table,
             device,
-            regions,
+            spaces,
             is_huge,
             lent_bytes: AtomicU64::new(0),
             clock: Clock::new(),
@@ -227,7 +227,7 @@ impl Engine {
 
     /// Marks the cache as unusable, and tells every waiting thread and every later call.
     pub(crate) fn poison(&self, why: String) {
-        if self.regions.as_ref().is_some_and(Regions::any) {
+        if self.spaces.as_ref().is_some_and(Spaces::any) {
             // No thread would serve the region's faults any more, and a thread that touches it can't be given an error.
             // Written to stderr directly, because the thread's printing may be redirected.
             let _ = writeln!(
@@ -236,7 +236,7 @@ impl Engine {
             );
             std::process::abort();
         }
-        self.call_flags.set(why);
+        self.call_flags.poison(why);
         if mutation::is(Mutation::PoisonWakesNobody) {
             return;
         }
@@ -282,8 +282,8 @@ impl Engine {
     }
 
     /// Returns the regions. The caller has a page of one, so they exist.
-    fn regions(&self) -> &Regions {
-        self.regions.as_ref().expect("there is a region")
+    fn spaces(&self) -> &Spaces {
+        self.spaces.as_ref().expect("there is a region")
     }
 
     /// Sets the number of frames. New ones get their memory at once, and can be exchanged.
@@ -291,19 +291,19 @@ impl Engine {
     /// # Errors
     /// The system's error.
     pub(crate) fn exchange_frames(&self, frames: u32) -> io::Result<()> {
-        match &self.regions {
+        match &self.spaces {
             None => Ok(()),
-            Some(regions) => regions.exchange.add_frames(frames),
+            Some(spaces) => spaces.exchange.add_frames(frames),
         }
     }
 
     /// Returns the file's mapping, if it has one.
     pub(crate) fn mapped_of(&self, file: &FileInner) -> Option<Arc<MappedFile>> {
-        self.regions.as_ref()?.mapped.of(file.id)
+        self.spaces.as_ref()?.mapped.of(file.id)
     }
 
     /// Returns the frame of a page of a region or mapping. The caller has the page in hand.
-    fn frame_of(&self, region: &RegionInner, page: u64) -> FrameNo {
+    fn frame_of(&self, region: &SpaceInner, page: u64) -> FrameNo {
         let key = PageKey::new(region.id, PageIndex(page));
         self.table.frame_of(key).unwrap_or_else(|| {
             let mut core = self.core();
@@ -314,7 +314,7 @@ impl Engine {
 
     /// Warns, once, that the system has no memory to bring in a page.
     fn warn_no_memory(&self, page: u64) {
-        if !self.regions().had_no_memory.swap(true, Ordering::Relaxed) {
+        if !self.spaces().had_no_memory.swap(true, Ordering::Relaxed) {
             self.device.warn_soon(Warning::NoMemory { page });
         }
     }

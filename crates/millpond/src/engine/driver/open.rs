@@ -94,7 +94,7 @@ impl<'a> Opening<'a> {
         let space = &mapped.space;
         let frame = engine.frame_of(space, page);
         if !self.open_word(page, frame) {
-            engine.regions().settle(space, page, At::Mapped);
+            engine.spaces().settle(space, page, At::Mapped);
             if !may_wait {
                 return Try::Over(Fault::Later(Wait::Page));
             }
@@ -110,8 +110,8 @@ impl<'a> Opening<'a> {
         let residence = space.pages.residence(page);
         space.pages.note_residence(page, residence.opened());
         // If the kernel can't now the thread comes again.
-        engine.regions().exchange.open(&space.memory, page);
-        engine.regions().settle(space, page, At::Mapped);
+        engine.spaces().exchange.open(&space.memory, page);
+        engine.spaces().settle(space, page, At::Mapped);
         Doubles::of(engine).enqueue(space, page, false);
         Try::Over(Fault::Served)
     }

@@ -12,7 +12,7 @@ use crate::device::{Device, Op, Request, Warning};
 use crate::files::FileInner;
 use crate::files::order::Log;
 use crate::host::hook;
-use crate::memory::{At, RegionInner};
+use crate::memory::{At, SpaceInner};
 use crate::observe::events;
 use crate::sys::copies::{self, Slot};
 use millpond_core::io::Reason;
@@ -82,7 +82,7 @@ pub(crate) struct Outbox<'a> {
     /// Given after the unlock, because the receiver may use the cache.
     pub(super) warnings: Vec<Warning>,
     /// Lost pages of regions, and why. They stay in our hands until the warning is given.
-    pub(super) lost: Vec<(Arc<RegionInner>, u64, String)>,
+    pub(super) lost: Vec<(Arc<SpaceInner>, u64, String)>,
     /// Failed writes: the file, the first page, the number of pages, and why.
     pub(super) failed: Vec<(Arc<FileInner>, PageIndex, usize, io::Error)>,
     pub(super) wake_memory: bool,
@@ -138,8 +138,8 @@ impl<'a> Outbox<'a> {
             let (file, request) = copying.copy(engine);
             self.submit(file, request);
         }
-        let regions = engine.regions.as_ref();
-        if regions.is_some_and(|regions| regions.exchange.take_unlocked()) {
+        let spaces = engine.spaces.as_ref();
+        if spaces.is_some_and(|spaces| spaces.exchange.take_unlocked()) {
             engine.device.warn_soon(Warning::RegionUnlocked);
         }
         for warning in self.warnings.drain(..) {
@@ -152,8 +152,8 @@ impl<'a> Outbox<'a> {
         for (file, first, pages, error) in self.failed.drain(..) {
             events::write_failed(&file.path, first, pages, &error);
         }
-        if let Some(regions) = regions {
-            regions.sum_up(&mut self.marked.written);
+        if let Some(spaces) = spaces {
+            spaces.sum_up(&mut self.marked.written);
         }
         for (log, n) in self.asks.drain(..) {
             log.ask(n);
@@ -163,14 +163,14 @@ impl<'a> Outbox<'a> {
         }
         if self.wake_memory {
             engine.waits.frames.events.notify_all();
-            if let Some(regions) = regions {
-                regions.memory_came();
+            if let Some(spaces) = spaces {
+                spaces.handlers.memory_came();
             }
         }
         if self.wake_dirtiers {
             engine.waits.dirtiers.events.notify_all();
-            if let Some(regions) = regions {
-                regions.dirtiers_may();
+            if let Some(spaces) = spaces {
+                spaces.handlers.dirtiers_may();
             }
         }
         if self.wake_syncs {
@@ -179,7 +179,7 @@ impl<'a> Outbox<'a> {
         if self.wake_background {
             engine.device.wake();
         }
-        if regions.is_some() {
+        if spaces.is_some() {
             CallBack::of(engine).sample_marked(&mut self.marked);
             engine.mempool.take_back(&mut self.marked);
         }
@@ -202,15 +202,15 @@ fn hand_in(engine: &Engine, mut batch: Batch) {
 }
 
 /// Marks a page of a region as lost, after the warning: from now on a touch of it is `SIGBUS`.
-fn mark_lost(engine: &Engine, region: &RegionInner, page: u64, why: &str) {
-    let regions = engine.regions();
-    if let Err(error) = regions.exchange.poison(&region.memory, page) {
+fn mark_lost(engine: &Engine, region: &SpaceInner, page: u64, why: &str) {
+    let spaces = engine.spaces();
+    if let Err(error) = spaces.exchange.poison(&region.memory, page) {
         // Any other content would be wrong data.
         engine.poison(format!(
             "page {page} of a region is lost ({why}) and can't be marked: {error}"
         ));
     }
-    regions.settle(region, page, At::Poisoned);
+    spaces.settle(region, page, At::Poisoned);
 }
 
 impl Drop for Outbox<'_> {

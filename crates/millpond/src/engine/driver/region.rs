@@ -12,7 +12,7 @@
 use super::swap_in::SwapIn;
 use super::touch::Try;
 use super::{By, Doubles, Engine, Fault, Wait};
-use crate::memory::{Ahead, At, RegionInner};
+use crate::memory::{Ahead, At, SpaceInner};
 use crate::sys::arena::exchange::InHand;
 use crate::sys::uffd::Access;
 use millpond_core::event::{Event, Intent};
@@ -32,11 +32,11 @@ struct Back<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct RegionFaults<'a> {
     engine: &'a Engine,
-    region: &'a Arc<RegionInner>,
+    region: &'a Arc<SpaceInner>,
 }
 
 impl<'a> RegionFaults<'a> {
-    pub(crate) fn of(engine: &'a Engine, region: &'a Arc<RegionInner>) -> RegionFaults<'a> {
+    pub(crate) fn of(engine: &'a Engine, region: &'a Arc<SpaceInner>) -> RegionFaults<'a> {
         RegionFaults { engine, region }
     }
 
@@ -74,14 +74,14 @@ impl<'a> RegionFaults<'a> {
     fn come_back(self, pages: &[Back<'_>], access: Access) {
         let RegionFaults { engine, region } = self;
         let in_hand: Vec<_> = pages.iter().map(|back| back.page).collect();
-        let exchange = &engine.regions().exchange;
+        let exchange = &engine.spaces().exchange;
         let (mut left, mut hits) = (pages, 0);
         while let [first, ..] = left {
             let hands = &in_hand[pages.len() - left.len()..];
             let run;
             (run, left) = left.split_at(exchange.run(hands));
             let moved = match run {
-                [_] => engine.regions().bring(region, &first.page, access).into(),
+                [_] => engine.spaces().bring(region, &first.page, access).into(),
                 _ => exchange.move_in_run(&hands[..run.len()]),
             };
             let (came, stayed) = run.split_at(moved);
@@ -93,7 +93,7 @@ impl<'a> RegionFaults<'a> {
                     false => engine.table.note_use(back.page.frame),
                 }
                 // A thread that was woken when the page came may wait again, to write to a write-protected page.
-                engine.regions().settle(region, back.page.page, At::Mapped);
+                engine.spaces().settle(region, back.page.page, At::Mapped);
                 Doubles::of(engine).enqueue(region, back.page.page, false);
             }
             let settled = usize::from(moved == 0);
@@ -102,9 +102,9 @@ impl<'a> RegionFaults<'a> {
                 .for_each(|back| Doubles::of(engine).stays_out(region, back.page.page));
             stayed[settled..]
                 .iter()
-                .for_each(|back| engine.regions().settle(region, back.page.page, At::Cached));
+                .for_each(|back| engine.spaces().settle(region, back.page.page, At::Cached));
         }
-        engine.regions().ahead_hits.fetch_add(hits, Ordering::Relaxed);
+        engine.spaces().ahead_hits.fetch_add(hits, Ordering::Relaxed);
     }
 
     /// A page that has no frame gets one.
@@ -139,12 +139,12 @@ impl<'a> RegionFaults<'a> {
             engine.table.load_bytes(&mut load).fill(0);
             let (memory, frame) = (&*region.memory, engine.table.loading_frame(&load));
             let is_in = engine
-                .regions()
+                .spaces()
                 .bring(region, &InHand { memory, page, frame }, access);
             engine.table.finish_load_dirty(load);
             match is_in {
                 true => {
-                    engine.regions().settle(region, page, At::Mapped);
+                    engine.spaces().settle(region, page, At::Mapped);
                     Doubles::of(engine).enqueue(region, page, true);
                 }
                 false => Doubles::of(engine).stays_out(region, page),

@@ -59,10 +59,10 @@ impl<'a> MappedStates<'a> {
         let held: Range<u64> = all.start..all.start + taken.count() as u64;
         if held == all && pages.forget(&all, || mapped.states.left(block)) {
             // Threads that have touched one meanwhile touch it again.
-            engine.regions().exchange.wake_all(&space.memory, all);
+            engine.spaces().exchange.wake_all(&space.memory, all);
             space.settled.notify_all();
         } else {
-            held.for_each(|page| engine.regions().settle(space, page, At::Absent));
+            held.for_each(|page| engine.spaces().settle(space, page, At::Absent));
         }
     }
 }

@@ -69,7 +69,7 @@ impl<'a> SwapIn<'a> {
             let result = Err(IoError(libc::EIO));
             core.step(Event::ReadDone { io, result });
             if reason != Reason::Fault {
-                pages.for_each(|page| engine.regions().settle(&region, page, At::Absent));
+                pages.for_each(|page| engine.spaces().settle(&region, page, At::Absent));
             }
             return core.unlock();
         }
@@ -81,7 +81,7 @@ impl<'a> SwapIn<'a> {
                 let (memory, frame) = (&*region.memory, engine.table.loading_frame(&load));
                 to = At::Mapped;
                 if !engine
-                    .regions()
+                    .spaces()
                     .bring(&region, &InHand { memory, page, frame }, access)
                 {
                     stayed.push(page);
@@ -99,7 +99,7 @@ impl<'a> SwapIn<'a> {
                 Doubles::of(engine).stays_out(&region, page);
                 continue;
             }
-            engine.regions().settle(&region, page, to);
+            engine.spaces().settle(&region, page, to);
             if to == At::Mapped {
                 Doubles::of(engine).enqueue(&region, page, true);
             }

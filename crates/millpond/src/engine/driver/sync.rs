@@ -94,7 +94,7 @@ impl<'a> Syncs<'a> {
             let wait = engine.device.waits(&file.path, awaited(), Duration::ZERO);
             let gives_up = || {
                 wait.is_for(awaited());
-                engine.call_flags.is_set()
+                engine.call_flags.is_poisoned()
             };
             let waited = explain::timed(Wait::Log, || held.log.wait(last, gives_up));
             waited.map_err(|source| log_failed(&file.path, source))?;

@@ -11,7 +11,7 @@
 use super::{Doubles, Engine, MappedFaults, Marks, RegionFaults, until_asking};
 use crate::error::Error;
 use crate::memory::mapped::MappedFile;
-use crate::memory::{At, RegionInner, Space};
+use crate::memory::{At, Space, SpaceInner};
 use crate::observe::trace::What;
 use crate::sys::clock::Patience;
 use crate::sys::signals::end_if_told;
@@ -145,7 +145,7 @@ impl Touch {
     /// Serves the touch, unless it has to wait.
     pub(crate) fn attempt(&self, engine: &Engine, by: By) -> Fault {
         let Touch { space, page, .. } = self;
-        let note = |region: &Arc<RegionInner>| engine.note(region.id, (*page, 1), What::Region);
+        let note = |region: &Arc<SpaceInner>| engine.note(region.id, (*page, 1), What::Region);
         let (noted, mut stood_back) = (space.region().and_then(note), StoodBack::default());
         loop {
             let tried = match (self.attempt_once(engine, by, &mut stood_back), space) {
@@ -171,7 +171,7 @@ impl Touch {
         match (at, &self.space) {
             (At::Busy | At::Writing, _) if inner.pages.want(page) => Try::Over(Fault::Served),
             (At::Poisoned, _) => {
-                engine.regions().exchange.wake(&inner.memory, page);
+                engine.spaces().exchange.wake(&inner.memory, page);
                 Try::Over(Fault::Refused)
             }
             (At::Absent, Space::Region(region)) => RegionFaults::of(engine, region).miss(page, access, by),

@@ -13,7 +13,7 @@
 
 use super::Engine;
 use crate::frames::table::LockedTable;
-use crate::memory::{At, RegionInner, Residence, Space};
+use crate::memory::{At, Residence, Space, SpaceInner};
 use crate::sys::arena::Arena;
 use crate::sys::arena::exchange::{Copy, InHand, Stuck};
 use millpond_core::mutation::{self, Mutation};
@@ -62,7 +62,7 @@ impl HeldPage {
         }
     }
 
-    pub(super) fn inner(&self) -> &RegionInner {
+    pub(super) fn inner(&self) -> &SpaceInner {
         self.space.inner()
     }
 
@@ -111,7 +111,7 @@ impl HeldPage {
 
     /// Lets go of the page.
     pub(super) fn settle(&self, engine: &Engine, to: At) {
-        engine.regions().settle(self.inner(), self.page, to);
+        engine.spaces().settle(self.inner(), self.page, to);
     }
 
     /// Lets go of the page, wherever it is now. One that is alone stays.
@@ -158,7 +158,7 @@ impl<'a> Unmap<'a> {
             }
         }
         let copies = held.iter().filter_map(HeldPage::copy_to_drop);
-        engine.regions().exchange.drop_copies(copies);
+        engine.spaces().exchange.drop_copies(copies);
         for page in held.iter_mut().filter(|page| page.fate == Fate::Mapped) {
             let residence = page.residence();
             match (residence.is_protected, residence.is_double) {
@@ -191,7 +191,7 @@ impl<'a> Unmap<'a> {
         let mut done = 0;
         while done < run.len() {
             let left = &in_hands(&run[done..])[..run.len() - done];
-            let (moved, stuck) = engine.regions().exchange.move_out(left);
+            let (moved, stuck) = engine.spaces().exchange.move_out(left);
             for page in &mut run[done..done + moved] {
                 self.moved(page);
             }
@@ -217,7 +217,7 @@ impl<'a> Unmap<'a> {
         let (len, start) = (mapped.file.len(), engine.offset(PageIndex(page.page)));
         let inside = len.saturating_sub(start);
         if inside < engine.page_size.bytes() && !mutation::is(Mutation::MappedTailIsKept) {
-            let exchange = &engine.regions().exchange;
+            let exchange = &engine.spaces().exchange;
             exchange.zero_behind(&page.in_hand(), inside as usize);
         }
         engine.table.shut(page.frame);
@@ -229,7 +229,7 @@ impl<'a> Unmap<'a> {
             .chunk_by(|a, b| b.follows(a))
             .flat_map(|run| run.chunks(RUN_MAX));
         for run in runs {
-            let exchange = &self.engine.regions().exchange;
+            let exchange = &self.engine.spaces().exchange;
             exchange.put_together(&in_hands(run)[..run.len()]);
         }
     }
@@ -238,7 +238,7 @@ impl<'a> Unmap<'a> {
     pub(super) fn drop_frames(self, held: &[HeldPage]) {
         let doubles = held.iter().filter(|page| page.residence().is_double);
         let copies = doubles.clone().map(|page| Copy::InFrame(page.in_hand()));
-        self.engine.regions().exchange.drop_copies(copies);
+        self.engine.spaces().exchange.drop_copies(copies);
         doubles.for_each(|page| page.note(page.residence().single()));
     }
 
@@ -249,7 +249,7 @@ impl<'a> Unmap<'a> {
             return;
         }
         alone.clone().for_each(|page| table.vacate(page.frame));
-        let exchange = &self.engine.regions().exchange;
+        let exchange = &self.engine.spaces().exchange;
         exchange.discard_each(alone.map(HeldPage::in_hand));
     }
 
@@ -296,7 +296,7 @@ impl<'a> Unmap<'a> {
         if !engine.table.word(frame).is_mapped() {
             return None;
         }
-        let mapped = engine.regions.as_ref()?.mapped.of(key.file())?;
+        let mapped = engine.spaces.as_ref()?.mapped.of(key.file())?;
         let page = key.index().0;
         mapped.space.pages.take(page, &[At::Mapped])?;
         Some(HeldPage::new(Space::File(mapped), page, frame, Fate::Mapped))

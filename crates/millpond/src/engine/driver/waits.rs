@@ -35,7 +35,7 @@ pub(crate) struct FrameWaits {
     ns_max: AtomicU64,
     /// The parts of waits during which reclaim could have had pages without waiting for a write.
     clean_ns_max: AtomicU64,
-    /// The number of steps in which a call reclaimed for itself.
+    /// The time that calls spent reclaiming for themselves.
     reclaim_ns: AtomicU64,
 }
 

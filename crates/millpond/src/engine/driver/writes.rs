@@ -129,18 +129,18 @@ impl FrameTable for Frames<'_> {
     }
 
     fn test_and_clear_accessed(&mut self, frame: FrameNo) -> u8 {
-        if self.engine.regions.is_some() {
+        if self.engine.spaces.is_some() {
             self.note_sampled(frame);
         }
         self.table.test_and_clear_accessed(frame)
     }
 
     fn tracks_accesses(&self, frame: FrameNo) -> bool {
-        self.engine.regions.is_none() || !self.hides_uses(frame)
+        self.engine.spaces.is_none() || !self.hides_uses(frame)
     }
 
     fn evict(&mut self, frames: &mut Vec<FrameNo>) {
-        match self.engine.regions {
+        match self.engine.spaces {
             Some(_) => self.evict_resident(frames),
             None => self.table.evict(frames),
         }

@@ -67,8 +67,8 @@ fn a_store_to_a_page_that_is_being_written_waits_where_the_kernel_has_no_memory_
     let file = open(&cache, &path);
     let mapping = file.map(.., &MapOptions::new().writable(true)).unwrap();
     let engine = &file.cache.engine;
-    let regions = engine.regions.as_ref().unwrap();
-    let is_short = |is_so| regions.exchange.uffd().is_short.store(is_so, Ordering::Relaxed);
+    let spaces = engine.spaces.as_ref().unwrap();
+    let is_short = |is_so| spaces.exchange.uffd().is_short.store(is_so, Ordering::Relaxed);
     let frame = loop {
         file.write_at(&[5], 3 * PAGE as u64).unwrap();
         let mut core = engine.core();
@@ -83,7 +83,7 @@ fn a_store_to_a_page_that_is_being_written_waits_where_the_kernel_has_no_memory_
     is_short(true);
     std::thread::scope(|scope| {
         let storing = scope.spawn(|| mapping.words()[3 * PAGE / 8 + 1].store(7, Ordering::Relaxed));
-        while !regions.had_no_memory.load(Ordering::Relaxed) {
+        while !spaces.had_no_memory.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(!storing.is_finished());

@@ -394,7 +394,7 @@ fn calls_and_the_end_of_a_mapping_do_without_memory_for_a_copy() {
     let Some(cache) = cache(2 << 20) else { return };
     let (file, mapping, alone) = some_alone(&cache, &path);
     let engine = &file.cache.engine;
-    let is_short = &engine.regions.as_ref().unwrap().exchange.uffd().is_short;
+    let is_short = &engine.spaces.as_ref().unwrap().exchange.uffd().is_short;
     is_short.store(true, std::sync::atomic::Ordering::Relaxed);
     let [read, pinned, locked, written, changed, cut] = *alone.last_chunk().unwrap();
     let (at, byte) = (|page: u64| page as usize * PAGE, |page: u64| byte(page as usize));
@@ -426,7 +426,7 @@ fn pages_of_a_mapping_alone_leave_memory_where_the_kernel_has_none_for_a_copy() 
     let count = || (0..200).filter(|&page| is_alone(&file, page)).count();
     let before = alone.len();
     let engine = &file.cache.engine;
-    let is_short = &engine.regions.as_ref().unwrap().exchange.uffd().is_short;
+    let is_short = &engine.spaces.as_ref().unwrap().exchange.uffd().is_short;
     is_short.store(true, std::sync::atomic::Ordering::Relaxed);
     let other = open(&cache, &other);
     let mut bytes = vec![0; PAGE];

@@ -386,8 +386,8 @@ fn without_system_memory_for_a_page_a_toucher_waits_until_there_is() {
         pages.for_each(|(n, page)| page.fill(n as u8));
     };
     pages(&mut region);
-    let regions = cache.handle.engine.regions.as_ref().unwrap();
-    let is_short = &regions.exchange.uffd().is_short;
+    let spaces = cache.handle.engine.spaces.as_ref().unwrap();
+    let is_short = &spaces.exchange.uffd().is_short;
     is_short.store(true, Ordering::Relaxed);
     std::thread::scope(|scope| {
         // Most of it is in swap or in frames: pages that are read, and pages that come back.
