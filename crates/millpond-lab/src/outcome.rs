@@ -93,6 +93,13 @@ impl Outcome {
         });
     }
 
+    /// Adds counts.
+    pub(crate) fn counts(&mut self, counts: &[(&str, u64)]) {
+        for &(metric, count) in counts {
+            self.push(metric, "1", count as f64);
+        }
+    }
+
     /// The value of `metric`, if the run measured it.
     pub fn value(&self, metric: &str) -> Option<f64> {
         self.measures.iter().find(|m| m.metric == metric).map(|m| m.value)

@@ -11,7 +11,7 @@
 //!
 //! More in transit than the device needs for its full rate only makes reads wait.
 
-use super::{Backend, Driver, Row, RowRequest, Rows};
+use super::{Backend, Driver, RowRequest, Rows};
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::outcome::Setting;
@@ -44,24 +44,8 @@ fn rows(request: &RowRequest) -> Result<Rows> {
         // For modelled disks there is `paced`.
         return Ok(Rows::default());
     }
-    let row = |&(label, _): &(&str, usize)| Row {
-        label: label.into(),
-        setup: Setup {
-            target: "bare".into(),
-            variant: label.into(),
-            device: request.device,
-            dir: request.dir.to_owned(),
-            memory: request.memory,
-            read_latency_goal: None,
-            seed: request.seed,
-        },
-        in_memory_group: false,
-        testbed: None,
-        is_deterministic: false,
-        device_bytes_per_s: None,
-    };
     Ok(Rows {
-        rows: IN_TRANSIT.iter().map(row).collect(),
+        rows: IN_TRANSIT.map(|(label, _)| request.row("bare", label)).into(),
         notes: Vec::new(),
     })
 }

@@ -10,7 +10,7 @@ use crate::disk_model::DiskModel;
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::memory_group::MemoryGroup;
-use crate::setup::{Device, Setup};
+use crate::setup::Device;
 use crate::testbed::{Configuration, TUNED, Testbed, Tuned, Writing};
 use millpond::internal::quantity::size_typed;
 
@@ -40,15 +40,15 @@ pub(super) fn rows(request: &RowRequest) -> Result<Rows> {
         });
     }
     for (label, configuration) in ways {
-        let mut row = |label, reads, in_memory_group| {
+        let mut row = |label: &str, reads, in_memory_group| {
             let row = row(request, label, reads, configuration, in_memory_group);
             if !rows.rows.iter().any(|other: &Row| other.label == row.label) {
                 rows.rows.push(row);
             }
         };
-        row(label.clone(), DIRECT, false);
+        row(&label, DIRECT, false);
         if let Ok(group) = &group {
-            row(format!("{label} {group}"), MEMORY_GROUP, true);
+            row(&format!("{label} {group}"), MEMORY_GROUP, true);
         }
     }
     if let Err(why) = group {
@@ -95,31 +95,23 @@ fn group(request: &RowRequest) -> Result<String, String> {
 
 fn row(
     request: &RowRequest,
-    label: String,
+    label: &str,
     reads: &str,
     configuration: Option<Configuration>,
     in_memory_group: bool,
 ) -> Row {
     let writing = configuration.map_or(Writing::Plain, |configuration| configuration.writing);
-    Row {
-        label,
-        setup: Setup {
-            target: "kernel".into(),
-            variant: format!("{reads} {writing}").trim_end().into(),
-            device: request.device,
-            dir: request.dir.to_owned(),
-            memory: request.memory,
-            read_latency_goal: None,
-            seed: request.seed,
-        },
+    let mut row = Row {
         in_memory_group,
         testbed: configuration,
-        is_deterministic: false,
         device_bytes_per_s: match request.device {
             Device::Real => None,
             Device::Modelled(disk) => Some(disk.write_bytes_per_s()),
         },
-    }
+        ..request.row("kernel", label)
+    };
+    row.setup.variant = format!("{reads} {writing}").trim_end().into();
+    row
 }
 
 /// In a memory group, so page cache and dirty pages have the limits of the other rows.
@@ -131,7 +123,7 @@ fn rows_on_modelled_disk(request: &RowRequest, disk: DiskModel) -> Result<Rows> 
     })?;
     let row = |configuration: Configuration| {
         let label = format!("kernel {configuration} {group}");
-        row(request, label, MEMORY_GROUP, Some(configuration), true)
+        row(request, &label, MEMORY_GROUP, Some(configuration), true)
     };
     Ok(Rows {
         rows: configurations.into_iter().map(row).collect(),

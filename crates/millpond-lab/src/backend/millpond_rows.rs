@@ -1,7 +1,7 @@
 //! The variants of Millpond that the engine and the simulator share, and those of the simulator alone: Linux' throttle in the
 //! place of Millpond's admission.
 
-use super::{GoalVariant, Row, RowRequest, Rows};
+use super::{GoalVariant, RowRequest, Rows};
 use crate::error::{LabError, Result};
 use crate::setup::{Device, Setup};
 use millpond_core::admission::AdmissionOptions;
@@ -41,24 +41,12 @@ pub(super) fn rows(request: &RowRequest, target: &str, default: &[&str], has_lin
             ));
             continue;
         }
-        rows.rows.push(Row {
-            label: variant.into(),
-            setup: Setup {
-                target: target.into(),
-                variant: variant.into(),
-                device: request.device,
-                dir: request.dir.to_owned(),
-                memory: request.memory,
-                read_latency_goal: goal
-                    .and_then(|goal| goal.read_latency)
-                    .or(request.read_latency_goal),
-                seed: request.seed,
-            },
-            in_memory_group: false,
-            testbed: None,
-            is_deterministic: has_linux,
-            device_bytes_per_s: None,
-        });
+        let mut row = request.row(target, variant);
+        row.is_deterministic = has_linux;
+        if let Some(goal) = goal.and_then(|goal| goal.read_latency) {
+            row.setup.read_latency_goal = Some(goal);
+        }
+        rows.rows.push(row);
     }
     if rows.rows.is_empty() && rows.notes.is_empty() {
         rows.notes.push(format!("{target} has no variant to run."));

@@ -84,6 +84,28 @@ pub struct RowRequest<'a> {
     pub seed: u64,
 }
 
+impl RowRequest<'_> {
+    /// A row of that name with what was asked for, outside a memory group and a testbed.
+    pub(crate) fn row(&self, target: &str, label: &str) -> Row {
+        Row {
+            label: label.into(),
+            setup: Setup {
+                target: target.into(),
+                variant: label.into(),
+                device: self.device,
+                dir: self.dir.to_owned(),
+                memory: self.memory,
+                read_latency_goal: self.read_latency_goal,
+                seed: self.seed,
+            },
+            in_memory_group: false,
+            testbed: None,
+            is_deterministic: false,
+            device_bytes_per_s: None,
+        }
+    }
+}
+
 /// A target's answer: its rows, and what the user should know about those it left out.
 #[derive(Default)]
 pub struct Rows {

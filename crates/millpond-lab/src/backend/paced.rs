@@ -92,20 +92,8 @@ fn rows(request: &RowRequest) -> Result<Rows> {
     };
     let paces: &[&str] = if disk.is_rotational() { &ROTATING } else { &FLASH };
     let row = |pace: &&str| Row {
-        label: (*pace).into(),
-        setup: Setup {
-            target: "paced".into(),
-            variant: (*pace).into(),
-            device: request.device,
-            dir: request.dir.to_owned(),
-            memory: request.memory,
-            read_latency_goal: None,
-            seed: request.seed,
-        },
-        in_memory_group: false,
-        testbed: None,
         is_deterministic: true,
-        device_bytes_per_s: None,
+        ..request.row("paced", pace)
     };
     Ok(Rows {
         rows: paces.iter().map(row).collect(),

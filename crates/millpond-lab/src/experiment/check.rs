@@ -145,7 +145,14 @@ pub(super) fn kernel_configurations(device: Device, variants: &[String]) -> Resu
 /// # Errors
 /// [`LabError::BadValue`] of `--dir`.
 pub(super) fn free_space(dir: &Path, scratch: &Path, bytes: u64) -> Result<()> {
-    let needed = Bytes(bytes + bytes / 16);
+    space(dir, scratch, Bytes(bytes + bytes / 16))
+}
+
+/// Whether this much is free in `scratch`, which is below `dir`.
+///
+/// # Errors
+/// [`LabError::BadValue`] of `--dir`.
+pub(super) fn space(dir: &Path, scratch: &Path, needed: Bytes) -> Result<()> {
     match scratch::free_bytes(scratch).filter(|free| *free < needed) {
         None => Ok(()),
         Some(free) => bad(
@@ -154,5 +161,29 @@ pub(super) fn free_space(dir: &Path, scratch: &Path, bytes: u64) -> Result<()> {
             format!("{} are free there and {} are needed", size(free), size(needed)),
             "give another directory, or a smaller --scale",
         ),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::Options;
+    use crate::error::Result;
+    use crate::report::Report;
+    use crate::watch::Watch;
+
+    type Change = fn(&mut Options);
+
+    /// Default options with each of these changes are refused with an error that begins so, and with this exit code.
+    pub(crate) fn assert_refused(
+        run: fn(&Options, &mut dyn Watch) -> Result<Report>,
+        table: &[(Change, &str, u8)],
+    ) {
+        for (change, expected, code) in table {
+            let mut options = Options::default();
+            change(&mut options);
+            let error = run(&options, &mut ()).unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{error}");
+            assert_eq!(error.exit_code(), *code, "{error}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 pub mod axboe2016;
 mod check;
 pub mod dillon2000;
+mod files;
 pub mod gorman2011;
 pub mod hills2015;
 pub mod kim2020;
@@ -22,9 +23,9 @@ pub use options::Options;
 use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
 use crate::memory_group::MemoryGroup;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Setting};
 use crate::program::Program;
-use crate::report::{Report, RowName, Runs};
+use crate::report::{Metric, Report, RowName, Runs};
 use crate::setup::{Device, Setup};
 use crate::testbed::{self, Testbed, Tuned};
 use crate::watch::{Proceed, Watch};
@@ -78,34 +79,47 @@ pub fn find(name: &str) -> Result<&'static Experiment> {
     })
 }
 
+/// What was measured on real files or memory.
+struct Measured {
+    names: Vec<RowName>,
+    results: Vec<Runs>,
+    /// Sentences for the report.
+    notes: Vec<String>,
+    machine: Vec<Setting>,
+}
+
+impl Measured {
+    /// Adds to a report all but tables and answers.
+    fn add_to(&self, report: &mut Report, metrics: Vec<Metric>) {
+        report.notes.extend_from_slice(&self.notes);
+        report.add_rows(&self.names, &self.results);
+        report.machine.extend_from_slice(&self.machine);
+        report.metrics.extend(metrics);
+    }
+}
+
 /// What an experiment does with its files around a run.
 trait Files {
     /// Bytes that a run's files have at most.
-    fn bytes_max(&self, workload: &Workload) -> Bytes;
+    fn bytes_max(&self, _: &Workload) -> Bytes {
+        Bytes(0)
+    }
 
     /// Makes what a run needs in the empty folder of a testbed.
-    fn prepare(&self, dir: &Path, workload: &Workload, watch: &mut dyn Watch) -> Result<()>;
+    fn prepare(&self, _: &Path, _: &Workload, _: &mut dyn Watch) -> Result<()> {
+        Ok(())
+    }
 
     /// Checks what a run on real files has left, and leaves what the next one needs.
-    fn settle(&self, dir: &Path, workload: &Workload) -> Result<()>;
+    fn settle(&self, _: &Path, _: &Workload) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// For an experiment whose runs make and remove all of their files themselves.
 struct OwnFiles;
 
-impl Files for OwnFiles {
-    fn bytes_max(&self, _: &Workload) -> Bytes {
-        Bytes(0)
-    }
-
-    fn prepare(&self, _: &Path, _: &Workload, _: &mut dyn Watch) -> Result<()> {
-        Ok(())
-    }
-
-    fn settle(&self, _: &Path, _: &Workload) -> Result<()> {
-        Ok(())
-    }
-}
+impl Files for OwnFiles {}
 
 /// A run's own progress, as a watch shows it.
 struct WatchOfRun<'a>(&'a mut dyn FnMut(Progress) -> Proceed);
@@ -305,7 +319,7 @@ impl Job {
             }
             outcome
                 .settings
-                .push(crate::outcome::Setting::new("memory group", group.version()));
+                .push(Setting::new("memory group", group.version()));
         }
         Ok(outcome)
     }

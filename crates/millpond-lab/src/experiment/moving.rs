@@ -1,6 +1,5 @@
 //! The link with which `millpond playground` shows a run in virtual time.
 
-use crate::report::Report;
 use millpond_core::units::Nanos;
 use millpond_worlds::link::Link;
 use millpond_worlds::scene::Scene;
@@ -18,7 +17,7 @@ pub(super) struct Run<'a> {
 }
 
 /// The link of a run in the scene of an experiment; `None` if the page has no such sizes.
-pub(super) fn link(experiment: &str, run: &Run<'_>) -> Option<Link> {
+fn link(experiment: &str, run: &Run<'_>) -> Option<Link> {
     let scene = Scene::find(experiment)?;
     let permille = (run.scale * 1000.0).round();
     if !(1.0..=1000.0).contains(&permille) {
@@ -37,13 +36,12 @@ pub(super) fn link(experiment: &str, run: &Run<'_>) -> Option<Link> {
     })
 }
 
-/// Says in a report where it can be seen.
-pub(super) fn add(report: &mut Report, experiment: &str, run: &Run<'_>) {
-    if let Some(link) = link(experiment, run) {
-        report.notes.push(format!(
-            "What was run in virtual time can be seen moving, in a browser: millpond playground '{link}'"
-        ));
-    }
+/// A report's note on where it can be seen.
+pub(super) fn note(experiment: &str, run: &Run<'_>) -> Option<String> {
+    let link = link(experiment, run)?;
+    Some(format!(
+        "What was run in virtual time can be seen moving, in a browser: millpond playground '{link}'"
+    ))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! The options of all experiments. Each reads those that it has, and checks their ranges before anything is done.
 
 use super::check;
-use crate::backend::Backend;
+use crate::backend::{Backend, RowRequest};
 use crate::error::Result;
 use crate::program::Program;
 use crate::setup::Device;
 use crate::testbed;
 use millpond_core::units::{Bytes, Nanos};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The user's options. Units are in the types.
 #[derive(Clone, Debug)]
@@ -85,6 +85,26 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What targets are asked for: their own choice of variants, with files in `dir`.
+    pub(super) fn request<'a>(
+        &'a self,
+        experiment: &'static str,
+        kernel_variants: &'a [testbed::Configuration],
+        dir: &'a Path,
+    ) -> RowRequest<'a> {
+        RowRequest {
+            experiment,
+            variants: &[],
+            kernel_variants,
+            program: &self.program,
+            device: self.device,
+            dir,
+            memory: self.memory,
+            read_latency_goal: None,
+            seed: self.seed,
+        }
+    }
+
     /// Whether a workload takes part.
     pub(super) fn has(&self, workload: &str) -> bool {
         check::takes_part(&self.workloads, workload)

@@ -2,7 +2,7 @@
 
 use super::{Load, Point, Policy, Ran, ReplayOptions};
 use crate::machine;
-use crate::report::{Axis, Cell, Chart, Line, Metric, Report, RowName, Scale, Table, TableRow};
+use crate::report::{Axis, Cell, Chart, Line, Metric, Report, RowName, Scale, Table};
 use millpond::internal::quantity::{micros, micros_tick, number, number_tick, size};
 use millpond_core::units::Bytes;
 use millpond_sim::policy::Model;
@@ -129,11 +129,7 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
         "written",
         "took",
     ];
-    let mut table = Table {
-        title: "Each memory and policy".into(),
-        head: heads.map(str::to_owned).to_vec(),
-        ..Table::default()
-    };
+    let mut table = Table::new("Each memory and policy", heads);
     for point in points {
         for (policy, ran) in options.policies.iter().zip(&point.runs) {
             let time = |ns: u64| micros(ns as f64 / 1e3);
@@ -158,10 +154,7 @@ fn table(load: &Load, options: &ReplayOptions, points: &[Point]) -> Table {
                 cells.extend([Cell::default(), Cell::from(load.bytes(ran.read()))]);
                 cells.extend((0..4).map(|_| Cell::default()));
             }
-            table.rows.push(TableRow {
-                label: size(point.bytes),
-                cells,
-            });
+            table.push(size(point.bytes), cells);
         }
     }
     table

@@ -244,11 +244,7 @@ mod tests {
 
     fn report(text: &'static str) -> Report {
         let row = runs("kernel", text, "m_us", &[1.0, 2.0, 3.0]);
-        let column = Column {
-            head: "m",
-            workload: "writers-and-reader",
-            metric: "m_us",
-        };
+        let column = Column::new("m", "writers-and-reader", "m_us");
         let metrics = row.metrics("axboe2016");
         let axis = |scale| Axis {
             label: text.into(),

@@ -12,7 +12,9 @@ pub mod table;
 pub mod verdict;
 
 use crate::outcome::{Outcome, Setting};
+use millpond::internal::quantity::number_tick;
 use serde::{Deserialize, Serialize};
+use table::Column;
 
 /// One metric of one row over all runs: one JSON line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -135,8 +137,29 @@ pub struct Table {
     pub head: Vec<String>,
     /// Its rows.
     pub rows: Vec<TableRow>,
-    /// Only in pages, which have room: the text output leaves it out.
-    pub is_wide: bool,
+}
+
+impl Table {
+    /// A table without rows.
+    pub(crate) fn new<S: Into<String>>(title: impl Into<String>, head: impl IntoIterator<Item = S>) -> Table {
+        Table {
+            title: title.into(),
+            head: head.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub(crate) fn push<C: Into<Cell>>(
+        &mut self,
+        label: impl Into<String>,
+        cells: impl IntoIterator<Item = C>,
+    ) {
+        self.rows.push(TableRow {
+            label: label.into(),
+            cells: cells.into_iter().map(Into::into).collect(),
+        });
+    }
 }
 
 /// A row of a table.
@@ -225,6 +248,70 @@ pub struct Line {
 /// Points (x, y) of a line; `None` is a gap.
 pub type Points = Vec<(f64, Option<f64>)>;
 
+impl Chart {
+    /// Bars of these columns, one beside the other, over the variant of each row that has one of them. Colours begin with
+    /// that of number `look`; a row of a post (target `post`) is a row like any other.
+    pub(crate) fn of_rows(
+        [title, caption]: [&str; 2],
+        y: Axis,
+        look: usize,
+        columns: &[Column],
+        rows: &[RowName],
+        metrics: &[Metric],
+    ) -> Option<Chart> {
+        let has_any = |row: &&RowName| columns.iter().any(|column| column.of(row, metrics).is_some());
+        let rows: Vec<&RowName> = rows.iter().filter(has_any).collect();
+        let names: Vec<&str> = rows.iter().map(|row| row.variant.as_str()).collect();
+        let lines = columns.iter().enumerate().map(|(n, column)| {
+            Line::bars(column.head, look + n, &names, |at| {
+                Some(column.of(rows[at], metrics)?.value)
+            })
+        });
+        Chart::of_bars(
+            [title, caption],
+            Axis::new("", Scale::Each, number_tick),
+            y,
+            lines,
+        )
+    }
+
+    /// Bars of these rows, one beside the other, over the head of each column that one of them has.
+    pub(crate) fn of_columns(
+        [title, caption]: [&str; 2],
+        x: &str,
+        y: Axis,
+        columns: &[Column],
+        rows: &[RowName],
+        metrics: &[Metric],
+    ) -> Option<Chart> {
+        let columns = table::used(columns, rows, metrics);
+        let names: Vec<&str> = columns.iter().map(|column| column.head).collect();
+        let lines = rows.iter().enumerate().map(|(n, row)| {
+            Line::bars(table::label(row, rows), n, &names, |at| {
+                Some(columns[at].of(row, metrics)?.value)
+            })
+        });
+        Chart::of_bars([title, caption], Axis::new(x, Scale::Each, number_tick), y, lines)
+    }
+
+    /// `None` if no line has a point.
+    fn of_bars(
+        [title, caption]: [&str; 2],
+        x: Axis,
+        y: Axis,
+        lines: impl Iterator<Item = Line>,
+    ) -> Option<Chart> {
+        let lines: Vec<Line> = lines.filter(Line::has_points).collect();
+        (!lines.is_empty()).then(|| Chart {
+            title: title.into(),
+            caption: caption.into(),
+            x,
+            y,
+            lines,
+        })
+    }
+}
+
 impl Axis {
     /// An axis.
     pub fn new(label: &str, scale: Scale, show: fn(f64) -> String) -> Axis {
@@ -248,17 +335,16 @@ impl Line {
         }
     }
 
-    /// A bar over each of these names, as high as `value` says.
-    pub fn bars<S: AsRef<str>>(
+    /// A bar over each of these names, as high as `value` says of its place among them.
+    pub fn bars(
         name: impl Into<String>,
         look: usize,
-        names: &[S],
-        value: impl Fn(&str) -> Option<f64>,
+        names: &[&str],
+        value: impl Fn(usize) -> Option<f64>,
     ) -> Line {
-        let names = || names.iter().map(AsRef::as_ref);
-        let points = names().enumerate().map(|(n, name)| (n as f64, value(name)));
+        let points = (0..names.len()).map(|n| (n as f64, value(n)));
         Line {
-            labels: names().map(str::to_owned).collect(),
+            labels: names.iter().map(|&name| name.into()).collect(),
             ..Line::new(name, look, points.collect())
         }
     }

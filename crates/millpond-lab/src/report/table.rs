@@ -2,7 +2,7 @@
 //!
 //! A cell has the median with its unit and, below it, the least and the greatest of the runs in that unit.
 
-use super::{Cell, Metric, Report, RowName, Table, TableRow, lookup};
+use super::{Cell, Metric, Report, RowName, Table, lookup};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
 use millpond::internal::quantity::number;
 use std::ops::Range;
@@ -16,7 +16,7 @@ const LABEL_WIDTH_MIN: usize = 20;
 /// Longer cells are sentences, which may be broken.
 const CELL_WIDTH_MAX: usize = 40;
 
-/// A column of a table: a metric in a workload.
+/// A column of a table: a metric in a workload, and its form.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// Its head.
@@ -25,6 +25,8 @@ pub struct Column {
     pub workload: &'static str,
     /// The metric.
     pub metric: &'static str,
+    /// The form of a value; `None`: with its unit.
+    pub show: Option<fn(f64) -> String>,
 }
 
 impl Column {
@@ -34,6 +36,29 @@ impl Column {
             head,
             workload,
             metric,
+            show: None,
+        }
+    }
+
+    /// The same with values in this form.
+    #[must_use]
+    pub const fn shown(self, show: fn(f64) -> String) -> Column {
+        Column {
+            show: Some(show),
+            ..self
+        }
+    }
+
+    /// Its metric of a row.
+    pub fn of<'a>(&self, row: &RowName, metrics: &'a [Metric]) -> Option<&'a Metric> {
+        lookup(metrics, row, self.workload, self.metric)
+    }
+
+    fn cell(&self, row: &RowName, metrics: &[Metric]) -> Cell {
+        match (self.of(row, metrics), self.show) {
+            (None, _) => Cell::default(),
+            (Some(metric), None) => cell(metric),
+            (Some(metric), Some(show)) => shown(metric, show(metric.value), show),
         }
     }
 }
@@ -44,25 +69,20 @@ pub fn columns(workload: &'static str, columns: &[(&'static str, &'static str)])
     columns.iter().map(column).collect()
 }
 
+/// The columns that one of these rows has.
+pub(crate) fn used(columns: &[Column], rows: &[RowName], metrics: &[Metric]) -> Vec<Column> {
+    let is_used = |column: &&Column| rows.iter().any(|row| column.of(row, metrics).is_some());
+    columns.iter().filter(is_used).copied().collect()
+}
+
 /// A table of these columns over these rows. Rows without any of the metrics are left out.
 pub fn pick(title: &str, first: &str, columns: &[Column], rows: &[RowName], metrics: &[Metric]) -> Table {
-    let mut head = vec![first.to_owned()];
-    head.extend(columns.iter().map(|column| column.head.to_owned()));
-    let mut table = Table {
-        title: title.into(),
-        head,
-        ..Table::default()
-    };
+    let heads = columns.iter().map(|column| column.head);
+    let mut table = Table::new(title, [first].into_iter().chain(heads));
     for row in rows {
-        let cells: Vec<Cell> = columns
-            .iter()
-            .map(|c| lookup(metrics, row, c.workload, c.metric).map_or_else(Cell::default, cell))
-            .collect();
+        let cells: Vec<Cell> = columns.iter().map(|column| column.cell(row, metrics)).collect();
         if cells.iter().any(|cell| !cell.value.is_empty()) {
-            table.rows.push(TableRow {
-                label: label(row, rows),
-                cells,
-            });
+            table.push(label(row, rows), cells);
         }
     }
     table
@@ -99,6 +119,11 @@ pub fn cell(metric: &Metric) -> Cell {
         "%" => format!("{} %", show(metric.value)),
         _ => format!("{} {unit}", show(metric.value)),
     };
+    shown(metric, value, show)
+}
+
+/// The cell of a metric with this text of its median, and both ends of its runs in that form.
+fn shown(metric: &Metric, value: String, show: impl Fn(f64) -> String) -> Cell {
     let (least, greatest) = metric
         .runs
         .iter()
@@ -146,7 +171,7 @@ pub fn answers(report: &Report, width: u16) -> String {
 /// All but the answers.
 pub fn body(report: &Report, width: u16) -> String {
     let mut text = String::new();
-    for table in report.tables.iter().filter(|t| !t.is_wide && !t.rows.is_empty()) {
+    for table in report.tables.iter().filter(|t| !t.rows.is_empty()) {
         let gap = if text.is_empty() { "" } else { "\n" };
         text += &format!("{gap}{}{}\n", wrap(&table.title, "", width), layout(table, width));
     }
@@ -247,11 +272,7 @@ mod tests {
     use super::*;
     use crate::report::tests::runs;
 
-    const COLUMNS: [Column; 8] = [Column {
-        head: "p99.9",
-        workload: "writers-and-reader",
-        metric: "m_us",
-    }; 8];
+    const COLUMNS: [Column; 8] = [Column::new("p99.9", "writers-and-reader", "m_us"); 8];
 
     fn table() -> Table {
         let kernel = runs(

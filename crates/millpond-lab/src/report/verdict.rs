@@ -50,21 +50,39 @@ pub enum Form {
     Times(&'static str),
 }
 
-/// One thing that both sides were measured by.
-#[derive(Clone, Debug)]
-pub struct Compared {
+/// What two sides are compared by: its words in the line, its metric, and how a difference is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
     /// Its name in the line: `slowest read`, `one in 1000`, `writers took`.
-    pub what: String,
+    pub what: &'static str,
+    /// The metric.
+    pub metric: &'static str,
     /// Its form.
     pub form: Form,
     /// The better direction.
     pub better: Better,
     /// A price, not a gain: it comes last, after a semicolon.
     pub is_cost: bool,
+}
+
+/// A figure with what both sides were measured at.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The figure.
+    pub figure: Figure,
     /// Every run's value of the side that is the measure.
     pub before: Vec<f64>,
     /// Every run's value of the side that is judged.
     pub after: Vec<f64>,
+}
+
+/// One side of a comparison: a row in a workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// The row.
+    pub row: &'a RowName,
+    /// The workload.
+    pub workload: &'a str,
 }
 
 /// The kind of the runs.
@@ -160,23 +178,22 @@ impl Verdict {
     }
 }
 
-impl Compared {
+impl Figure {
     /// A quantity of which less is better, such as a wait.
-    pub fn new(what: &str, show: fn(f64) -> String, before: &[f64], after: &[f64]) -> Compared {
-        Compared {
-            what: what.into(),
+    pub const fn new(what: &'static str, metric: &'static str, show: fn(f64) -> String) -> Figure {
+        Figure {
+            what,
+            metric,
             form: Form::Values(show),
             better: Better::Lower,
             is_cost: false,
-            before: before.into(),
-            after: after.into(),
         }
     }
 
     /// The same where more is better.
     #[must_use]
-    pub fn higher(self) -> Compared {
-        Compared {
+    pub const fn higher(self) -> Figure {
+        Figure {
             better: Better::Higher,
             ..self
         }
@@ -184,8 +201,8 @@ impl Compared {
 
     /// The same as a factor: `as long`.
     #[must_use]
-    pub fn times(self, times: &'static str) -> Compared {
-        Compared {
+    pub const fn times(self, times: &'static str) -> Figure {
+        Figure {
             form: Form::Times(times),
             ..self
         }
@@ -193,12 +210,42 @@ impl Compared {
 
     /// The same as a price.
     #[must_use]
-    pub fn cost(self, times: &'static str) -> Compared {
-        Compared {
+    pub const fn cost(self, times: &'static str) -> Figure {
+        Figure {
             is_cost: true,
             ..self.times(times)
         }
     }
+
+    /// The figure with every run's value of both sides.
+    pub fn of(self, before: &[f64], after: &[f64]) -> Compared {
+        Compared {
+            figure: self,
+            before: before.into(),
+            after: after.into(),
+        }
+    }
+}
+
+impl Side<'_> {
+    /// Every run's value of a metric; none if it was not measured.
+    pub fn runs<'m>(&self, metrics: &'m [Metric], metric: &str) -> &'m [f64] {
+        lookup(metrics, self.row, self.workload, metric).map_or(&[], |metric| &metric.runs)
+    }
+}
+
+/// Judges two rows by these figures of theirs, as [`judge`] does.
+pub fn compare(
+    metrics: &[Metric],
+    sides: [Side<'_>; 2],
+    figures: &[Figure],
+    circumstances: &Circumstances,
+) -> Option<Verdict> {
+    let compared = figures.iter().map(|figure| {
+        let [before, after] = sides.map(|side| side.runs(metrics, figure.metric));
+        figure.of(before, after)
+    });
+    judge(&compared.collect::<Vec<_>>(), circumstances)
 }
 
 /// Judges two sides by what they were measured by. Comparisons that a side has no run of are left out; `None` if that
@@ -304,27 +351,20 @@ pub fn lacks_time(seconds: f64) -> Option<String> {
     })
 }
 
-/// A metric of the two compared rows: its title, its name, and its form.
-pub(crate) type Beside<'a> = &'a dyn Fn(&'static str, &str, fn(f64) -> String) -> Compared;
-
-/// Each of the kernel's rows beside the engine's in one workload, a line each; `compared` gives the metrics.
+/// Each of the kernel's rows beside the engine's in one workload, a line each.
 pub(crate) fn kernel_beside_engine(
     workload: &str,
     names: &[RowName],
     metrics: &[Metric],
+    figures: &[Figure],
     circumstances: &Circumstances,
-    compared: impl Fn(Beside<'_>) -> Vec<Compared>,
 ) -> Vec<String> {
     let Some(engine) = names.iter().find(|name| name.target == "engine") else {
         return Vec::new();
     };
     let line = |kernel: &RowName| {
-        let beside = |what, metric: &str, show: fn(f64) -> String| {
-            let [kernel, engine] = [kernel, engine]
-                .map(|row| lookup(metrics, row, workload, metric).map_or(&[][..], |metric| &metric.runs));
-            Compared::new(what, show, kernel, engine)
-        };
-        let verdict = judge(&compared(&beside), circumstances)?;
+        let sides = [kernel, engine].map(|row| Side { row, workload });
+        let verdict = compare(metrics, sides, figures, circumstances)?;
         Some(verdict.between(&format!("{workload}: {} -> Millpond", kernel.variant)))
     };
     let kernels = names.iter().filter(|name| name.target == "kernel");
@@ -438,11 +478,12 @@ impl Compared {
 
     fn part(&self, circumstances: &Circumstances) -> Option<Part> {
         let (before, after) = (median(&self.before)?, median(&self.after)?);
-        let text = match self.form {
-            Form::Values(show) => format!("{} {} -> {}", self.what, show(before), show(after)),
-            Form::Times(as_what) => format!("{} {} {as_what}", self.what, times(after, before)),
+        let figure = self.figure;
+        let text = match figure.form {
+            Form::Values(show) => format!("{} {} -> {}", figure.what, show(before), show(after)),
+            Form::Times(as_what) => format!("{} {} {as_what}", figure.what, times(after, before)),
         };
-        let factor = match self.better {
+        let factor = match figure.better {
             Better::Lower => after / before,
             Better::Higher => before / after,
         };
@@ -455,13 +496,13 @@ impl Compared {
                 Shown::Overlap
             }
             () if is_single && !circumstances.is_exact && is_within(FACTOR_OF_SINGLE_RUNS) => Shown::OneRun,
-            () if (after < before) == (self.better == Better::Lower) => Shown::Better,
+            () if (after < before) == (figure.better == Better::Lower) => Shown::Better,
             () => Shown::Worse,
         };
         Some(Part {
             text,
             shown,
-            is_cost: self.is_cost,
+            is_cost: figure.is_cost,
             factor,
         })
     }
@@ -484,7 +525,7 @@ fn short(scale: f64) -> String {
 }
 
 /// The text with another first letter.
-fn letter<C: Iterator<Item = char>>(text: &str, change: fn(char) -> C) -> String {
+pub(crate) fn letter<C: Iterator<Item = char>>(text: &str, change: fn(char) -> C) -> String {
     let mut letters = text.chars();
     let first = letters.next().into_iter().flat_map(change);
     first.chain(letters).collect()

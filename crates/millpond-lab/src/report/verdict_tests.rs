@@ -2,12 +2,14 @@
 
 use super::*;
 
-fn compared(what: &str, before: &[f64], after: &[f64]) -> Compared {
-    Compared::new(what, time, before, after)
+fn compared(what: &'static str, before: &[f64], after: &[f64]) -> Compared {
+    Figure::new(what, "", time).of(before, after)
 }
 
 fn writers(before: &[f64], after: &[f64]) -> Compared {
-    compared("writers took", before, after).cost("as long")
+    Figure::new("writers took", "", time)
+        .cost("as long")
+        .of(before, after)
 }
 
 fn measured(compared: &[Compared]) -> (Grade, String) {
@@ -125,11 +127,8 @@ fn a_worse_result_is_called_worse() {
 
 #[test]
 fn more_may_be_better() {
-    let rate = Compared {
-        form: Form::Times("as many reads"),
-        better: Better::Higher,
-        ..compared("the reader got", &[100.0, 110.0], &[300.0, 310.0])
-    };
+    let rate = Figure::new("the reader got", "", time).higher();
+    let rate = rate.times("as many reads").of(&[100.0, 110.0], &[300.0, 310.0]);
     assert_eq!(
         measured(&[rate]),
         (Grade::Better, "The reader got 2.9 times as many reads.".into())

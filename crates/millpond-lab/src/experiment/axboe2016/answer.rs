@@ -2,9 +2,9 @@
 //! for each mixed load.
 
 use super::WRITERS_ALONE;
-use super::published::published;
-use super::report::{BOTH, MAX, P99, P999, READER, SECONDS};
-use crate::report::verdict::{Circumstances, Compared, judge, time, too_small, two_digits};
+use super::post;
+use super::report::{BOTH, MAX, P99, P999, READER, READS, SECONDS};
+use crate::report::verdict::{Circumstances, Figure, Side, compare, time, too_small, two_digits};
 use crate::report::{Metric, RowName, lookup};
 use crate::workload::axboe2016::Phase;
 use crate::workload::axboe2016::phase::Actor;
@@ -12,54 +12,50 @@ use crate::workload::axboe2016::phase::Actor;
 /// The measured figures of an actor.
 struct Of {
     /// Its slowest operation.
-    max: &'static str,
+    slowest: Figure,
     /// One in 1000, in 100, in 10: of the first for which there are enough.
-    tails: [&'static str; 3],
-    /// The number, in all and a second.
+    tails: [Figure; 3],
+    /// The metric of their number.
     count: &'static str,
-    rate: &'static str,
-    /// One of them, and its actor.
+    /// Those a second.
+    rate: Figure,
+    /// One of them.
     what: &'static str,
-    who: &'static str,
 }
 
-/// The number of operations that show a tail; the share of them that is no slower; and its name.
-const TAILS: [(f64, f64, &str); 3] = [
-    (3000.0, 0.999, "one in 1000"),
-    (300.0, 0.99, "one in 100"),
-    (30.0, 0.9, "one in 10"),
-];
+/// The number of operations that show a tail, and the share of them that is no slower.
+const TAILS: [(f64, f64); 3] = [(3000.0, 0.999), (300.0, 0.99), (30.0, 0.9)];
 
-const READS: Of = Of {
-    max: MAX,
-    tails: [P999, P99, "reader_latency_p90_us"],
+const fn tails(metrics: [&'static str; 3]) -> [Figure; 3] {
+    [
+        Figure::new("one in 1000", metrics[0], time),
+        Figure::new("one in 100", metrics[1], time),
+        Figure::new("one in 10", metrics[2], time),
+    ]
+}
+
+const OF_READS: Of = Of {
+    slowest: Figure::new("slowest read", MAX, time),
+    tails: tails([P999, P99, "reader_latency_p90_us"]),
     count: "reader_misses",
-    rate: "reader_reads_per_s",
+    rate: Figure::new("the reader got", READS, two_digits)
+        .higher()
+        .times("as many reads"),
     what: "read",
-    who: "the reader got",
 };
-const SYNCS: Of = Of {
-    max: "sync_max_us",
-    tails: ["sync_p999_us", "sync_p99_us", "sync_p90_us"],
+const OF_SYNCS: Of = Of {
+    slowest: Figure::new("slowest sync", "sync_max_us", time),
+    tails: tails(["sync_p999_us", "sync_p99_us", "sync_p90_us"]),
     count: "log_syncs",
-    rate: "syncs_per_s",
+    rate: Figure::new("the log did", "syncs_per_s", two_digits)
+        .higher()
+        .times("as many syncs"),
     what: "sync",
-    who: "the log did",
 };
-
-/// Two rows, or two workloads of one row.
-#[derive(Clone, Copy)]
-struct Side<'a> {
-    row: &'a RowName,
-    workload: &'static str,
-}
-
-/// The two sides of a comparison.
-#[derive(Clone, Copy)]
-struct Sides<'a> {
-    before: Side<'a>,
-    after: Side<'a>,
-}
+const SCANNED: Figure = Figure::new("the scan got", "scan_mb_per_s", two_digits)
+    .higher()
+    .times("as many bytes a second");
+const TOOK: Figure = Figure::new("writers took", SECONDS, two_digits).cost("as long");
 
 /// The inputs of the lines.
 pub(super) struct Answers<'a> {
@@ -118,12 +114,12 @@ impl Answers<'_> {
         let mut lines = Vec::new();
         for (before, after, from, to) in pairs {
             for phase in Phase::ALL.into_iter().filter(|phase| phase.name() != READER) {
-                let side = |row| Side {
+                let pair = [before, after].map(|row| Side {
                     row,
                     workload: phase.name(),
-                };
+                });
                 // with a reader they are in its line
-                if phase.name() == WRITERS_ALONE && self.of(side(after), BOTH, SECONDS).is_some() {
+                if phase.name() == WRITERS_ALONE && self.of(after, BOTH, SECONDS).is_some() {
                     continue;
                 }
                 let about = if phase.name() == BOTH { "" } else { phase.name() };
@@ -131,106 +127,73 @@ impl Answers<'_> {
                     "{from} -> {to}{}{about}",
                     if about.is_empty() { "" } else { ", " }
                 );
-                lines.extend(self.line(phase, side(before), side(after), &sides));
+                lines.extend(self.line(phase, pair, &sides));
             }
         }
         lines
     }
 
-    fn of(&self, side: Side, workload: &str, metric: &str) -> Option<&Metric> {
-        lookup(self.metrics, side.row, workload, metric)
+    fn of(&self, row: &RowName, workload: &str, metric: &str) -> Option<f64> {
+        lookup(self.metrics, row, workload, metric).map(|m| m.value)
     }
 
-    fn runs(&self, side: Side, metric: &str) -> &[f64] {
-        self.of(side, side.workload, metric).map_or(&[], |m| &m.runs)
+    fn compare(&self, pair: [Side<'_>; 2], figures: &[Figure], sides: &str) -> Option<String> {
+        Some(compare(self.metrics, pair, figures, &self.circumstances)?.between(sides))
     }
 
-    fn compared(&self, sides: Sides, what: &str, metric: &str) -> Compared {
-        let [before, after] = [sides.before, sides.after].map(|side| self.runs(side, metric));
-        Compared::new(what, time, before, after)
-    }
-
-    fn line(&self, phase: Phase, before: Side, after: Side, sides: &str) -> Option<String> {
-        let pair = Sides { before, after };
-        let took = self.compared(pair, "writers took", SECONDS).cost("as long");
-        let compared = match phase.actor() {
-            Some(Actor::Readers(..) | Actor::CachedReader) => return self.tail(&READS, pair, took, sides),
-            Some(Actor::Log | Actor::Checkpoints) => return self.tail(&SYNCS, pair, took, sides),
-            Some(Actor::Scan) => {
-                let rate = self.compared(pair, "the scan got", "scan_mb_per_s");
-                let rate = rate.higher().times("as many bytes a second");
-                vec![rate, took]
-            }
-            None => vec![took],
-        };
-        Some(judge(&compared, &self.circumstances)?.between(sides))
+    fn line(&self, phase: Phase, pair: [Side<'_>; 2], sides: &str) -> Option<String> {
+        match phase.actor() {
+            Some(Actor::Readers(..) | Actor::CachedReader) => self.tail(&OF_READS, pair, sides),
+            Some(Actor::Log | Actor::Checkpoints) => self.tail(&OF_SYNCS, pair, sides),
+            Some(Actor::Scan) => self.compare(pair, &[SCANNED, TOOK], sides),
+            None => self.compare(pair, &[TOOK], sides),
+        }
     }
 
     /// The line of waits, or that they are too few to say.
-    fn tail(&self, of: &Of, pair: Sides, took: Compared, sides: &str) -> Option<String> {
+    fn tail(&self, of: &Of, pair: [Side<'_>; 2], sides: &str) -> Option<String> {
         let least = |metric: &str| {
-            let both =
-                [pair.before, pair.after].map(|side| self.of(side, side.workload, metric).map(|m| m.value));
+            let both = pair.map(|side| self.of(side.row, side.workload, metric));
             both.into_iter().flatten().reduce(f64::min)
         };
         let count = least(of.count)?;
         // a log alone has no writers
         let seconds = least(SECONDS).unwrap_or(f64::INFINITY);
-        let enough = TAILS.iter().position(|(needed, ..)| count >= *needed);
-        let (_, share, what) = TAILS[enough.unwrap_or(TAILS.len() - 1)];
-        if let Some(verdict) = too_small(share, of.what, count, seconds, self.scale) {
+        let enough = TAILS.iter().position(|(needed, _)| count >= *needed);
+        let enough = enough.unwrap_or(TAILS.len() - 1);
+        if let Some(verdict) = too_small(TAILS[enough].1, of.what, count, seconds, self.scale) {
             return Some(verdict.between(sides));
         }
-        let metric = of.tails[enough.unwrap_or(0)];
-        let mut compared = vec![
-            self.compared(pair, &format!("slowest {}", of.what), of.max),
-            self.compared(pair, what, metric),
-        ];
-        if enough != Some(0) {
+        let mut figures = vec![of.slowest, of.tails[enough]];
+        if enough > 0 {
             // few come from a reader that waits: how many is a part of it
-            let many = if of.what == "read" {
-                "as many reads"
-            } else {
-                "as many syncs"
-            };
-            compared.push(self.compared(pair, of.who, of.rate).higher().times(many));
+            figures.push(of.rate);
         }
-        compared.push(took);
-        Some(judge(&compared, &self.circumstances)?.between(sides))
+        figures.push(TOOK);
+        self.compare(pair, &figures, sides)
     }
 
     /// A row's reader beside writers and alone.
     fn alone(&self, row: &RowName) -> Option<String> {
-        let side = |workload| Side { row, workload };
-        let pair = Sides {
-            before: side(READER),
-            after: side(BOTH),
-        };
-        self.of(pair.before, READER, MAX)?;
-        let beside = Compared::new("writers took", time, &[], &[]);
+        let pair = [READER, BOTH].map(|workload| Side { row, workload });
+        self.of(row, READER, MAX)?;
         let sides = format!("{}: reader alone -> beside writers", who(row));
-        self.tail(&READS, pair, beside, &sides)
+        self.tail(&OF_READS, pair, &sides)
     }
 }
 
 /// The post's own line, by its own figures.
 fn of_the_post() -> Option<String> {
-    let of = |metric| Some((published("off", BOTH, metric)?, published("v3-10", BOTH, metric)?));
-    let compared = |what, metric| {
-        let (before, after) = of(metric)?;
-        Some(Compared::new(what, time, &[before], &[after]))
-    };
-    let compared = [
-        compared("slowest read", MAX)?,
-        compared("one in 1000", P999)?,
-        compared("writers took", SECONDS)?.cost("as long"),
-    ];
-    let exact = Circumstances::exact();
-    let reads = of("reader_reads_per_s")?;
+    let metrics = post::metrics();
+    let rows = ["off", "v3-10"].map(post::row);
+    let pair = rows.each_ref().map(|row| Side { row, workload: BOTH });
+    let figures = [OF_READS.slowest, OF_READS.tails[0], TOOK];
+    let verdict = compare(&metrics, pair, &figures, &Circumstances::exact())?;
+    let [before, after] = rows.map(|row| lookup(&metrics, &row, BOTH, READS).map(|m| m.value));
     Some(format!(
         "{} (Its reader got {} times as many reads.)",
-        judge(&compared, &exact)?.between("The post of 2016, off -> v3 at 10 %"),
-        two_digits(reads.1 / reads.0)
+        verdict.between("The post of 2016, off -> v3 at 10 %"),
+        two_digits(after? / before?)
     ))
 }
 
@@ -275,7 +238,6 @@ fn ours(rows: &[RowName]) -> Option<&RowName> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::report::READS;
     use super::*;
     use crate::report::tests::{metric, row};
 

@@ -2,13 +2,11 @@
 //!
 //! Of three things, what the writers get, how many reads are served and how long the hundredth of them takes, a dose of
 //! paced writes may be better in one without being worse in the other two. By how much the best such dose is, is the
-//! distance in that one. Where a little less of one buys much of another, the doses themselves are that far from each
-//! other; so beside it is the distance to the *nearest* dose of those that no other dose beats: by how much that one is
-//! better in what it is better in most.
+//! distance in that one.
 
 use super::frontier::{BARE, PACED, Point, devices, short};
 use crate::report::table::cell;
-use crate::report::{Cell, Metric, RowName, Table, TableRow};
+use crate::report::{Cell, Metric, RowName, Table};
 
 /// Two figures that differ by less are the same.
 const SAME: f64 = 1.01;
@@ -35,20 +33,6 @@ fn distances(own: &Point, paced: &[Point]) -> [f64; 3] {
     })
 }
 
-/// The factor by which the nearest unbeaten dose is better than `own` where it is better most.
-fn nearest(own: &Point, paced: &[Point]) -> f64 {
-    let is_beaten = |dose: &Point| {
-        paced.iter().any(|other| {
-            let factors = factors(dose, other);
-            factors.iter().all(|factor| *factor >= 1.0) && factors.iter().any(|factor| *factor > 1.0)
-        })
-    };
-    let unbeaten = paced.iter().filter(|dose| !is_beaten(dose));
-    unbeaten
-        .map(|dose| factors(own, dose).into_iter().fold(1.0, f64::max))
-        .fold(f64::INFINITY, f64::min)
-}
-
 /// For each device with paced rows: Millpond's points and their distances from them.
 pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
     let mut tables = Vec::new();
@@ -63,34 +47,19 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
         if paced.is_empty() {
             continue;
         }
-        let mut table = Table {
-            title: format!("Millpond against what the device allows ({device})"),
-            head: ["", "reads/s", "p99", "MB/s", "by reads", "by p99", "by MB/s"]
-                .map(String::from)
-                .into_iter()
-                .chain([format!("within {WITHIN}"), "nearest".into()])
-                .collect(),
-            ..Table::default()
-        };
+        let mut table = Table::new(
+            format!("Millpond against what the device allows ({device})"),
+            ["", "reads/s", "p99", "MB/s", "by reads", "by p99", "by MB/s"],
+        );
+        table.head.push(format!("within {WITHIN}"));
         for (row, own) in of(&["engine", "sim"]) {
             let distances = distances(&own, &paced);
-            let verdict = if distances.iter().all(|factor| *factor <= WITHIN) {
-                "yes"
-            } else {
-                "no"
-            };
+            let is_within = distances.iter().all(|factor| *factor <= WITHIN);
+            let verdict = Cell::from(if is_within { "yes" } else { "no" }.to_owned());
             let measured = [own.reads, own.p99, own.written].map(cell);
             let factors = distances.map(|factor| Cell::from(format!("{factor:.2}")));
-            let verdict = Cell::from(verdict.to_string());
-            let nearest = Cell::from(format!("{:.2}", nearest(&own, &paced)));
-            table.rows.push(TableRow {
-                label: format!("{} {}", row.target, short(row)),
-                cells: measured
-                    .into_iter()
-                    .chain(factors)
-                    .chain([verdict, nearest])
-                    .collect(),
-            });
+            let cells = measured.into_iter().chain(factors).chain([verdict]);
+            table.push(format!("{} {}", row.target, short(row)), cells);
         }
         if !table.rows.is_empty() {
             tables.push(table);
@@ -112,7 +81,6 @@ mod tests {
             ("paced", "1M", 50.0, 26e3, 50.0),
             ("paced", "4M", 30.0, 53e3, 80.0),
             ("paced", "8M/8", 68.0, 85e3, 70.0),
-            // (beaten by 8M/8, and so not the nearest to anything)
             ("paced", "8M/6", 60.0, 85e3, 70.0),
             // as good as 4M; with fewer reads than 8M/8 and its p99; and with half of the reads of 1M
             ("sim", "goal/60ms", 30.0, 53e3, 79.0),
@@ -141,10 +109,9 @@ mod tests {
         assert_eq!(
             shown,
             [
-                ["1.00", "1.00", "1.01", "yes", "1.01"],
-                ["1.13", "1.00", "1.00", "yes", "1.13"],
-                // 4M has 1.2 times the reads, 1M twice; but 1.6 times what is written.
-                ["2.00", "1.00", "1.00", "no", "1.60"]
+                ["1.00", "1.00", "1.01", "yes"],
+                ["1.13", "1.00", "1.00", "yes"],
+                ["2.00", "1.00", "1.00", "no"]
             ]
         );
     }

@@ -3,30 +3,23 @@
 
 use crate::error::{LabError, Result};
 use crate::experiment::Files;
-use crate::watch::Proceed;
-use crate::watch::Watch;
+use crate::experiment::files::{
+    Step, check_synced, check_written, forget, make_file, sync_file_system, write_file,
+};
+use crate::watch::{Proceed, Watch};
 use crate::workload::Workload;
 use crate::workload::axboe2016::actors::{CHECKPOINT_FILE, LOG_BYTES, LOG_FILE};
 use crate::workload::axboe2016::phase::{Actor, CHECKPOINT_FILE_BYTES};
 use crate::workload::axboe2016::{Axboe2016, READ_FILE};
-use crate::workload::data::{AlignedBuf, Content, PAGE, WRITE_MAX};
 use millpond_core::units::Bytes;
-use rustix::fs::Advice;
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Written before it is synced and dropped from the page cache: enough for any disk to stream, little
-/// beside any machine's memory.
-const BATCH: u64 = 64 << 20;
 /// How much to write to measure the device's rate, unless time is up before.
 const TRIAL: u64 = 256 << 20;
 /// How long that may take.
 const TRIAL_TIME: Duration = Duration::from_secs(2);
-/// The number of pages of a run's files that are compared with what was written; the last page of the last file is one.
-const PAGES_CHECKED: usize = 64;
 
 /// The write rate of the device under `dir` in bytes a second, measured by writing up to 256 MiB and syncing.
 pub(super) fn write_rate(dir: &Path, watch: &mut dyn Watch) -> Result<f64> {
@@ -50,32 +43,6 @@ pub(super) fn write_rate(dir: &Path, watch: &mut dyn Watch) -> Result<f64> {
 pub(super) fn make_read_file(dir: &Path, bytes: u64, share: f64, watch: &mut dyn Watch) -> Result<f64> {
     let step = (bytes, "writing the file to be read");
     make_file(&Axboe2016::read_file(dir), READ_FILE, step, share, watch)
-}
-
-/// Writes a file of stamped pages, `number` in their stamps, and leaves none of it in the page cache. Returns the bytes
-/// written a second.
-pub(in crate::experiment) fn make_file(
-    path: &Path,
-    number: u64,
-    (bytes, step): (u64, &str),
-    share: f64,
-    watch: &mut dyn Watch,
-) -> Result<f64> {
-    let began = Instant::now();
-    write_file(path, number, bytes, &mut |written| {
-        let detail = format!(
-            "{} of {}",
-            millpond::internal::quantity::size(Bytes(written)),
-            millpond::internal::quantity::size(Bytes(bytes))
-        );
-        match watch.at(share * written as f64 / bytes as f64, step, &detail) {
-            Proceed::Stop => Step::Stop,
-            Proceed::Yes => Step::On,
-        }
-    })?;
-    // the name as well
-    sync_file_system(path.parent().unwrap_or(path))?;
-    Ok(bytes as f64 / began.elapsed().as_secs_f64())
 }
 
 /// The experiment's files around its runs.
@@ -109,57 +76,15 @@ impl Files for Around {
     }
 }
 
-enum Step {
-    On,
-    Enough,
-    Stop,
-}
-
-fn write_file(path: &Path, number: u64, bytes: u64, step: &mut dyn FnMut(u64) -> Step) -> Result<()> {
-    let failed = |e: io::Error| LabError::path("cannot write", path, e);
-    let file = File::create_new(path).map_err(failed)?;
-    let mut content = Content::new(number);
-    let mut offset = 0;
-    while offset < bytes {
-        let batch_end = (offset + BATCH).min(bytes);
-        while offset < batch_end {
-            let len = (WRITE_MAX as u64).min(batch_end - offset);
-            file.write_all_at(content.slice(number, offset, len as usize), offset)
-                .map_err(failed)?;
-            offset += len;
-        }
-        file.sync_data().map_err(failed)?;
-        forget(&file).map_err(failed)?;
-        match step(offset) {
-            Step::On => {}
-            Step::Enough => return Ok(()),
-            Step::Stop => return Err(LabError::Interrupted),
-        }
-    }
-    Ok(())
-}
-
-/// Drops a file's pages from the page cache. Only clean ones go, so sync first. Dropping the whole machine's
-/// caches would add nothing for these files, and slow all other processes down.
-pub(in crate::experiment) fn forget(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
-}
-
-fn sync_file_system(dir: &Path) -> Result<()> {
-    let failed = |e: io::Error| LabError::path("syncing", dir, e);
-    let handle = File::open(dir).map_err(failed)?;
-    rustix::fs::syncfs(handle).map_err(|e| failed(e.into()))
-}
-
 /// Checks what a run has written, removes it, and leaves disk and page cache as the run found them.
 fn settle(dir: &Path, work: &Axboe2016) -> Result<()> {
     if work.phase.writes() {
-        check_written(dir, work)?;
-        for n in 0..work.files {
-            let path = Axboe2016::written_file(dir, n);
-            fs::remove_file(&path).map_err(|e| LabError::path("cannot remove", &path, e))?;
+        let files = (0..work.files).map(|n| (Axboe2016::written_file(dir, n), work.file_bytes));
+        let files: Vec<_> = files.collect();
+        check_written(&files, work.seed)?;
+        for (path, _) in &files {
+            fs::remove_file(path).map_err(|e| LabError::path("cannot remove", path, e))?;
         }
-        // the removal and its discards are written now and not during the next run
         sync_file_system(dir)?;
     }
     let log = (Axboe2016::log_file(dir), LOG_FILE);
@@ -169,7 +94,7 @@ fn settle(dir: &Path, work: &Axboe2016) -> Result<()> {
         _ => Vec::new(),
     };
     for (path, number) in synced {
-        check_synced(&path, number, work)?;
+        check_synced(&path, number, work.seed)?;
         fs::remove_file(&path).map_err(|e| LabError::path("cannot remove", &path, e))?;
     }
     let path = Axboe2016::read_file(dir);
@@ -178,65 +103,11 @@ fn settle(dir: &Path, work: &Axboe2016) -> Result<()> {
         .map_err(|e| LabError::path("cannot drop from the page cache", &path, e))
 }
 
-/// Compares sizes, and some pages in full, as the kernel reads them from the device.
-fn check_written(dir: &Path, work: &Axboe2016) -> Result<()> {
-    let mut content = Content::new(work.seed);
-    let mut random = fastrand::Rng::with_seed(work.seed);
-    let pages = work.file_bytes / PAGE as u64;
-    let mut buf = AlignedBuf::new(PAGE);
-    for n in 0..work.files {
-        let path = Axboe2016::written_file(dir, n);
-        let len = fs::metadata(&path)
-            .map_err(|e| LabError::path("a written file is missing:", &path, e))?
-            .len();
-        if len != work.file_bytes {
-            let what = format!(
-                "has {len} bytes and not the {} that were written and synced",
-                work.file_bytes
-            );
-            return Err(LabError::path("wrong data:", &path, io::Error::other(what)));
-        }
-    }
-    let some = (0..PAGES_CHECKED).map(|_| (random.u32(..work.files), random.u64(..pages)));
-    let last = (work.files - 1, pages - 1);
-    for (n, page) in some.chain([last]) {
-        let path = Axboe2016::written_file(dir, n);
-        let failed = |e: io::Error| LabError::path("checking", &path, e);
-        let file = OpenOptions::new().read(true).open(&path).map_err(failed)?;
-        // what the page cache holds came from a writer; what counts is what the device has
-        forget(&file).map_err(failed)?;
-        file.read_exact_at(&mut buf, page * PAGE as u64).map_err(failed)?;
-        if !content.is_page(u64::from(n), page, &buf) {
-            let what = format!("page {page} is not what was written there and synced");
-            return Err(LabError::path("wrong data:", &path, io::Error::other(what)));
-        }
-    }
-    Ok(())
-}
-
-/// Compares some pages of a file that has this number, all of which were synced.
-fn check_synced(path: &Path, number: u64, work: &Axboe2016) -> Result<()> {
-    let failed = |e: io::Error| LabError::path("checking", path, e);
-    let file = File::open(path).map_err(failed)?;
-    forget(&file).map_err(failed)?;
-    let pages = file.metadata().map_err(failed)?.len() / PAGE as u64;
-    let mut content = Content::new(work.seed);
-    let mut random = fastrand::Rng::with_seed(work.seed);
-    let mut buf = AlignedBuf::new(PAGE);
-    for page in (0..PAGES_CHECKED.min(pages as usize)).map(|_| random.u64(..pages)) {
-        file.read_exact_at(&mut buf, page * PAGE as u64).map_err(failed)?;
-        if !content.is_page(number, page, &buf) {
-            let what = format!("page {page} is not the record that was synced");
-            return Err(LabError::path("wrong data:", path, io::Error::other(what)));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::workload::axboe2016::Phase;
+    use crate::workload::data::{Content, PAGE};
 
     fn work(dir: &Path) -> Axboe2016 {
         let work = Axboe2016 {

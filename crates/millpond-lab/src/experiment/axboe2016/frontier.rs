@@ -5,7 +5,7 @@
 
 use super::report::{BOTH, P99, READS, SECONDS};
 use crate::report::table::{cell, label};
-use crate::report::{Axis, Cell, Chart, Line, Metric, RowName, Scale, Table, TableRow, lookup};
+use crate::report::{Axis, Cell, Chart, Line, Metric, RowName, Scale, Table, lookup};
 use millpond::internal::quantity::{micros_tick, number_tick};
 
 pub(super) const WRITERS_RATE: &str = "writers_mb_per_s";
@@ -18,11 +18,11 @@ const GROUPS: [Group; 6] = [
     (BARE, "no cache, a fixed number of writes in transit", 0, |_| true),
     (
         PACED,
-        "what the device allows: one dose of writes a read, or so many in transit",
+        "what the device allows: a dose of writes after each read, or a fixed number in transit",
         0,
         |variant| !variant.contains('/'),
     ),
-    (PACED, "the same: one dose every so many reads", 1, |variant| {
+    (PACED, "the same, a dose after every few reads", 1, |variant| {
         variant.contains('/')
     }),
 ];
@@ -88,9 +88,9 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
             own.filter_map(|row| Some((row, Point::of(row, metrics)?)))
         };
         let ours: Vec<(&RowName, Point)> = of("engine").collect();
-        let mut table = Table {
-            title: format!("The kernel's configurations and the goal that is better ({device})"),
-            head: [
+        let mut table = Table::new(
+            format!("The kernel's configurations and the goal that is better ({device})"),
+            [
                 "",
                 "reads/s",
                 "p99",
@@ -101,11 +101,8 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
                 "writers",
                 "of its p99",
                 "better",
-            ]
-            .map(String::from)
-            .into(),
-            ..Table::default()
-        };
+            ],
+        );
         for (row, kernel) in of("kernel") {
             let no_worse = ours.iter().filter(|(_, own)| own.misses(&kernel) <= 1.0);
             let best = no_worse.min_by(|a, b| a.1.p99.value.total_cmp(&b.1.p99.value));
@@ -122,20 +119,10 @@ pub(super) fn tables(rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
                 (true, false) => "not by p99".into(),
                 (false, _) => format!("no, by {:.1} %", (missed - 1.0) * 100.0),
             };
-            table.rows.push(TableRow {
-                label: short(row),
-                cells: vec![
-                    cell(kernel.reads),
-                    cell(kernel.p99),
-                    cell(kernel.seconds),
-                    own_row.variant.clone().into(),
-                    cell(own.reads),
-                    cell(own.p99),
-                    cell(own.seconds),
-                    format!("{p99:.2}").into(),
-                    Cell::from(verdict),
-                ],
-            });
+            let of = |point: &Point| [point.reads, point.p99, point.seconds].map(cell);
+            let [name, share] = [own_row.variant.clone(), format!("{p99:.2}")].map(Cell::from);
+            let cells = of(&kernel).into_iter().chain([name]).chain(of(own));
+            table.push(short(row), cells.chain([share, Cell::from(verdict)]));
         }
         // on a real device the kernel has no configurations of ours
         if table.rows.len() > 1 && device != "real" {
@@ -275,7 +262,7 @@ mod tests {
         assert_eq!(
             looks,
             [0, 1, 2, 4],
-            "each row has the colour of its place, and doses every so many reads one more"
+            "each row has the color of its place, and doses after every few reads have the next"
         );
         // of many rows those of a target are one line, in the order of what is written
         let mut many = rows.clone();

@@ -16,20 +16,19 @@ mod answer;
 mod bound;
 mod charts;
 pub mod demo;
-pub(in crate::experiment) mod files;
+mod files;
 mod frontier;
 mod mixed_loads;
 mod options;
 mod post;
-mod published;
 mod reasons;
 mod report;
 
 /// The workload that has no reader.
 pub const WRITERS_ALONE: &str = Phase::WritersAlone.name();
-pub use published::{PUBLISHED, Published, published};
 
 pub use super::Options;
+use super::check::space;
 use super::{Experiment, moving, perform, rows};
 use crate::backend::{self, Backend, Driver, Row, RowRequest};
 use crate::error::{LabError, Result};
@@ -141,7 +140,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
             scale: simulated_sizes.scale,
             at: None,
         };
-        moving::add(&mut report, EXPERIMENT.name, &run);
+        report.notes.extend(moving::note(EXPERIMENT.name, &run));
     }
     notes.append(&mut report.notes);
     report.notes = notes;
@@ -175,15 +174,10 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
     let kernel_variants = options.kernel_configurations()?;
     let plan = |memory| {
         let request = RowRequest {
-            experiment: EXPERIMENT.name,
             variants: &options.variants,
-            kernel_variants: &kernel_variants,
-            program: &options.program,
-            device: options.device,
-            dir,
-            memory,
             read_latency_goal: options.read_latency_goal,
-            seed: options.seed,
+            memory,
+            ..options.request(EXPERIMENT.name, &kernel_variants, dir)
         };
         rows(targets, options.on.is_some(), &request)
     };
@@ -227,7 +221,7 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
             if real.iter().any(|row| row.setup.device == Device::Real) {
                 notes.extend(warn_of_the_place(dir));
             }
-            check_space(options, &sizes, dir)?;
+            space(&options.dir, dir, sizes.needed())?;
             rate = files::make_read_file(dir, sizes.read_file.0, 0.04, watch)?;
         }
     }
@@ -242,22 +236,6 @@ fn prepare(options: &Options, targets: &[&Backend], dir: &Path, watch: &mut dyn 
 
 fn is_real(row: &Row) -> bool {
     backend::find(&row.setup.target).is_ok_and(|kind| matches!(kind.driver, Driver::Files(_)))
-}
-
-fn check_space(options: &Options, sizes: &Sizes, dir: &Path) -> Result<()> {
-    match scratch::free_bytes(dir) {
-        Some(free) if free < sizes.needed() => Err(LabError::BadValue {
-            option: "--dir",
-            value: options.dir.display().to_string(),
-            allowed: format!(
-                "{} are free there and {} are needed",
-                quantity::size(free),
-                quantity::size(sizes.needed())
-            ),
-            instead: "give another directory, or smaller sizes (--scale)".into(),
-        }),
-        _ => Ok(()),
-    }
 }
 
 /// How the files' location affects the numbers.

@@ -246,30 +246,18 @@ fn phase_seconds(phase: Phase, sizes: &Sizes, rate: f64) -> f64 {
 mod tests {
     use super::super::run;
     use super::*;
+    use crate::experiment::check::tests::assert_refused;
     use crate::experiment::find;
-    use crate::setup::Device;
 
     fn options() -> Options {
         Options::default()
     }
 
     fn real_rows(count: usize) -> Vec<Row> {
-        let row = Row {
-            label: "kernel".into(),
-            setup: crate::setup::Setup {
-                target: "kernel".into(),
-                variant: "direct".into(),
-                device: Device::Real,
-                dir: "/tmp".into(),
-                memory: Bytes::from_mib(512),
-                read_latency_goal: None,
-                seed: 1,
-            },
-            in_memory_group: false,
-            testbed: None,
-            is_deterministic: false,
-            device_bytes_per_s: None,
-        };
+        let options = options();
+        let row = options
+            .request("axboe2016", &[], "/tmp".as_ref())
+            .row("kernel", "direct");
         vec![row; count]
     }
 
@@ -287,35 +275,37 @@ mod tests {
 
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
-        type Change = fn(&mut Options);
-        let table: [(Change, &str); 10] = [
-            (|o| o.files = 0, "--files 0: must be 1 to 10000"),
-            (|o| o.writers = 0, "--writers 0: must be 1 to 50"),
-            (|o| o.writers = 51, "--writers 51: must be 1 to 50"),
-            (|o| o.runs = 0, "--runs 0: must be 1 to 100"),
-            (|o| o.scale = Some(0.0), "--scale 0: must be 0.001 to 100"),
-            (|o| o.file_size = Bytes(4096), "--file-size 4K: the least is 64K"),
-            (
-                |o| o.read_file_size = Bytes(0),
-                "--read-file-size 0: the least is 1M",
-            ),
-            (|o| o.memory = Bytes(1 << 20), "--memory 1M: the least is 16M"),
-            (
-                |o| o.workloads = vec!["reader".into()],
-                "unknown workload `reader`; allowed: writers-and-reader, reader-alone, writers-alone, thinking-reader",
-            ),
-            (
-                |o| o.variants = vec!["v4".into()],
-                "unknown variant `v4`; allowed: off, v2, v3-10",
-            ),
-        ];
-        for (change, expected) in table {
-            let mut options = options();
-            change(&mut options);
-            let error = run(&options, &mut ()).unwrap_err();
-            assert!(error.to_string().starts_with(expected), "{error}");
-            assert_eq!(error.exit_code(), 2);
-        }
+        assert_refused(
+            run,
+            &[
+                (|o| o.files = 0, "--files 0: must be 1 to 10000", 2),
+                (|o| o.writers = 0, "--writers 0: must be 1 to 50", 2),
+                (|o| o.writers = 51, "--writers 51: must be 1 to 50", 2),
+                (|o| o.runs = 0, "--runs 0: must be 1 to 100", 2),
+                (|o| o.scale = Some(0.0), "--scale 0: must be 0.001 to 100", 2),
+                (
+                    |o| o.file_size = Bytes(4096),
+                    "--file-size 4K: the least is 64K",
+                    2,
+                ),
+                (
+                    |o| o.read_file_size = Bytes(0),
+                    "--read-file-size 0: the least is 1M",
+                    2,
+                ),
+                (|o| o.memory = Bytes(1 << 20), "--memory 1M: the least is 16M", 2),
+                (
+                    |o| o.workloads = vec!["reader".into()],
+                    "unknown workload `reader`; allowed: writers-and-reader, reader-alone, writers-alone, thinking-reader",
+                    2,
+                ),
+                (
+                    |o| o.variants = vec!["v4".into()],
+                    "unknown variant `v4`; allowed: off, v2, v3-10",
+                    2,
+                ),
+            ],
+        );
     }
 
     #[test]

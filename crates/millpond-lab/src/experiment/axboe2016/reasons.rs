@@ -2,7 +2,7 @@
 
 use super::EXPERIMENT;
 use crate::report::table::{WIDTH, cell, label, layout, wrap};
-use crate::report::{Appendix, Cell, Metric, RowName, Runs, Table, TableRow, lookup};
+use crate::report::{Appendix, Cell, Metric, RowName, Runs, Table, lookup};
 use crate::workload::axboe2016::Phase;
 use millpond_core::io::Reason;
 
@@ -22,14 +22,8 @@ const COLUMNS: [(&str, &str); 7] = [
 /// The tables of all workloads whose rows counted by reason.
 pub(super) fn appendices(rows: &[RowName], metrics: &[Metric]) -> Vec<Appendix> {
     let of = |phase: Phase| {
-        let mut table = Table {
-            head: ["", "reason"]
-                .into_iter()
-                .chain(COLUMNS.map(|(head, _)| head))
-                .map(str::to_owned)
-                .collect(),
-            ..Table::default()
-        };
+        let heads = COLUMNS.map(|(head, _)| head);
+        let mut table = Table::new("", ["", "reason"].into_iter().chain(heads));
         for row in rows {
             for reason in Reason::ALL {
                 let find = |(_, metric): (&str, &str)| {
@@ -38,13 +32,8 @@ pub(super) fn appendices(rows: &[RowName], metrics: &[Metric]) -> Vec<Appendix> 
                 };
                 let mut cells = COLUMNS.map(find).to_vec();
                 if cells.iter().any(|cell| !cell.value.is_empty()) {
-                    let name = Cell {
-                        value: reason.name().into(),
-                        ..Cell::default()
-                    };
-                    cells.insert(0, name);
-                    let label = label(row, rows);
-                    table.rows.push(TableRow { label, cells });
+                    cells.insert(0, Cell::from(reason.name().to_owned()));
+                    table.push(label(row, rows), cells);
                 }
             }
         }

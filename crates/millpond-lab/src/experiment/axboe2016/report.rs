@@ -5,12 +5,11 @@
 
 use super::answer::Answers;
 use super::options::Sizes;
-use super::published::PUBLISHED;
 use super::{EXPERIMENT, bound, charts, frontier, mixed_loads, post, reasons};
 use crate::backend::Row;
 use crate::disk_model::DiskModel;
 use crate::memory_group::WITHOUT_THROTTLING;
-use crate::report::table::{Column, pick};
+use crate::report::table::{Column, pick, used};
 use crate::report::verdict::Circumstances;
 use crate::report::{Metric, Report, RowName, Runs, Table, lookup};
 use crate::workload::axboe2016::Phase;
@@ -62,9 +61,7 @@ pub(super) fn report(
         ..Report::default()
     };
     if !real.is_empty() {
-        report
-            .tables
-            .extend(tables("this machine", &real, &metrics, &metrics));
+        report.tables.extend(tables("this machine", &real, &metrics));
         report
             .tables
             .extend(mixed_loads::tables("this machine", &real, &metrics));
@@ -89,7 +86,7 @@ pub(super) fn report(
         // alone, doses say nothing
         report
             .tables
-            .extend(tables(place, &paced, &metrics, &metrics).into_iter().take(1));
+            .extend(tables(place, &paced, &metrics).into_iter().take(1));
     }
     if !simulated.is_empty() {
         // with other workloads the post's numbers say nothing
@@ -100,7 +97,7 @@ pub(super) fn report(
                 true => beside_the_post(&simulated, &metrics),
                 false => (simulated.clone(), metrics.clone()),
             };
-            report.tables.extend(tables(&place, &rows, &with_post, &metrics));
+            report.tables.extend(tables(&place, &rows, &with_post));
         }
         report
             .tables
@@ -127,10 +124,10 @@ pub(super) fn report(
     report
 }
 
-fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]) -> Vec<Table> {
+fn tables(place: &str, rows: &[RowName], metrics: &[Metric]) -> Vec<Table> {
     // The reader's figures, and those of the writers and the process.
-    let summary = |reader, writers| {
-        [
+    let summary = |title: &str, reader, writers| {
+        let columns = [
             Column::new("reads/s", reader, READS),
             Column::new("p50", reader, "reader_latency_p50_us"),
             Column::new("p99", reader, P99),
@@ -139,47 +136,13 @@ fn tables(place: &str, rows: &[RowName], metrics: &[Metric], measured: &[Metric]
             Column::new("writers", writers, SECONDS),
             Column::new("resident", writers, "resident_peak_mib"),
             Column::new("machine's cache", writers, "page_cache_growth_mib"),
-        ]
+        ];
+        let title = format!("{title} ({place})");
+        pick(&title, "", &used(&columns, rows, metrics), rows, metrics)
     };
-    let (main, alone) = (summary(BOTH, BOTH), summary(READER, WRITERS));
-    let more = [
-        Column::new("hits", BOTH, "reader_hits_percent"),
-        Column::new("mean", BOTH, "reader_latency_mean_us"),
-        Column::new("p50 over time", BOTH, "reader_latency_over_time_p50_us"),
-        Column::new("p90", BOTH, "reader_latency_p90_us"),
-        Column::new("p95", BOTH, "reader_latency_p95_us"),
-        Column::new("writing only", BOTH, "writers_write_seconds"),
-        Column::new("writers", BOTH, "writers_mb_per_s"),
-        Column::new("write call p99", BOTH, "writers_call_p99_us"),
-        Column::new("slowest call", BOTH, "writers_call_max_us"),
-        Column::new("user", BOTH, "cpu_user_seconds"),
-        Column::new("system", BOTH, "cpu_system_seconds"),
-        Column::new("group's peak", BOTH, "memory_group_peak_mib"),
-    ];
-    // columns that some of these rows have
-    let used = |columns: &[Column]| -> Vec<Column> {
-        let has = |c: &Column, row| lookup(metrics, row, c.workload, c.metric).is_some();
-        let is_used = |c: &&Column| rows.iter().any(|row| has(c, row));
-        columns.iter().filter(is_used).copied().collect()
-    };
-    let mut more = pick(
-        &format!("Reader and writers together, more of it ({place})"),
-        "",
-        &used(&more),
-        rows,
-        measured,
-    );
-    more.is_wide = true;
     vec![
-        pick(
-            &format!("Reader and writers together ({place})"),
-            "",
-            &used(&main),
-            rows,
-            metrics,
-        ),
-        pick(&format!("Each alone ({place})"), "", &used(&alone), rows, metrics),
-        more,
+        summary("Reader and writers together", BOTH, BOTH),
+        summary("Each alone", READER, WRITERS),
     ]
 }
 
@@ -200,14 +163,9 @@ fn is_the_posts(metric: &Metric) -> bool {
 
 /// The simulator's rows with the post's before them, and the metrics of both.
 fn beside_the_post(rows: &[RowName], metrics: &[Metric]) -> (Vec<RowName>, Vec<Metric>) {
-    let name = |variant: &str| RowName::new("post", &rows[0].device, format!("post, 2016: {variant}"));
-    let mut with_post = metrics.to_vec();
-    with_post.extend(PUBLISHED.iter().map(|p| {
-        let name = name(p.variant);
-        Metric::exact(EXPERIMENT.name, p.workload, &name, p.metric, p.unit, p.value)
-    }));
-    let post = ["off", "v3-10"].map(name);
-    (post.into_iter().chain(rows.iter().cloned()).collect(), with_post)
+    let post = ["off", "v3-10"].map(post::row);
+    let rows = post.into_iter().chain(rows.iter().cloned()).collect();
+    (rows, [post::metrics(), metrics.to_vec()].concat())
 }
 
 fn notes(rows: &[RowName], metrics: &[Metric], sizes: &Sizes) -> Vec<String> {
@@ -254,8 +212,8 @@ const DEFINITIONS: [(&str, &str); 10] = [
     ),
     (
         "writers",
-        "Seconds from the first write call to the end of the sync of everything, as `time (write-files; sync)` shows; or the bytes \
-             written in that time, in millions a second. \"Writing only\" ends with the last write call.",
+        "Seconds from the first write call to the end of the sync of everything, as `time (write-files; sync)` shows; MB/s: the bytes \
+             written in that time.",
     ),
     (
         "syncs/s, sync p99",
@@ -302,11 +260,11 @@ mod tests {
 
     #[test]
     fn the_posts_numbers_stand_before_the_simulators() {
-        let rows = ["off", "v3-10"].map(|variant| row("sim", variant));
+        let rows = ["off", "v3-10"].map(|variant| RowName::new("sim", "hdd", variant));
         let mut metrics = both(&rows[0], &[650e3], &[250e3], &[130.0], &[66.0]);
         metrics.extend(both(&rows[1], &[400e3], &[500.0], &[4550.0], &[89.1]));
         let (with_post, all) = beside_the_post(&rows, &metrics);
-        let table = tables("virtual", &with_post, &all, &metrics).remove(0);
+        let table = tables("virtual", &with_post, &all).remove(0);
         let labels: Vec<_> = table.rows.iter().map(|r| r.label.as_str()).collect();
         assert_eq!(
             labels,
@@ -361,22 +319,13 @@ mod tests {
     }
 
     fn sim_row(device: &str) -> Row {
-        Row {
-            label: "goal".into(),
-            setup: crate::setup::Setup {
-                target: "sim".into(),
-                variant: "goal".into(),
-                device: device.parse().unwrap(),
-                dir: "/".into(),
-                memory: Bytes::from_mib(512),
-                read_latency_goal: None,
-                seed: 1,
-            },
-            in_memory_group: false,
-            is_deterministic: true,
-            device_bytes_per_s: None,
-            testbed: None,
-        }
+        let options = crate::experiment::Options {
+            device: device.parse().unwrap(),
+            ..crate::experiment::Options::default()
+        };
+        options
+            .request(EXPERIMENT.name, &[], "/".as_ref())
+            .row("sim", "goal")
     }
 
     #[test]

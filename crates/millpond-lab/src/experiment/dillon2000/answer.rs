@@ -2,71 +2,85 @@
 //! the other parts each in a line; on real files the kernel beside Millpond's engine.
 
 use super::published::{LOADS, published};
+use super::runs::row;
 use super::{BUDGETS, DEADLOCK, IN_TRANSIT, NEWS};
-use crate::report::verdict::{Circumstances, Compared, judge, kernel_beside_engine, time, two_digits};
-use crate::report::{Metric, RowName};
+use crate::report::Metric;
+use crate::report::verdict::{Circumstances, Figure, Side, compare, time, two_digits};
 
-type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
+/// A comparison of two rows of a workload: the rows, what they are called, and by what they are compared.
+type Pair = (&'static str, [&'static str; 2], &'static str, &'static [Figure]);
 
-/// A comparison of two rows of a workload: the rows, and what they are called.
-type Pair = (&'static str, [&'static str; 2], &'static str);
+const OF_NEWS: &[Figure] = &[
+    Figure::new("load", "load_mean", two_digits),
+    Figure::new("one article in 100", "article_latency_p99_us", time),
+    Figure::new("readers got", "articles_per_s", two_digits)
+        .higher()
+        .cost("as many articles"),
+    Figure::new("it wrote", "pageouts_per_s", two_digits).cost("as many pages"),
+];
+
+const OF_STREAM: &[Figure] = &[
+    Figure::new("in transit at most", "in_transit_max_kib", mib),
+    Figure::new("one article in 100", "article_latency_p99_us", time),
+    Figure::new("it wrote", "written_mb_per_s", two_digits)
+        .higher()
+        .cost("as many bytes a second"),
+];
+
+/// On real files.
+pub(super) const OF_FILES: &[Figure] = &[
+    Figure::new("slowest article", "article_latency_max_us", time),
+    Figure::new("one in 100", "article_latency_p99_us", time),
+    Figure::new("readers got", "articles_per_s", two_digits)
+        .higher()
+        .cost("as many articles"),
+];
 
 const PAIRS: [Pair; 6] = [
-    (NEWS, ["queue-order", "two-laps"], "queue order -> two laps"),
-    (NEWS, ["queue-order", "millpond"], "queue order -> Millpond"),
-    (NEWS, ["two-laps", "millpond"], "two laps -> Millpond"),
+    (
+        NEWS,
+        ["queue-order", "two-laps"],
+        "queue order -> two laps",
+        OF_NEWS,
+    ),
+    (
+        NEWS,
+        ["queue-order", "millpond"],
+        "queue order -> Millpond",
+        OF_NEWS,
+    ),
+    (NEWS, ["two-laps", "millpond"], "two laps -> Millpond", OF_NEWS),
     (
         BUDGETS,
         ["queue-order no budget", "two-laps no budget"],
         "queue order without a budget -> two laps without one",
+        OF_NEWS,
     ),
     (
         IN_TRANSIT,
         ["no-limit", "high-1M-low-512K"],
         "no limit in transit -> 1 MiB high, 512 KiB low",
+        OF_STREAM,
     ),
     (
         DEADLOCK,
         ["two-laps without reserve", "two-laps with reserve"],
         "without a reserve for I/O -> with it",
+        &[Figure::new("deadlocks", "deadlocks", two_digits)],
     ),
 ];
 
-/// For runs in virtual time. `of`: a workload's row's metric.
-pub(super) fn of_virtual_time(of: Of<'_>) -> Vec<String> {
-    let exact = Circumstances::exact();
-    let mut lines = Vec::new();
-    for (workload, [before, after], sides) in PAIRS {
-        let compared = |what, metric, show: fn(f64) -> String| {
-            let [before, after] = [before, after].map(|row| of(workload, row, metric));
-            Compared::new(what, show, before.as_slice(), after.as_slice())
-        };
-        let compared = match workload {
-            DEADLOCK => vec![compared("deadlocks", "deadlocks", two_digits)],
-            IN_TRANSIT => vec![
-                compared("in transit at most", "in_transit_max_kib", mib),
-                compared("one article in 100", "article_latency_p99_us", time),
-                compared("it wrote", "written_mb_per_s", two_digits)
-                    .higher()
-                    .cost("as many bytes a second"),
-            ],
-            _ => vec![
-                compared("load", "load_mean", two_digits),
-                compared("one article in 100", "article_latency_p99_us", time),
-                compared("readers got", "articles_per_s", two_digits)
-                    .higher()
-                    .cost("as many articles"),
-                compared("it wrote", "pageouts_per_s", two_digits).cost("as many pages"),
-            ],
-        };
-        // a row that did not run has nothing
-        if compared.iter().any(|c| c.before.is_empty() || c.after.is_empty()) {
-            continue;
-        }
-        let line = judge(&compared, &exact).map(|verdict| verdict.between(&format!("{workload}: {sides}")));
-        lines.extend(line);
-    }
-    if of(NEWS, "queue-order", "load_mean").is_some() {
+/// For runs in virtual time.
+pub(super) fn of_virtual_time(metrics: &[Metric]) -> Vec<String> {
+    let line = |(workload, pair, sides, figures): &Pair| {
+        let rows = pair.map(row);
+        let pair = rows.each_ref().map(|row| Side { row, workload });
+        let verdict = compare(metrics, pair, figures, &Circumstances::exact())?;
+        Some(verdict.between(&format!("{workload}: {sides}")))
+    };
+    let mut lines: Vec<String> = PAIRS.iter().filter_map(line).collect();
+    let is_blown_up = |metric: &Metric| metric.workload == NEWS && metric.variant == "queue-order";
+    if metrics.iter().any(is_blown_up) {
         lines.extend(of_the_post());
     }
     lines
@@ -85,38 +99,36 @@ fn mib(kib: f64) -> String {
     format!("{} MiB", two_digits(kib / 1024.0))
 }
 
-/// For a load on real files: each of the kernel's rows beside the engine.
-pub(super) fn of_real_files(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
-    kernel_beside_engine(load, names, metrics, &Circumstances::default(), |compared| {
-        vec![
-            compared("slowest article", "article_latency_max_us", time),
-            compared("one in 100", "article_latency_p99_us", time),
-            compared("readers got", "articles_per_s", two_digits)
-                .higher()
-                .cost("as many articles"),
-        ]
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::{metric, row};
+    use crate::report::RowName;
+    use crate::report::tests::{self, metric};
+    use crate::report::verdict::kernel_beside_engine;
 
     #[test]
     fn each_pair_that_ran_has_a_line_and_the_post_its_own() {
-        let numbers = |workload: &str, row: &str, metric: &str| match (workload, row, metric) {
-            (NEWS, "queue-order", "load_mean") => Some(75.0),
-            (NEWS, "two-laps", "load_mean") => Some(2.5),
-            (NEWS, "queue-order" | "two-laps", "article_latency_p99_us") => Some(20e3),
-            (NEWS, "queue-order" | "two-laps", "articles_per_s") => Some(80.0),
-            (NEWS, "queue-order" | "two-laps", "pageouts_per_s") => Some(40.0),
-            (DEADLOCK, "two-laps without reserve", _) => Some(1.0),
-            (DEADLOCK, "two-laps with reserve", _) => Some(0.0),
-            _ => None,
+        let of = |workload, variant, figures: &[(&str, f64)]| -> Vec<Metric> {
+            let of = |&(name, value)| metric(&row(variant), workload, name, &[value]);
+            figures.iter().map(of).collect()
         };
+        let news = |variant, load| {
+            let figures = [
+                ("load_mean", load),
+                ("article_latency_p99_us", 20e3),
+                ("articles_per_s", 80.0),
+                ("pageouts_per_s", 40.0),
+            ];
+            of(NEWS, variant, &figures)
+        };
+        let metrics = [
+            news("queue-order", 75.0),
+            news("two-laps", 2.5),
+            of(DEADLOCK, "two-laps without reserve", &[("deadlocks", 1.0)]),
+            of(DEADLOCK, "two-laps with reserve", &[("deadlocks", 0.0)]),
+        ];
         assert_eq!(
-            of_virtual_time(&numbers),
+            of_virtual_time(&metrics.concat()),
             [
                 "news: queue order -> two laps: better. Load 75 -> 2.5, one article in 100 20 ms -> 20 ms; readers got 1.00 times \
                  as many articles, it wrote 1.00 times as many pages.",
@@ -129,10 +141,13 @@ mod tests {
     #[test]
     fn each_of_the_kernels_rows_is_beside_the_engine() {
         let names = [
-            row("kernel", "direct"),
-            row("kernel", "memory-group"),
-            row("engine", "goal"),
+            tests::row("kernel", "direct"),
+            tests::row("kernel", "memory-group"),
+            tests::row("engine", "goal"),
         ];
+        let of = |names: &[RowName], metrics: &[Metric]| {
+            kernel_beside_engine(NEWS, names, metrics, OF_FILES, &Circumstances::default())
+        };
         let metric = |row: &RowName, name: &str, runs: [f64; 2]| metric(row, NEWS, name, &runs);
         let metrics: Vec<Metric> = names
             .iter()
@@ -146,7 +161,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            of_real_files(NEWS, &names, &metrics),
+            of(&names, &metrics),
             [
                 "news: direct -> Millpond: better. Slowest article 40 ms -> 4 ms, one in 100 10 ms -> 1 ms; readers got 1.00 \
                  times as many articles (runs overlap).",
@@ -154,6 +169,6 @@ mod tests {
                  1.00 times as many articles (runs overlap).",
             ]
         );
-        assert!(of_real_files(NEWS, &names[..2], &metrics).is_empty());
+        assert!(of(&names[..2], &metrics).is_empty());
     }
 }

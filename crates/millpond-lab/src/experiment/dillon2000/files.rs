@@ -2,7 +2,7 @@
 
 use crate::error::{LabError, Result};
 use crate::experiment::Files;
-use crate::experiment::axboe2016::files::{forget, make_file};
+use crate::experiment::files::{forget, make_file};
 use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::dillon2000::{Dillon2000, HISTORY, SPOOL};
@@ -18,20 +18,17 @@ pub(super) struct Around;
 pub(super) fn make(dir: &Path, work: &Dillon2000, watch: &mut dyn Watch) -> Result<()> {
     let folder = work.folder(dir);
     fs::create_dir(&folder).map_err(|e| LabError::path("cannot create", &folder, e))?;
-    make_file(
-        &work.spool(dir),
-        SPOOL,
-        (work.spool_bytes, "writing the spool"),
-        0.0,
-        watch,
-    )?;
-    make_file(
-        &work.history(dir),
-        HISTORY,
-        (work.history_bytes, "writing the history"),
-        0.0,
-        watch,
-    )?;
+    for (path, number, bytes, step) in [
+        (work.spool(dir), SPOOL, work.spool_bytes, "writing the spool"),
+        (
+            work.history(dir),
+            HISTORY,
+            work.history_bytes,
+            "writing the history",
+        ),
+    ] {
+        make_file(&path, number, (bytes, step), 0.0, watch)?;
+    }
     Ok(())
 }
 

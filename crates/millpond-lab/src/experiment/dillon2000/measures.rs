@@ -33,7 +33,7 @@ pub(super) fn of_bsd(ran: &Ran) -> Outcome {
     ] {
         outcome.push(name, "1/s", value as f64 / length);
     }
-    for (name, value) in [
+    outcome.counts(&[
         ("pageouts", counters.pageouts),
         ("rescued_dirty_pages", counters.rescued),
         ("laps_marked", counters.laps),
@@ -44,9 +44,7 @@ pub(super) fn of_bsd(ran: &Ran) -> Outcome {
         ("daemon_waits_for_swap", counters.daemon_waits),
         ("waits_for_memory", counters.memory_waits),
         ("waits_for_written_pages", counters.write_waits),
-    ] {
-        outcome.push(name, "1", value as f64);
-    }
+    ]);
     outcome
 }
 
@@ -71,10 +69,12 @@ pub(super) fn of_stream(ran: &Streamed) -> Outcome {
 /// The outcome of memory that is nothing but dirty.
 pub(super) fn of_stuck(ran: &Stuck) -> Outcome {
     let mut outcome = Outcome::default();
-    outcome.push("deadlocks", "1", f64::from(ran.at.is_some()));
-    outcome.push("free_frames", "1", ran.available as f64);
-    outcome.push("dirty_pages", "1", ran.dirty as f64);
-    outcome.push("clusters_written", "1", ran.clusters as f64);
-    outcome.push("rounds_finished", "1", ran.rounds as f64);
+    outcome.counts(&[
+        ("deadlocks", u64::from(ran.at.is_some())),
+        ("free_frames", ran.available),
+        ("dirty_pages", ran.dirty),
+        ("clusters_written", ran.clusters),
+        ("rounds_finished", ran.rounds),
+    ]);
     outcome
 }

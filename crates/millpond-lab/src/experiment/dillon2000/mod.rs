@@ -18,7 +18,6 @@ mod millpond;
 mod options;
 mod published;
 mod real;
-mod real_report;
 mod report;
 mod runs;
 
@@ -71,13 +70,14 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
                     scale: 1.0,
                     at: Some(options::WARM_UP + plan.length),
                 };
-                moving::add(&mut report, EXPERIMENT.name, &run);
+                report.notes.extend(moving::note(EXPERIMENT.name, &run));
             }
             report
         }
     };
     if !real.is_empty() {
-        real_report::add(&mut report, &real::measure(options, &real, watch)?);
+        let (loads, measured) = real::measure(options, &real, watch)?;
+        report::add(&mut report, &loads, &measured);
     }
     report.command = options.command.clone();
     Ok(report)

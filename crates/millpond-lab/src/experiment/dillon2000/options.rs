@@ -146,47 +146,43 @@ pub(super) fn plan(options: &Options) -> Result<Plan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::check::tests::assert_refused;
 
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
-        type Change = fn(&mut Options);
-        let table: [(Change, &str, u8); 7] = [
-            (
-                |o| o.variants = vec!["three-laps".into()],
-                "unknown variant `three-laps`; allowed: limited-order, clean-first, queue-order, two-laps, modern, millpond, \
+        assert_refused(
+            super::super::run,
+            &[
+                (
+                    |o| o.variants = vec!["three-laps".into()],
+                    "unknown variant `three-laps`; allowed: limited-order, clean-first, queue-order, two-laps, modern, millpond, \
                  millpond-nosync",
-                2,
-            ),
-            (
-                |o| o.workloads = vec!["mail".into()],
-                "unknown workload `mail`; allowed: news, saturated, budgets, in-transit, deadlock",
-                2,
-            ),
-            (|o| o.scale = Some(0.0), "--scale 0: must be 0.1 to 100", 2),
-            (
-                |o| (o.on, o.scale) = (Some(vec!["engine".into()]), Some(2.0)),
-                "--scale 2: must be 0.005 to 1 on real files",
-                2,
-            ),
-            (|o| o.runs = 0, "--runs 0: must be 1 to 100", 2),
-            (
-                |o| o.workloads = vec!["saturated".into()],
-                "target `sim` cannot run: saturated is for real files",
-                3,
-            ),
-            (
-                |o| (o.on, o.workloads) = (Some(vec!["engine".into()]), vec!["budgets".into()]),
-                "target `engine` cannot run: on real files there are news and saturated",
-                3,
-            ),
-        ];
-        for (change, expected, code) in table {
-            let mut options = Options::default();
-            change(&mut options);
-            let error = super::super::run(&options, &mut ()).err().unwrap();
-            assert!(error.to_string().starts_with(expected), "{error}");
-            assert_eq!(error.exit_code(), code);
-        }
+                    2,
+                ),
+                (
+                    |o| o.workloads = vec!["mail".into()],
+                    "unknown workload `mail`; allowed: news, saturated, budgets, in-transit, deadlock",
+                    2,
+                ),
+                (|o| o.scale = Some(0.0), "--scale 0: must be 0.1 to 100", 2),
+                (
+                    |o| (o.on, o.scale) = (Some(vec!["engine".into()]), Some(2.0)),
+                    "--scale 2: must be 0.005 to 1 on real files",
+                    2,
+                ),
+                (|o| o.runs = 0, "--runs 0: must be 1 to 100", 2),
+                (
+                    |o| o.workloads = vec!["saturated".into()],
+                    "target `sim` cannot run: saturated is for real files",
+                    3,
+                ),
+                (
+                    |o| (o.on, o.workloads) = (Some(vec!["engine".into()]), vec!["budgets".into()]),
+                    "target `engine` cannot run: on real files there are news and saturated",
+                    3,
+                ),
+            ],
+        );
     }
 
     #[test]

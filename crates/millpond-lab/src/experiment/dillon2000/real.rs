@@ -11,12 +11,10 @@
 
 use super::files::{self, Around};
 use super::{EXPERIMENT, NEWS, Options, SATURATED};
-use crate::backend::{self, Backend, Row, RowRequest};
+use crate::backend::{self, Backend, Row};
 use crate::error::Result;
-use crate::experiment::{Job, check, perform, row_name, rows_on_limited_memory};
+use crate::experiment::{Job, Measured, check, perform, row_name, rows_on_limited_memory};
 use crate::machine;
-use crate::outcome::Setting;
-use crate::report::{RowName, Runs};
 use crate::scratch;
 use crate::watch::Watch;
 use crate::workload::Workload;
@@ -133,21 +131,15 @@ impl Load {
     }
 }
 
-/// The measurements.
-pub(super) struct Measured {
-    pub(super) rows: Vec<Row>,
-    pub(super) names: Vec<RowName>,
-    pub(super) loads: Vec<Load>,
-    pub(super) results: Vec<Runs>,
-    pub(super) notes: Vec<String>,
-    pub(super) machine: Vec<Setting>,
-}
-
 /// Performs all runs on `kinds`, interleaved.
 ///
 /// # Errors
 /// A target that can't run; a run that failed; `LabError::Interrupted`. What it made on disk is removed either way.
-pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Watch) -> Result<Measured> {
+pub(super) fn measure(
+    options: &Options,
+    kinds: &[&Backend],
+    watch: &mut dyn Watch,
+) -> Result<(Vec<Load>, Measured)> {
     let scale = options.scale.unwrap_or(1.0);
     let all = [
         Load::news(scale, options.seed),
@@ -156,17 +148,7 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
     let loads: Vec<Load> = all.into_iter().filter(|load| options.has(load.name)).collect();
     let scratch = scratch::create(&options.dir)?;
     let kernel_variants = options.kernel_configurations()?;
-    let request = RowRequest {
-        experiment: EXPERIMENT.name,
-        variants: &[],
-        kernel_variants: &kernel_variants,
-        program: &options.program,
-        device: options.device,
-        dir: scratch.path(),
-        memory: options.memory,
-        read_latency_goal: None,
-        seed: options.seed,
-    };
+    let request = options.request(EXPERIMENT.name, &kernel_variants, scratch.path());
     let backend::Rows { mut rows, notes } = rows_on_limited_memory(kinds, &request)?;
     for row in &mut rows {
         // each load has its own
@@ -187,14 +169,13 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
         .collect();
     let machine = machine::describe(Some(scratch.path()));
     let results = perform(&options.program, &jobs, None, 0.0, watch, &Around)?;
-    Ok(Measured {
+    let measured = Measured {
         names: rows.iter().map(row_name).collect(),
-        rows,
-        loads,
         results,
         notes,
         machine,
-    })
+    };
+    Ok((loads, measured))
 }
 
 fn job(options: &Options, row: &Row, load: &Load) -> Job {

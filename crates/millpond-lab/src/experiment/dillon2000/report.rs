@@ -1,21 +1,16 @@
-//! The experiment's report: tables of what matters most, the load over time, and the answers beside them.
+//! The experiment's report: tables of what matters most, the load over time, and the answers beside them; in virtual time
+//! and on real files.
 
 use super::options::{Plan, VARIANTS};
 use super::published::{LOADS, published};
-use super::runs::Run;
+use super::real::Load;
 use super::{BUDGETS, DEADLOCK, EXPERIMENT, IN_TRANSIT, NEWS, answer};
+use crate::experiment::Measured;
 use crate::outcome::{Outcome, Setting};
-use crate::report::table::{columns, pick};
+use crate::report::table::{Column, columns, label, pick};
+use crate::report::verdict::{Circumstances, kernel_beside_engine};
 use crate::report::{Axis, Cell, Chart, Line, Report, RowName, Runs, Scale, Table, TableRow, metrics};
 use millpond::internal::quantity::number_tick;
-
-fn row(run: &Run) -> RowName {
-    RowName {
-        target: "sim".into(),
-        device: "hdd".into(),
-        variant: run.row.clone(),
-    }
-}
 
 /// Heads and metrics.
 type Columns = &'static [(&'static str, &'static str)];
@@ -29,6 +24,18 @@ const NEWS_COLUMNS: [(&str, &str); 8] = [
     ("pageouts/s", "pageouts_per_s"),
     ("variation", "pageouts_variation"),
     ("disk busy", "disk_busy_percent"),
+];
+
+/// Of both loads on real files.
+const FILES_COLUMNS: [(&str, &str); 8] = [
+    ("load", "load_mean"),
+    ("highest", "load_max"),
+    ("articles/s", "articles_per_s"),
+    ("p50", "article_latency_p50_us"),
+    ("p99", "article_latency_p99_us"),
+    ("slowest", "article_latency_max_us"),
+    ("pageouts/s", "pageouts_per_s"),
+    ("variation", "pageouts_variation"),
 ];
 
 const NEWS_TITLE: &str = "news (in virtual time)";
@@ -77,17 +84,16 @@ pub(super) fn empty() -> Report {
     }
 }
 
-pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
-    let single = |run: &Run| Runs::single(row(run), run.workload, run.outcome.clone());
-    let runs: Vec<Runs> = results.iter().map(single).collect();
-    let metrics = metrics(&runs, EXPERIMENT.name);
+pub(super) fn report(plan: &Plan, results: &[Runs]) -> Report {
+    let metrics = metrics(results, EXPERIMENT.name);
+    let rows: Vec<RowName> = results.iter().map(|runs| runs.row.clone()).collect();
     let mut report = empty();
     let tables: [(&str, &str, Columns); 5] = [
         (NEWS, NEWS_TITLE, &NEWS_COLUMNS),
         (NEWS, "news: where pages went", &MORE_COLUMNS),
         (
             BUDGETS,
-            "budgets: the news when a scan may write so many clusters",
+            "budgets: the news, by the number of clusters that a scan may write",
             &NEWS_COLUMNS,
         ),
         (
@@ -102,41 +108,43 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
         ),
     ];
     for (workload, title, heads) in tables {
-        let rows: Vec<RowName> = results
-            .iter()
-            .filter(|run| run.workload == workload)
-            .map(row)
-            .collect();
-        if rows.is_empty() {
-            continue;
-        }
         let mut table = pick(title, "", &columns(workload, heads), &rows, &metrics);
         if title == NEWS_TITLE {
             add_the_post(&mut table, &rows);
         }
         report.tables.push(table);
     }
-    let news: Vec<_> = results
-        .iter()
-        .filter(|run| run.workload == NEWS)
-        .map(|run| (run.row.clone(), look(&run.row), &run.outcome))
+    report.tables.retain(|table| !table.rows.is_empty());
+    let news = results.iter().filter(|runs| runs.workload == NEWS);
+    let news: Vec<_> = news
+        .flat_map(|runs| {
+            Some((
+                &*runs.row.variant,
+                look(&runs.row.variant),
+                runs.outcomes.first()?,
+            ))
+        })
         .collect();
-    let of = |workload: &str, row: &str, metric: &str| {
-        let run = results.iter().find(|r| r.workload == workload && r.row == row)?;
-        run.outcome.value(metric)
-    };
-    report.charts = loads(&|row| of(NEWS, row, "load_mean")).into_iter().collect();
+    report.charts.extend(Chart::of_rows(
+        [
+            "How many readers waited, by rule (in virtual time)",
+            "The mean load, on a logarithmic axis.",
+        ],
+        Axis::new("load", Scale::Log, number_tick),
+        // no rule has this color: it is all of them
+        VARIANTS.len() + 1,
+        &[Column::new("load", NEWS, "load_mean")],
+        &rows,
+        &metrics,
+    ));
     report.charts.extend(charts("in virtual time", &news));
-    report.answers = answer::of_virtual_time(&of);
+    report.answers = answer::of_virtual_time(&metrics);
     if plan.scale != 1.0 && plan.has(NEWS) {
         report
             .notes
             .push(format!("{} of ten minutes of news.", plan.scale));
     }
-    if results
-        .iter()
-        .any(|run| run.workload == NEWS && run.row == "millpond")
-    {
+    if news.iter().any(|(row, ..)| *row == "millpond") {
         report.notes.push(
             "Millpond has no anonymous memory: its rows have the memory that readers' own data and the kernel leave for files. By \
              default at most a fifth of that may be dirty, and the history is written back within 30 s, which the other rows' is \
@@ -144,8 +152,7 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
                 .into(),
         );
     }
-    let names: Vec<RowName> = results.iter().map(row).collect();
-    report.add_rows(&names, &runs);
+    report.add_rows(&rows, results);
     report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
     report.metrics = metrics;
     report
@@ -169,38 +176,54 @@ fn add_the_post(table: &mut Table, rows: &[RowName]) {
 }
 
 /// The colour of a row in all charts of the report: Millpond's engine has that of its rules in virtual time.
-pub(super) fn look(row: &str) -> usize {
+fn look(row: &str) -> usize {
     VARIANTS
         .iter()
         .position(|name| *name == row)
         .unwrap_or(VARIANTS.len())
 }
 
-/// The load under each rule that ran, with the post's beside it.
-fn loads(of: &dyn Fn(&str) -> Option<f64>) -> Option<Chart> {
-    let ran: Vec<&str> = VARIANTS.into_iter().filter(|name| of(name).is_some()).collect();
-    let posted = |row: &str| {
-        LOADS
-            .iter()
-            .find(|(name, _)| *name == row)
-            .map(|(_, [_, most])| *most)
-    };
-    (!ran.is_empty()).then(|| Chart {
-        title: "How many readers waited, by rule (in virtual time)".into(),
-        caption: "The mean load, on a logarithmic axis. Dashed: the most that the post has of its machine."
-            .into(),
-        x: Axis::new("", Scale::Each, number_tick),
-        y: Axis::new("load", Scale::Log, number_tick),
-        // no rule has this colour: it is all of them
-        lines: vec![
-            Line::bars("load", VARIANTS.len() + 1, &ran, of),
-            Line::bars("load, the post at most", VARIANTS.len() + 1, &ran, posted).reference(),
-        ],
-    })
+/// Adds what was measured on real files.
+pub(super) fn add(report: &mut Report, loads: &[Load], measured: &Measured) {
+    let metrics = metrics(&measured.results, EXPERIMENT.name);
+    let names = &measured.names;
+    for load in loads {
+        let columns = columns(load.name, &FILES_COLUMNS);
+        let title = format!("{} on real files: {}", load.name, load.description());
+        report.tables.push(pick(&title, "", &columns, names, &metrics));
+        report.answers.extend(kernel_beside_engine(
+            load.name,
+            names,
+            &metrics,
+            answer::OF_FILES,
+            &Circumstances::default(),
+        ));
+        let labels: Vec<String> = names.iter().map(|name| label(name, names)).collect();
+        let of_load = measured.results.iter().filter(|runs| runs.workload == load.name);
+        let firsts = of_load.filter_map(|runs| {
+            let at = names.iter().position(|name| *name == runs.row)?;
+            let look = match runs.row.target.as_str() {
+                "engine" => look("millpond"),
+                // several of the kernel's have one each
+                _ => look("kernel") + 2 * at,
+            };
+            Some((&*labels[at], look, runs.outcomes.first()?))
+        });
+        let whose = format!("{} on real files, first run", load.name);
+        report.charts.extend(charts(&whose, &firsts.collect::<Vec<_>>()));
+    }
+    if names.iter().any(|row| row.target == "kernel") {
+        report.notes.push(
+            "The kernel's memory group has the readers' own memory besides what is left for files, and uses no swap; \
+             Millpond has what is left for files. The kernel changes the history through a mapping, Millpond through guards."
+                .into(),
+        );
+    }
+    measured.add_to(report, metrics);
 }
 
 /// Load and pageouts over time of these rows, each with its look; `whose`: for the titles.
-pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Chart> {
+fn charts(whose: &str, rows: &[(&str, usize, &Outcome)]) -> Vec<Chart> {
     let seconds = || Axis::new("seconds since the measurement began", Scale::Linear, number_tick);
     let lines = |name: &str, is_log: bool| -> Vec<Line> {
         let rows = rows.iter();
@@ -210,7 +233,7 @@ pub(super) fn charts(whose: &str, rows: &[(String, usize, &Outcome)]) -> Vec<Cha
             for (_, value) in points.iter_mut().filter(|_| is_log) {
                 *value = value.filter(|&v| v > 0.0);
             }
-            Some(Line::new(row.clone(), *look, points))
+            Some(Line::new(*row, *look, points))
         })
         .collect()
     };

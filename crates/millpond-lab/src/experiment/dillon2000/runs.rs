@@ -1,10 +1,11 @@
-//! All runs of a plan, one after the other: each takes a second or two.
+//! All runs of a plan, as many at a time as there are processors; each takes a second or two.
 
 use super::options::{Plan, Variant, WARM_UP};
 use super::{BUDGETS, DEADLOCK, IN_TRANSIT, NEWS, measures, millpond};
 use crate::error::{LabError, Result};
+use crate::experiment::parallel::{self, Reporter};
 use crate::outcome::{Outcome, Setting};
-use crate::watch::Proceed;
+use crate::report::{RowName, Runs};
 use crate::watch::Watch;
 use millpond_core::admission::bytes::BytesOptions;
 use millpond_core::options::Options;
@@ -13,16 +14,13 @@ use millpond_kernels::freebsd::ALL_OUT;
 use millpond_kernels::freebsd::System;
 use millpond_kernels::freebsd::machine::{self as freebsd, MachineOptions, StreamOptions};
 
-/// A run's result.
-#[derive(Debug)]
-pub(super) struct Run {
-    pub(super) row: String,
-    pub(super) workload: &'static str,
-    pub(super) outcome: Outcome,
+/// A row in virtual time.
+pub(super) fn row(variant: &str) -> RowName {
+    RowName::new("sim", "hdd", variant)
 }
 
 /// The rows of `in-transit`.
-pub(super) const LIMITS: [(&str, bool); 2] = [("no-limit", false), ("high-1M-low-512K", true)];
+const LIMITS: [(&str, bool); 2] = [("no-limit", false), ("high-1M-low-512K", true)];
 /// Its length.
 const STREAM: Nanos = Nanos::from_secs(120);
 /// A minute is time enough for many rounds.
@@ -51,60 +49,62 @@ impl Job {
         }
     }
 
-    fn run(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<Outcome> {
-        let (row, workload) = self.title();
-        let failed = |why: String| LabError::RunFailed {
-            row: format!("{workload} on {row}"),
+    fn run(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<Runs> {
+        let (variant, workload) = self.title();
+        let outcome = self.outcome(plan, at).map_err(|why| LabError::RunFailed {
+            row: format!("{workload} on {variant}"),
             why,
-        };
+        })?;
+        let outcome = outcome.ok_or(LabError::Interrupted)?;
+        Ok(Runs::single(row(&variant), workload, outcome))
+    }
+
+    /// `None` if `at` said to stop.
+    fn outcome(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<Option<Outcome>, String> {
         match *self {
-            Job::News(variant) => {
-                let system = match variant {
-                    Variant::FreeBsd(system) => system,
-                    Variant::Millpond | Variant::MillpondNoSync => System::FreeBsdPatches,
-                };
-                let options = MachineOptions {
-                    seed: plan.seed,
-                    ..MachineOptions::new(system)
-                };
-                let outcome = match variant {
-                    Variant::FreeBsd(_) => {
-                        let ran = freebsd::run(options, (WARM_UP, plan.length), at);
-                        let ran = ran.map_err(|e| failed(e.to_string()))?;
-                        ran.map(|ran| measures::of_bsd(&ran))
-                    }
-                    Variant::Millpond => {
-                        millpond::run(&options, &Options::default(), plan.length, at).map_err(failed)?
-                    }
-                    Variant::MillpondNoSync => {
-                        millpond::run(&options, &millpond::no_sync(), plan.length, at).map_err(failed)?
-                    }
-                };
-                let mut outcome = outcome.ok_or(LabError::Interrupted)?;
-                outcome.settings = settings(&options, variant);
-                Ok(outcome)
-            }
-            Job::Budget(system, clusters_max) => {
-                let mut options = MachineOptions {
-                    seed: plan.seed,
-                    ..MachineOptions::new(system)
-                };
-                options.rules.clusters_max = clusters_max;
-                let ran =
-                    freebsd::run(options, (WARM_UP, plan.length), at).map_err(|e| failed(e.to_string()))?;
-                Ok(measures::of_bsd(&ran.ok_or(LabError::Interrupted)?))
-            }
+            Job::News(variant) => news(plan, variant, None, at),
+            Job::Budget(system, clusters) => news(plan, Variant::FreeBsd(system), Some(clusters), at),
             Job::Stream(_, is_limited) => {
                 let marks = is_limited.then(BytesOptions::default);
                 let ran = freebsd::stream(StreamOptions::new(marks, plan.seed), STREAM);
-                Ok(measures::of_stream(&ran.map_err(|e| failed(e.to_string()))?))
+                Ok(Some(measures::of_stream(&ran.map_err(|e| e.to_string())?)))
             }
             Job::Deadlock(system, reserve) => {
                 let ran = freebsd::stuck(system, reserve, plan.seed, DEADLOCK_UNTIL);
-                Ok(measures::of_stuck(&ran.map_err(|e| failed(e.to_string()))?))
+                Ok(Some(measures::of_stuck(&ran.map_err(|e| e.to_string())?)))
             }
         }
     }
+}
+
+/// The news under a rule, in which a scan may write this many clusters; `None`: the rule's own number.
+fn news(
+    plan: &Plan,
+    variant: Variant,
+    clusters: Option<u32>,
+    at: &mut dyn FnMut(f64) -> bool,
+) -> Result<Option<Outcome>, String> {
+    let system = match variant {
+        Variant::FreeBsd(system) => system,
+        Variant::Millpond | Variant::MillpondNoSync => System::FreeBsdPatches,
+    };
+    let mut options = MachineOptions {
+        seed: plan.seed,
+        ..MachineOptions::new(system)
+    };
+    options.rules.clusters_max = clusters.unwrap_or(options.rules.clusters_max);
+    let outcome = match variant {
+        Variant::FreeBsd(_) => {
+            let ran = freebsd::run(options, (WARM_UP, plan.length), at).map_err(|e| e.to_string())?;
+            ran.map(|ran| measures::of_bsd(&ran))
+        }
+        Variant::Millpond => millpond::run(&options, &Options::default(), plan.length, at)?,
+        Variant::MillpondNoSync => millpond::run(&options, &millpond::no_sync(), plan.length, at)?,
+    };
+    Ok(outcome.map(|outcome| Outcome {
+        settings: settings(&options, variant),
+        ..outcome
+    }))
 }
 
 fn settings(options: &MachineOptions, variant: Variant) -> Vec<Setting> {
@@ -125,7 +125,7 @@ fn settings(options: &MachineOptions, variant: Variant) -> Vec<Setting> {
 }
 
 /// Performs all runs, in the order of the report.
-pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
+pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Runs>> {
     let mut jobs = Vec::new();
     if plan.has(NEWS) {
         jobs.extend(plan.variants.iter().map(|&variant| Job::News(variant)));
@@ -141,20 +141,10 @@ pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
         let each = |system| [false, true].map(|reserve| Job::Deadlock(system, reserve));
         jobs.extend(plan.systems().flat_map(each));
     }
-    let mut results = Vec::new();
-    for (n, job) in jobs.iter().enumerate() {
+    let title = |job: &Job| {
         let (row, workload) = job.title();
-        let step = format!("{workload} on {row}");
-        let mut at = |share: f64| {
-            let share = (n as f64 + share) / jobs.len() as f64;
-            watch.at(share, &step, "in virtual time") == Proceed::Yes
-        };
-        let outcome = job.run(plan, &mut at)?;
-        results.push(Run {
-            row,
-            workload,
-            outcome,
-        });
-    }
-    Ok(results)
+        format!("{workload} on {row}")
+    };
+    let run = |job: &Job, reporter: &Reporter<'_, Runs>| job.run(plan, &mut |share| reporter.at(share));
+    parallel::perform(&jobs, title, run, watch)
 }

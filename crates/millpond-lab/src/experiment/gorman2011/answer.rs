@@ -1,45 +1,50 @@
 //! The report's first lines: Linux before the series beside Linux with it and beside Millpond, with what the post has of
 //! its own two; on real files the kernel beside Millpond's engine.
 
-use super::MICRO;
-use super::post::published;
+use super::runs::row;
+use super::{MICRO, post};
 use crate::report::verdict::{
-    Circumstances, Compared, Verdict, judge, kernel_beside_engine, time, two_digits,
+    Circumstances, Figure, Side, Verdict, compare, kernel_beside_engine, time, two_digits,
 };
-use crate::report::{Metric, RowName};
-
-type Of<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
+use crate::report::{Metric, RowName, lookup};
 
 const SERIES: &str = "Linux 3.0 -> with the series";
 
-/// For a load in virtual time. `of`: a system's metric.
-pub(super) fn of_virtual_time(workload: &str, scale: f64, of: Of<'_>) -> Vec<String> {
-    let exact = Circumstances::exact();
-    let line = |of: Of<'_>, (before, after): (&str, &str)| {
-        let compared = |what, metric, show: fn(f64) -> String| {
-            Compared::new(
-                what,
-                show,
-                of(before, metric).as_slice(),
-                of(after, metric).as_slice(),
-            )
-        };
-        let compared = [
-            compared("file pages written by kswapd", "kswapd_write_file", two_digits),
-            compared("direct scans", "direct_scans_percent", percent),
-            compared("it took", "elapsed_seconds", two_digits).cost("as long"),
-        ];
-        judge(&compared, &exact)
+const WRITTEN: &str = "kswapd_write_file";
+const IN_VIRTUAL_TIME: [Figure; 3] = [
+    Figure::new("file pages written by kswapd", WRITTEN, two_digits),
+    Figure::new("direct scans", "direct_scans_percent", percent),
+    Figure::new("it took", "elapsed_seconds", two_digits).cost("as long"),
+];
+
+const WROTE: Figure = Figure::new("it wrote", "mb_per_s", two_digits)
+    .higher()
+    .cost("as many bytes a second");
+const OF_MICRO: [Figure; 3] = [
+    Figure::new("slowest touch of a page", "touch_max_us", time),
+    Figure::new("one in 100", "touch_p99_us", time),
+    WROTE,
+];
+const OF_FS_MARK: [Figure; 2] = [
+    Figure::new("slowest write of a file", "write_max_us", time),
+    WROTE,
+];
+
+/// For a load in virtual time, with the post's own line last. `metrics`: the post's among them.
+pub(super) fn of_virtual_time(workload: &str, scale: f64, metrics: &[Metric]) -> Vec<String> {
+    let line = |rows: [RowName; 2]| {
+        let sides = rows.each_ref().map(|row| Side { row, workload });
+        compare(metrics, sides, &IN_VIRTUAL_TIME, &Circumstances::exact())
     };
     let mut lines = Vec::new();
     let pairs = [
-        (("vanilla", "prioinode"), SERIES),
-        (("vanilla", "millpond"), "Linux 3.0 -> Millpond"),
-        (("linux-7.0", "millpond"), "Linux 7.0 -> Millpond"),
+        (["vanilla", "prioinode"], SERIES),
+        (["vanilla", "millpond"], "Linux 3.0 -> Millpond"),
+        (["linux-7.0", "millpond"], "Linux 7.0 -> Millpond"),
     ];
-    let is_idle = of("vanilla", "kswapd_write_file") == Some(0.0);
+    let is_idle = lookup(metrics, &row("vanilla"), workload, WRITTEN).is_some_and(|m| m.value == 0.0);
     for (pair, sides) in pairs {
-        let Some(verdict) = line(of, pair) else {
+        let Some(verdict) = line(pair.map(row)) else {
             continue;
         };
         let verdict = if is_idle && scale < 1.0 {
@@ -49,8 +54,7 @@ pub(super) fn of_virtual_time(workload: &str, scale: f64, of: Of<'_>) -> Vec<Str
         };
         lines.push(verdict.between(&format!("{workload}: {sides}")));
     }
-    let posted = |system: &str, metric: &str| published(workload, system, metric);
-    if let Some(verdict) = line(&posted, ("vanilla", "prioinode")).filter(|_| !lines.is_empty()) {
+    if let Some(verdict) = line(["vanilla", "prioinode"].map(post::row)).filter(|_| !lines.is_empty()) {
         lines.push(verdict.between(&format!("{workload}, the post of 2011: {SERIES}")));
     }
     lines
@@ -68,20 +72,8 @@ pub(super) fn of_real_files(
         missed,
         ..Circumstances::default()
     };
-    kernel_beside_engine(load, names, metrics, &circumstances, |compared| {
-        let wrote = compared("it wrote", "mb_per_s", two_digits)
-            .higher()
-            .cost("as many bytes a second");
-        if load == MICRO {
-            vec![
-                compared("slowest touch of a page", "touch_max_us", time),
-                compared("one in 100", "touch_p99_us", time),
-                wrote,
-            ]
-        } else {
-            vec![compared("slowest write of a file", "write_max_us", time), wrote]
-        }
-    })
+    let figures: &[Figure] = if load == MICRO { &OF_MICRO } else { &OF_FS_MARK };
+    kernel_beside_engine(load, names, metrics, figures, &circumstances)
 }
 
 /// A share in percent, with two digits.
@@ -92,24 +84,26 @@ fn percent(percent: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::FS_MARK;
+    use super::super::options::VARIANTS;
+    use super::super::post::published;
     use super::*;
     use crate::report::tests::{metric, row};
 
     #[test]
     fn before_and_after_stand_beside_the_posts() {
-        let of = |system: &str, metric: &str| match system {
-            "millpond" => [
-                ("kswapd_write_file", 0.0),
-                ("direct_scans_percent", 0.0),
-                ("elapsed_seconds", 500.0),
-            ]
-            .iter()
-            .find(|(name, _)| *name == metric)
-            .map(|(_, value)| *value),
-            _ => published(FS_MARK, system, metric),
-        };
+        let mut metrics = post::metrics(FS_MARK, &VARIANTS);
+        let figures = IN_VIRTUAL_TIME.map(|figure| figure.metric);
+        for figure in figures {
+            for system in ["vanilla", "prioinode"] {
+                let value = published(FS_MARK, system, figure).unwrap();
+                metrics.push(metric(&super::row(system), FS_MARK, figure, &[value]));
+            }
+        }
+        for (figure, value) in figures.into_iter().zip([0.0, 0.0, 500.0]) {
+            metrics.push(metric(&super::row("millpond"), FS_MARK, figure, &[value]));
+        }
         assert_eq!(
-            of_virtual_time(FS_MARK, 1.0, &of),
+            of_virtual_time(FS_MARK, 1.0, &metrics),
             [
                 "fs_mark: Linux 3.0 -> with the series: better. File pages written by kswapd 4483 -> 0, direct scans 37 % -> 1 %; it took 0.93 times as long.",
                 "fs_mark: Linux 3.0 -> Millpond: better. File pages written by kswapd 4483 -> 0, direct scans 37 % -> 0 %; it took 0.88 times as long.",
@@ -150,8 +144,9 @@ mod tests {
 
     #[test]
     fn no_verdict_where_nothing_had_to_be_written() {
-        let of = |_: &str, _: &str| Some(0.0);
-        let line = of_virtual_time(FS_MARK, 0.08, &of).remove(0);
+        let rows = ["vanilla", "prioinode"].map(super::row);
+        let metrics = rows.map(|row| metric(&row, FS_MARK, WRITTEN, &[0.0]));
+        let line = of_virtual_time(FS_MARK, 0.08, &metrics).remove(0);
         assert_eq!(
             line,
             "fs_mark: Linux 3.0 -> with the series: no verdict at --scale 0.08: reclaim found no dirty page to write: \

@@ -46,7 +46,7 @@ pub(super) fn of_linux(ran: &Ran) -> Outcome {
     let all: u64 = counters.writes.iter().flatten().sum();
     let files = writes(kswapd, file) + writes(direct, file);
     let scanned = (counters.pgscan_kswapd + counters.pgscan_direct).max(1) as f64;
-    for (name, value) in [
+    outcome.counts(&[
         ("nr_vmscan_write", all),
         ("nr_vmscan_write_skip", counters.nr_vmscan_write_skip),
         (
@@ -66,9 +66,7 @@ pub(super) fn of_linux(ran: &Ran) -> Outcome {
         ("write_sync", 0),
         ("kswapd_wake_requests", counters.kswapd_wake_requests),
         ("kswapd_wakeups", counters.kswapd_wakeups),
-    ] {
-        outcome.push(name, "1", value as f64);
-    }
+    ]);
     let (stall, awake) = (seconds(counters.direct_stall), seconds(counters.kswapd_awake));
     outcome.push("direct_stall_seconds", "s", stall);
     outcome.push("kswapd_awake_seconds", "s", awake);
@@ -113,7 +111,7 @@ pub(super) fn of_millpond(stats: &Stats, elapsed: Nanos, took: &[Nanos]) -> Outc
         steal: [stats.pgsteal_kswapd, stats.pgsteal_direct],
     };
     scans.report(elapsed, &mut outcome);
-    for (name, value) in [
+    outcome.counts(&[
         ("nr_vmscan_write", stats.nr_vmscan_write),
         ("kswapd_write_file", stats.nr_vmscan_write),
         ("direct_write_file", stats.nr_vmscan_write),
@@ -123,8 +121,6 @@ pub(super) fn of_millpond(stats: &Stats, elapsed: Nanos, took: &[Nanos]) -> Outc
             stats.nr_vmscan_throttled_writeback + stats.nr_vmscan_throttled_noprogress,
         ),
         ("direct_reclaims", stats.allocstall),
-    ] {
-        outcome.push(name, "1", value as f64);
-    }
+    ]);
     outcome
 }

@@ -11,7 +11,6 @@
 //! On real files (`real.rs`): Millpond's engine beside the kernel in a memory group of the same size.
 
 mod answer;
-mod charts;
 mod files;
 mod measures;
 mod options;
@@ -62,11 +61,11 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
     let mut report = match &plan {
         Some(plan) => {
             let results = runs::perform(plan, watch)?;
-            let mut report = report::report(plan, &results);
             // the page's machine has the post's file system
-            if let Some(first) = results.first().filter(|_| plan.filesystem == FileSystem::Xfs) {
-                first.add_link(plan, &mut report);
-            }
+            let first = results.first().filter(|_| plan.filesystem == FileSystem::Xfs);
+            let link = first.and_then(|(run, _)| runs::link(run, plan));
+            let mut report = report::report(plan, results);
+            report.notes.extend(link);
             report
         }
         None => report::empty(),

@@ -121,48 +121,44 @@ pub(super) fn plan(options: &Options) -> Result<Plan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::check::tests::assert_refused;
 
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
-        type Change = fn(&mut Options);
-        let table: [(Change, &str, u8); 9] = [
-            (
-                |o| o.variants = vec!["p6".into()],
-                "unknown variant `p6`; allowed: vanilla, nodirectwb",
-                2,
-            ),
-            (
-                |o| o.workloads = vec!["dbench".into()],
-                "unknown workload `dbench`; allowed: fs_mark, micro",
-                2,
-            ),
-            (
-                |o| o.filesystem = "jfs".into(),
-                "unknown file system `jfs`; allowed: xfs, ext3, ext4, btrfs",
-                2,
-            ),
-            (|o| o.scale = Some(0.01), "--scale 0.01: must be 0.08 to 4", 2),
-            (
-                |o| o.on = Some(vec!["paced".into()]),
-                "target `paced` cannot run: it has the load of axboe2016 only",
-                3,
-            ),
-            (|o| o.runs = 0, "--runs 0: must be 1 to 100", 2),
-            (|o| o.writers = 65, "--writers 65: must be 1 to 64", 2),
-            (
-                |o| o.memory = Bytes::from_mib(8),
-                "--memory 8M: must be 16M to 64G",
-                2,
-            ),
-            (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),
-        ];
-        for (change, expected, code) in table {
-            let mut options = Options::default();
-            change(&mut options);
-            let error = super::super::run(&options, &mut ()).err().unwrap();
-            assert!(error.to_string().starts_with(expected), "{error}");
-            assert_eq!(error.exit_code(), code);
-        }
+        assert_refused(
+            super::super::run,
+            &[
+                (
+                    |o| o.variants = vec!["p6".into()],
+                    "unknown variant `p6`; allowed: vanilla, nodirectwb",
+                    2,
+                ),
+                (
+                    |o| o.workloads = vec!["dbench".into()],
+                    "unknown workload `dbench`; allowed: fs_mark, micro",
+                    2,
+                ),
+                (
+                    |o| o.filesystem = "jfs".into(),
+                    "unknown file system `jfs`; allowed: xfs, ext3, ext4, btrfs",
+                    2,
+                ),
+                (|o| o.scale = Some(0.01), "--scale 0.01: must be 0.08 to 4", 2),
+                (
+                    |o| o.on = Some(vec!["paced".into()]),
+                    "target `paced` cannot run: it has the load of axboe2016 only",
+                    3,
+                ),
+                (|o| o.runs = 0, "--runs 0: must be 1 to 100", 2),
+                (|o| o.writers = 65, "--writers 65: must be 1 to 64", 2),
+                (
+                    |o| o.memory = Bytes::from_mib(8),
+                    "--memory 8M: must be 16M to 64G",
+                    2,
+                ),
+                (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),
+            ],
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //!
 //! Its words, orders and roundings, so that both can be laid side by side. What is not modelled has a dash.
 
-use super::{FS_MARK, MICRO};
-use crate::report::Appendix;
+use super::{EXPERIMENT, FS_MARK, MICRO};
+use crate::report::{Appendix, Metric, RowName, lookup};
 
 /// The name that `--table` takes.
 pub(super) const NAME: &str = "post";
@@ -82,15 +82,32 @@ const LABEL: usize = 38;
 const COLUMN: usize = 13;
 const COLUMNS_MAX: usize = 6;
 
-/// The owner of a table's numbers.
-pub(super) trait Numbers {
-    fn of(&self, column: &str, metric: &str) -> Option<f64>;
+/// A column's value of a metric.
+type Numbers<'a> = &'a dyn Fn(&str, &str) -> Option<f64>;
+
+/// The post's row of one of its systems.
+pub(super) fn row(system: &str) -> RowName {
+    RowName::new("post", "hdd", format!("post, 2011: {system}"))
 }
 
-impl<F: Fn(&str, &str) -> Option<f64>> Numbers for F {
-    fn of(&self, column: &str, metric: &str) -> Option<f64> {
-        self(column, metric)
+/// The post's figures of a load on those of its systems that are among `systems`.
+pub(super) fn metrics(workload: &str, systems: &[&str]) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    for column in COLUMNS.into_iter().filter(|column| systems.contains(column)) {
+        let row = row(column);
+        let all = sections().flat_map(|(_, rows)| rows).map(|row| row.metric);
+        for metric in all.filter(|metric| !metric.is_empty()) {
+            let unit = match metric.rsplit_once('_') {
+                Some((_, "percent")) => "%",
+                Some((_, "seconds")) => "s",
+                _ => "1",
+            };
+            let value = published(workload, column, metric);
+            let of = |value| Metric::exact(EXPERIMENT.name, workload, &row, metric, unit, value);
+            metrics.extend(value.map(of));
+        }
     }
+    metrics
 }
 
 /// The columns' names; long ones take two lines.
@@ -110,13 +127,13 @@ fn heads(columns: &[&str], label: usize, width: usize) -> String {
     line(&first) + &line(&second)
 }
 
-fn table(title: &str, rows: &[Row], columns: &[&str], numbers: &dyn Numbers) -> String {
+fn table(title: &str, rows: &[Row], columns: &[&str], numbers: Numbers<'_>) -> String {
     let mut text = format!("{title}\n");
     for row in rows {
         let cells: String = columns
             .iter()
             .filter(|_| !row.metric.is_empty())
-            .map(|column| format!("{:>COLUMN$}", row.show(numbers.of(column, row.metric))))
+            .map(|column| format!("{:>COLUMN$}", row.show(numbers(column, row.metric))))
             .collect();
         text += format!("{:LABEL$}{cells}", row.label).trim_end();
         text.push('\n');
@@ -137,18 +154,18 @@ fn gain(value: f64, base: f64, more_is_better: bool) -> f64 {
     0.0
 }
 
-fn fs_mark(rows: &[Row], columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
+fn fs_mark(rows: &[Row], columns: &[&str], base: &str, numbers: Numbers<'_>) -> String {
     const LABEL: usize = 15;
     const WIDTH: usize = 17;
     let mut text = format!("FS-Mark\n{}", heads(columns, LABEL, WIDTH));
     for row in rows {
         let more_is_better = row.form == "more";
-        let base = numbers.of(base, row.metric);
+        let base = numbers(base, row.metric);
         let cells: String = columns
             .iter()
             .map(|column| {
                 let digits = if more_is_better { 2 } else { 0 };
-                let cell = match (numbers.of(column, row.metric), base) {
+                let cell = match (numbers(column, row.metric), base) {
                     (Some(value), Some(base)) => {
                         format!("{value:.digits$} ({:.2}%)", gain(value, base, more_is_better))
                     }
@@ -165,7 +182,7 @@ fn fs_mark(rows: &[Row], columns: &[&str], base: &str, numbers: &dyn Numbers) ->
 }
 
 /// The tables of a load; gains are those over the column `base`.
-pub(super) fn tables(workload: &str, columns: &[&str], base: &str, numbers: &dyn Numbers) -> String {
+pub(super) fn tables(workload: &str, columns: &[&str], base: &str, numbers: Numbers<'_>) -> String {
     let mut sections = sections();
     let first = match sections.next() {
         Some((_, rows)) if workload == FS_MARK => fs_mark(&rows, columns, base, numbers) + "\n",
@@ -178,26 +195,25 @@ pub(super) fn tables(workload: &str, columns: &[&str], base: &str, numbers: &dyn
     first + &heads + &sections.join("\n")
 }
 
-/// The tables of a load: ours, six columns at a time, and the post's.
+/// The tables of a load with a column for each of these rows, six at a time.
 pub(super) fn appendices(
+    title: &str,
     workload: &'static str,
-    systems: &[&str],
-    ours: &dyn Fn(&str, &str) -> Option<f64>,
+    columns: &[(String, &RowName)],
+    metrics: &[Metric],
 ) -> Vec<Appendix> {
-    let mut appendices: Vec<Appendix> = systems
-        .chunks(COLUMNS_MAX)
-        .map(|columns| Appendix {
-            name: NAME,
-            title: format!("{workload}, in virtual time"),
-            text: tables(workload, columns, COLUMNS[0], &|column: &str, metric: &str| {
-                ours(column, metric)
-            }),
-        })
-        .collect();
-    if matches!(workload, FS_MARK | MICRO) {
-        appendices.push(of_the_post(workload));
-    }
-    appendices
+    let value = |column: &str, metric: &str| {
+        let (_, row) = columns.iter().find(|(name, _)| name == column)?;
+        lookup(metrics, row, workload, metric).map(|m| m.value)
+    };
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    let base = names.iter().find(|&&name| name == COLUMNS[0]).or(names.first());
+    let appendix = |columns: &[&str]| Appendix {
+        name: NAME,
+        title: title.into(),
+        text: tables(workload, columns, base.copied().unwrap_or_default(), &value),
+    };
+    names.chunks(COLUMNS_MAX).map(appendix).collect()
 }
 
 /// The title of the post's own tables of a load.
@@ -210,7 +226,7 @@ pub(super) fn of_the_post(workload: &'static str) -> Appendix {
     Appendix {
         name: NAME,
         title: title(workload),
-        text: tables(workload, &COLUMNS, COLUMNS[0], &|column: &str, metric: &str| {
+        text: tables(workload, &COLUMNS, COLUMNS[0], &|column, metric| {
             published(workload, column, metric)
         }),
     }
@@ -248,9 +264,7 @@ mod tests {
 
     #[test]
     fn unmodelled_figures_have_a_dash_and_long_names_two_lines() {
-        let text = tables(MICRO, &["immediate-leak-v1"], COLUMNS[0], &|_: &str, _: &str| {
-            None
-        });
+        let text = tables(MICRO, &["immediate-leak-v1"], COLUMNS[0], &|_, _| None);
         assert!(
             text.contains("immediate\n") && text.contains("leak-v1\n"),
             "{text}"

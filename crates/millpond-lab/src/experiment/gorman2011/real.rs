@@ -9,10 +9,8 @@ use super::{EXPERIMENT, FS_MARK, MICRO, Options};
 use crate::backend::engine::{MAPPING, can_map};
 use crate::backend::{self, Backend, Row, RowRequest};
 use crate::error::Result;
-use crate::experiment::{Job, check, perform, row_name, rows_on_limited_memory};
+use crate::experiment::{Job, Measured, check, perform, row_name, rows_on_limited_memory};
 use crate::machine;
-use crate::outcome::Setting;
-use crate::report::{RowName, Runs};
 use crate::scratch;
 use crate::watch::Watch;
 use crate::workload::Workload;
@@ -86,22 +84,18 @@ impl Sizes {
     }
 }
 
-/// The measurements.
-pub(super) struct Measured {
-    pub(super) rows: Vec<Row>,
-    pub(super) names: Vec<RowName>,
+/// What was run, and the measurements.
+pub(super) struct Ran {
     pub(super) loads: Vec<(&'static str, Load)>,
-    pub(super) results: Vec<Runs>,
     pub(super) sizes: Sizes,
-    pub(super) notes: Vec<String>,
-    pub(super) machine: Vec<Setting>,
+    pub(super) measured: Measured,
 }
 
 /// Performs all runs on `kinds`, interleaved.
 ///
 /// # Errors
 /// A target that can't run; a run that failed; `LabError::Interrupted`. What it made on disk is removed either way.
-pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Watch) -> Result<Measured> {
+pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Watch) -> Result<Ran> {
     let sizes = Sizes::of(
         options.memory,
         options.scale.unwrap_or(SCALE),
@@ -110,15 +104,8 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
     let scratch = scratch::create(&options.dir)?;
     let kernel_variants = options.kernel_configurations()?;
     let request = RowRequest {
-        experiment: EXPERIMENT.name,
-        variants: &[],
-        kernel_variants: &kernel_variants,
-        program: &options.program,
-        device: options.device,
-        dir: scratch.path(),
         memory: sizes.memory,
-        read_latency_goal: None,
-        seed: options.seed,
+        ..options.request(EXPERIMENT.name, &kernel_variants, scratch.path())
     };
     let backend::Rows { mut rows, mut notes } = rows_on_limited_memory(kinds, &request)?;
     if let (true, Some(engine)) = (
@@ -156,14 +143,15 @@ pub(super) fn measure(options: &Options, kinds: &[&Backend], watch: &mut dyn Wat
     check::free_space(&options.dir, scratch.path(), needed)?;
     let machine = machine::describe(Some(scratch.path()));
     let results = perform(&options.program, &jobs, None, 0.0, watch, &Around)?;
-    Ok(Measured {
-        names: rows.iter().map(row_name).collect(),
-        rows,
+    Ok(Ran {
         loads,
-        results,
         sizes,
-        notes,
-        machine,
+        measured: Measured {
+            names: rows.iter().map(row_name).collect(),
+            results,
+            notes,
+            machine,
+        },
     })
 }
 

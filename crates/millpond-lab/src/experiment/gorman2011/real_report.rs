@@ -1,12 +1,11 @@
 //! What the runs on real files say: a table for each load, answers with the bounds that the engine missed, the post's
 //! tables, and what the slowest calls have waited for.
 
-use super::real::Measured;
+use super::real::Ran;
 use super::{EXPERIMENT, FS_MARK, answer, post, trace};
 use crate::backend::engine::MAPPING;
 use crate::report::table::{columns, label, pick};
 use crate::report::{Appendix, Metric, Report, RowName, lookup};
-use crate::setup::Device;
 use millpond::internal::quantity::{micros, number, size};
 
 /// The bounds for Millpond's reclaim: the largest percentage of scans by callers that need a frame, the smallest
@@ -38,10 +37,11 @@ const MICRO_COLUMNS: [(&str, &str); 8] = [
 ];
 
 /// Adds what was measured on real files to `report`.
-pub(super) fn add(report: &mut Report, measured: &Measured) {
+pub(super) fn add(report: &mut Report, ran: &Ran) {
+    let measured = &ran.measured;
     let metrics: Vec<Metric> = crate::report::metrics(&measured.results, EXPERIMENT.name);
     let names = &measured.names;
-    for (load, what) in &measured.loads {
+    for (load, what) in &ran.loads {
         let of_load = match *load {
             FS_MARK => FS_MARK_COLUMNS,
             _ => MICRO_COLUMNS,
@@ -49,28 +49,20 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
         let columns = columns(load, &of_load);
         let title = format!(
             "{load} on {} of memory: {}",
-            size(measured.sizes.memory),
-            measured.sizes.description(what)
+            size(ran.sizes.memory),
+            ran.sizes.description(what)
         );
         report.tables.push(pick(&title, "", &columns, names, &metrics));
-        report.answers.extend(answer::of_real_files(
-            load,
-            names,
-            &metrics,
-            missed(load, names, &metrics),
-        ));
-        report.appendices.push(posts(load, names, &metrics));
-        if !report
-            .appendices
-            .iter()
-            .any(|appendix| appendix.title == post::title(load))
-        {
-            report.appendices.push(post::of_the_post(load));
+        let missed = missed(load, names, &metrics);
+        report
+            .answers
+            .extend(answer::of_real_files(load, names, &metrics, missed));
+        report.appendices.extend(posts(load, names, &metrics));
+        let of_post = post::of_the_post(load);
+        if !report.appendices.iter().any(|other| other.title == of_post.title) {
+            report.appendices.push(of_post);
         }
     }
-    report.notes.extend(measured.notes.iter().cloned());
-    report.notes.extend(notes(measured));
-    report.add_rows(names, &measured.results);
     for runs in &measured.results {
         let outcomes = runs.outcomes.iter();
         let explained = outcomes
@@ -89,8 +81,8 @@ pub(super) fn add(report: &mut Report, measured: &Measured) {
             });
         }
     }
-    report.machine.extend(measured.machine.iter().cloned());
-    report.metrics.extend(metrics);
+    report.notes.extend(notes(names));
+    measured.add_to(report, metrics);
     report.definitions.extend(DEFINITIONS);
 }
 
@@ -136,68 +128,61 @@ fn missed(load: &str, names: &[RowName], metrics: &[Metric]) -> Vec<String> {
     missed.map(|(_, bound)| bound).collect()
 }
 
-/// The post's tables with a column for each row.
-fn posts(load: &'static str, names: &[RowName], metrics: &[Metric]) -> Appendix {
-    let of_target = |target: &str| names.iter().filter(|name| name.target == target).count();
+/// The post's tables with a column for each row: called as its target, and with its number and a legend where a target has
+/// several.
+fn posts(load: &'static str, names: &[RowName], metrics: &[Metric]) -> Vec<Appendix> {
+    let of_target =
+        |names: &[RowName], target: &str| names.iter().filter(|name| name.target == target).count();
     let mut legend = String::new();
-    let columns: Vec<String> = names
-        .iter()
-        .enumerate()
-        .map(|(n, name)| match of_target(&name.target) {
+    let columns = names.iter().enumerate().map(|(n, name)| {
+        let column = match of_target(names, &name.target) {
             1 => name.target.clone(),
             _ => {
-                let before = names[..n].iter().filter(|other| other.target == name.target);
-                let column = format!("{} {}", name.target, before.count() + 1);
+                let column = format!("{} {}", name.target, of_target(&names[..n], &name.target) + 1);
                 legend += &format!("{column}: {}\n", name.variant);
                 column
             }
-        })
-        .collect();
-    let heads: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let value = |column: &str, metric: &str| {
-        let n = columns.iter().position(|name| name == column)?;
-        lookup(metrics, &names[n], load, metric).map(|m| m.value)
-    };
-    Appendix {
-        name: post::NAME,
-        title: format!("{load}, on real files (medians)"),
-        text: legend + &post::tables(load, &heads, heads[0], &value),
+        };
+        (column, name)
+    });
+    let columns: Vec<_> = columns.collect();
+    let title = format!("{load}, on real files (medians)");
+    let mut appendices = post::appendices(&title, load, &columns, metrics);
+    if let Some(first) = appendices.first_mut() {
+        first.text.insert_str(0, &legend);
     }
+    appendices
 }
 
-fn notes(measured: &Measured) -> Vec<String> {
-    let mut notes = Vec::new();
-    let kernel = measured.rows.iter().find(|row| row.setup.target == "kernel");
-    if let Some(kernel) = kernel {
+fn notes(names: &[RowName]) -> Vec<String> {
+    let is_among = |is: &dyn Fn(&RowName) -> bool| names.iter().any(is);
+    let mut notes: Vec<&str> = Vec::new();
+    if is_among(&|row| row.target == "kernel") {
         notes.push(
             "The kernel's reclaim is that of a memory group: a caller that needs a page scans, and there is no kswapd for it. Its \
              counters are the machine's, so what others scan at the time is among them; its stalls are those of \
-             /proc/pressure/memory."
-                .into(),
+             /proc/pressure/memory.",
         );
-        if kernel.setup.device == Device::Real {
-            notes.push(
-                "On a real device the kernel has its own limits on dirty pages; in groups of the first version they are \
-                 shares of the whole machine."
-                    .into(),
-            );
-        }
     }
-    if measured.rows.iter().any(|row| row.setup.variant == MAPPING) {
+    if is_among(&|row| row.target == "kernel" && row.device == "real") {
+        notes.push(
+            "On a real device the kernel has its own limits on dirty pages; in groups of the first version they are shares of the \
+             whole machine.",
+        );
+    }
+    if is_among(&|row| row.variant == MAPPING) {
         notes.push(
             "In the engine's row `mapping` micro writes through a mapping, as on the kernel; in the other it appends pages by \
-             calls."
-                .into(),
+             calls.",
         );
     }
-    if measured.rows.iter().any(|row| row.setup.target == "engine") {
+    if is_among(&|row| row.target == "engine") {
         notes.push(
             "In the engine closing a file's last handle writes it, so the files of twice the memory stay open behind the \
-             writer; the kernel closes each at once."
-                .into(),
+             writer; the kernel closes each at once.",
         );
     }
-    notes
+    notes.into_iter().map(Into::into).collect()
 }
 
 const DEFINITIONS: [(&str, &str); 5] = [

@@ -1,19 +1,58 @@
 //! The experiment's report: a table of what matters most, answers, and the post's tables on request.
 
 use super::options::Plan;
-use super::post::{COLUMNS, published};
-use super::runs::Run;
-use super::{EXPERIMENT, FS_MARK, answer, charts, post, trace};
+use super::runs::{Run, row};
+use super::{EXPERIMENT, FS_MARK, answer, post, trace};
 use crate::outcome::Setting;
 use crate::report::table::{columns, pick};
-use crate::report::{Metric, Report, RowName, Runs, metrics};
+use crate::report::{Axis, Chart, Report, RowName, Runs, Scale, metrics};
+use millpond::internal::quantity::number_tick;
 
-fn row(run: &Run) -> RowName {
-    RowName {
-        target: "sim".into(),
-        device: "hdd".into(),
-        variant: run.system.name().into(),
-    }
+/// What reclaim wrote, looked at and made wait for: a chart each, a column for each system. Title, caption, axis, its look in
+/// all charts of the report, and the metrics.
+type Plot = (
+    &'static str,
+    &'static str,
+    Show,
+    usize,
+    &'static [(&'static str, &'static str)],
+);
+type Show = (&'static str, fn(f64) -> String);
+
+const PLOTS: [Plot; 3] = [
+    (
+        "Pages that reclaim had written",
+        "File pages are what the series is about: none from its second patch on. Pages to swap are still written.",
+        ("pages", number_tick),
+        0,
+        &[
+            ("file pages", "kswapd_write_file"),
+            ("anonymous pages", "kswapd_write_anon"),
+        ],
+    ),
+    (
+        "Pages that reclaim looked at",
+        "A caller that needs a frame scans while the background reclaimer is asleep. Pages scanned and not freed were scanned in \
+         vain.",
+        ("million pages", millions),
+        2,
+        &[
+            ("by the background", "pgscan_kswapd"),
+            ("by those who needed a frame", "pgscan_direct"),
+            ("freed", "pgsteal"),
+        ],
+    ),
+    (
+        "Stalls of those who needed a frame",
+        "From the beginning of a direct reclaim to its end, all together. Millpond's row does not measure it.",
+        ("seconds", number_tick),
+        3,
+        &[("those who needed a frame", "direct_stall_seconds")],
+    ),
+];
+
+fn millions(value: f64) -> String {
+    number_tick(value / 1e6)
 }
 
 const COLUMNS_OF_TABLE: [(&str, &str); 8] = [
@@ -41,51 +80,49 @@ pub(super) fn empty() -> Report {
     }
 }
 
-pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
-    let single = |run: &Run| Runs::single(row(run), run.workload, run.outcome.clone());
-    let runs: Vec<Runs> = results.iter().map(single).collect();
-    let metrics = metrics(&runs, EXPERIMENT.name);
-    let rows: Vec<RowName> = plan
-        .systems
-        .iter()
-        .filter_map(|system| results.iter().find(|run| run.system == *system))
-        .map(row)
-        .collect();
+pub(super) fn report(plan: &Plan, results: Vec<Run>) -> Report {
     let mut report = Report {
         definitions: DEFINITIONS.to_vec(),
         ..empty()
     };
-    let of = |workload: &str, system: &str, metric: &str| {
-        let run = results
-            .iter()
-            .find(|r| r.workload == workload && r.system.name() == system)?;
-        run.outcome.value(metric)
-    };
+    let traces = results.iter().map(|(run, trace)| trace::appendix(run, trace));
+    let traces: Vec<_> = traces.collect();
+    let runs: Vec<Runs> = results.into_iter().map(|(run, _)| run).collect();
+    let metrics = metrics(&runs, EXPERIMENT.name);
+    let systems: Vec<&str> = plan.systems.iter().map(|system| system.name()).collect();
+    let rows: Vec<RowName> = systems.iter().map(|system| row(system)).collect();
+    let of_post = post::COLUMNS
+        .into_iter()
+        .filter(|column| systems.contains(column));
+    let with_post: Vec<RowName> = of_post.map(post::row).chain(rows.iter().cloned()).collect();
     for &(workload, _) in &plan.loads {
-        let mut columns = columns(workload, &COLUMNS_OF_TABLE);
-        columns.retain(|column| workload == FS_MARK || !column.metric.starts_with("files_per_s"));
+        let mut all = post::metrics(workload, &systems);
+        all.extend_from_slice(&metrics);
+        let mut heads = columns(workload, &COLUMNS_OF_TABLE);
+        heads.retain(|column| workload == FS_MARK || !column.metric.starts_with("files_per_s"));
         let title = format!("{workload} (in virtual time, on {})", plan.filesystem.name());
-        let (named, with_post) = beside_the_post(workload, &rows, &metrics);
-        report.tables.push(pick(&title, "", &columns, &named, &with_post));
-        report.answers.extend(answer::of_virtual_time(
-            workload,
-            plan.scale,
-            &|system, metric| of(workload, system, metric),
-        ));
-        let systems: Vec<&str> = plan.systems.iter().map(|system| system.name()).collect();
+        report.tables.push(pick(&title, "", &heads, &with_post, &all));
+        report
+            .answers
+            .extend(answer::of_virtual_time(workload, plan.scale, &all));
+        let named: Vec<_> = rows.iter().map(|row| (row.variant.clone(), row)).collect();
+        let title = format!("{workload}, in virtual time");
         report
             .appendices
-            .extend(post::appendices(workload, &systems, &|system, metric| {
-                of(workload, system, metric)
-            }));
-        report.charts.extend(charts::charts(
-            workload,
-            &systems,
-            plan.scale == 1.0,
-            &|system, metric| of(workload, system, metric),
-        ));
+            .extend(post::appendices(&title, workload, &named, &all));
+        report.appendices.push(post::of_the_post(workload));
+        // counts of a part of the data are not the post's
+        let shown = if plan.scale == 1.0 { &with_post } else { &rows };
+        for (title, caption, (axis, show), look, heads) in PLOTS {
+            let title = format!("{title}: {workload} (in virtual time)");
+            let y = Axis::new(axis, Scale::Linear, show);
+            let heads = columns(workload, heads);
+            report
+                .charts
+                .extend(Chart::of_rows([&title, caption], y, look, &heads, shown, &all));
+        }
     }
-    report.appendices.extend(results.iter().map(trace::appendix));
+    report.appendices.extend(traces);
     if plan.scale != 1.0 {
         report.notes.push(format!(
             "{} of the post's data: counts are not the post's.",
@@ -102,38 +139,6 @@ pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
     report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
     report.metrics = metrics;
     report
-}
-
-/// The rows with the post's columns of the same systems before them, and the metrics of both.
-fn beside_the_post(workload: &str, rows: &[RowName], metrics: &[Metric]) -> (Vec<RowName>, Vec<Metric>) {
-    let mut with_post = metrics.to_vec();
-    let mut names = Vec::new();
-    for column in COLUMNS {
-        if !rows.iter().any(|row| row.variant == column) {
-            continue;
-        }
-        let name = RowName::new("post", "hdd", format!("post, 2011: {column}"));
-        let posted = COLUMNS_OF_TABLE.iter().filter_map(|&(_, metric)| {
-            let value = published(workload, column, metric)?;
-            // as the simulator has it
-            let unit = metrics
-                .iter()
-                .find(|m| m.metric == metric)
-                .map_or("", |m| m.unit.as_str());
-            Some(Metric::exact(
-                EXPERIMENT.name,
-                workload,
-                &name,
-                metric,
-                unit,
-                value,
-            ))
-        });
-        with_post.extend(posted);
-        names.push(name);
-    }
-    names.extend(rows.iter().cloned());
-    (names, with_post)
 }
 
 const DEFINITIONS: [(&str, &str); 6] = [

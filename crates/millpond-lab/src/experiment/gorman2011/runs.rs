@@ -6,7 +6,7 @@ use crate::error::{LabError, Result};
 use crate::experiment::moving;
 use crate::experiment::parallel::{self, Reporter};
 use crate::outcome::{Outcome, Setting};
-use crate::report::Report;
+use crate::report::{RowName, Runs};
 use crate::watch::Watch;
 use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::{Instant, Nanos};
@@ -14,33 +14,29 @@ use millpond_kernels::linux::reclaim::System;
 use millpond_kernels::linux::reclaim::machine::{self as linux, Load};
 use millpond_worlds::worlds::gorman2011;
 
-/// A run's result.
-#[derive(Debug)]
-pub(super) struct Run {
-    pub(super) system: System,
-    pub(super) workload: &'static str,
-    pub(super) outcome: Outcome,
-    /// Reclaim's decisions.
-    pub(super) trace: Trace,
+/// A run, and reclaim's decisions in it.
+pub(super) type Run = (Runs, Trace);
+
+/// A system's row in virtual time.
+pub(super) fn row(system: &str) -> RowName {
+    RowName::new("sim", "hdd", system)
 }
 
-impl Run {
-    /// Says where the run can be seen at its end.
-    pub(super) fn add_link(&self, plan: &Plan, report: &mut Report) {
-        let load = if self.workload == super::MICRO {
-            "micro"
-        } else {
-            "fs-mark"
-        };
-        let ended = self.outcome.value("elapsed_seconds").unwrap_or(0.0);
-        let run = moving::Run {
-            steps: &[("rule", self.system.name()), ("load", load)],
-            seed: plan.seed,
-            scale: plan.scale,
-            at: Some(Nanos((ended * 1e9) as u64 + 1)),
-        };
-        moving::add(report, super::EXPERIMENT.name, &run);
-    }
+/// The note on where a run can be seen at its end.
+pub(super) fn link(run: &Runs, plan: &Plan) -> Option<String> {
+    let load = if run.workload == super::MICRO {
+        "micro"
+    } else {
+        "fs-mark"
+    };
+    let ended = run.outcomes.iter().find_map(|run| run.value("elapsed_seconds"));
+    let link = moving::Run {
+        steps: &[("rule", &run.row.variant), ("load", load)],
+        seed: plan.seed,
+        scale: plan.scale,
+        at: Some(Nanos((ended.unwrap_or(0.0) * 1e9) as u64 + 1)),
+    };
+    moving::note(super::EXPERIMENT.name, &link)
 }
 
 struct Job {
@@ -79,12 +75,10 @@ impl Job {
             }
         };
         outcome.settings = self.settings(plan);
-        Ok(Run {
-            system: self.system,
-            workload: self.workload,
-            outcome,
+        Ok((
+            Runs::single(row(self.system.name()), self.workload, outcome),
             trace,
-        })
+        ))
     }
 
     fn failed(&self, error: &dyn std::fmt::Display) -> LabError {

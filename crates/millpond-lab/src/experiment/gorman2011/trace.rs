@@ -1,10 +1,9 @@
 //! Reclaim's decisions of a run as text: what was met at the cold end, by which thread, what was done and
 //! why, all of them counted; and the last ones that the trace kept.
 
-use super::runs::Run;
-use crate::report::Appendix;
+use crate::report::{Appendix, Runs};
 use millpond_core::page::PageKind;
-use millpond_core::reclaim::trace::{Caller, Outcome, SAMPLED_ONE_IN};
+use millpond_core::reclaim::trace::{Caller, Outcome, SAMPLED_ONE_IN, Trace};
 
 /// The name that `--table` takes.
 pub(super) const NAME: &str = "trace";
@@ -27,8 +26,7 @@ fn what(kind: PageKind) -> &'static str {
 }
 
 /// A run's trace.
-pub(super) fn appendix(run: &Run) -> Appendix {
-    let trace = &run.trace;
+pub(super) fn appendix(run: &Runs, trace: &Trace) -> Appendix {
     let mut text = String::new();
     for caller in [Caller::Kswapd, Caller::Direct] {
         for kind in PageKind::ALL {
@@ -56,7 +54,7 @@ pub(super) fn appendix(run: &Run) -> Appendix {
     }
     Appendix {
         name: NAME,
-        title: format!("Reclaim's decisions: {} on {}", run.workload, run.system.name()),
+        title: format!("Reclaim's decisions: {} on {}", run.workload, run.row.variant),
         text,
     }
 }

@@ -1,74 +1,56 @@
 //! The report's first lines: a touched limit by the kernel's rule and by Millpond's, on the post's machine; where both ran, the
 //! kernel beside Millpond; then each row's storm beside its calm. The post's fault is told as the post's, and is no verdict.
 
-use super::dd::{PARTS, POST, metric_of};
+use super::dd::{self, BOOT, TOUCHED};
 use super::report::{MAX, RATE, SECONDS};
-use super::{CALM_RUN, DD, HARD, STORM_RUN};
-use crate::report::verdict::{Circumstances, Compared, judge, time, too_short, two_digits};
+use super::{CALM_RUN, DD, HARD, OWN, STORM_RUN};
+use crate::report::verdict::{Circumstances, Figure, Side, compare, time, too_short, two_digits};
 use crate::report::{Metric, RowName, lookup};
 
 fn rate(mb: f64) -> String {
     format!("{} MB/s", two_digits(mb))
 }
 
-/// For `dd` on the post's machine.
+/// For `dd` on the post's machine. `metrics`: the post's among them.
 pub(super) fn of_dd(metrics: &[Metric]) -> Vec<String> {
-    let exact = Circumstances::exact();
-    let of = |variant: &str, part: &str| {
-        let is_it = |m: &&Metric| m.variant == variant && m.metric == metric_of(part);
-        metrics.iter().find(is_it).map(|m| m.value)
-    };
-    let (boot, touched) = (PARTS[0], PARTS[3]);
-    let (kernel, millpond) = ("bug404 hz=1000", "millpond hz=250");
-    let Some(collapsed) = of(kernel, touched) else {
-        return Vec::new();
-    };
-    let mut lines = Vec::new();
-    if let Some(after) = of(millpond, touched) {
-        let compared = Compared::new("rate", rate, &[collapsed], &[after]).higher();
-        let sides = format!("{DD}: once dirty_ratio was touched, Linux 4.0.5 -> Millpond's rule");
-        lines.extend(judge(&[compared], &exact).map(|verdict| verdict.between(&sides)));
-    }
-    if let Some(booted) = of(kernel, boot) {
+    let rows = [dd::row("bug404", 1000), dd::row("millpond", 250)];
+    let side = |row| Side { row, workload: DD };
+    let figure = Figure::new("rate", TOUCHED, rate).higher();
+    let pair = rows.each_ref().map(side);
+    let verdict = compare(metrics, pair, &[figure], &Circumstances::exact());
+    let sides = format!("{DD}: once dirty_ratio was touched, Linux 4.0.5 -> Millpond's rule");
+    let mut lines = Vec::from_iter(verdict.map(|verdict| verdict.between(&sides)));
+    let of = |row, metric| lookup(metrics, row, DD, metric).map(|m| rate(m.value));
+    let post = dd::row_of_the_post();
+    let both = [&rows[0], &post].map(|row| Some((of(row, BOOT)?, of(row, TOUCHED)?)));
+    if let [Some(own), Some(post)] = both {
         lines.push(format!(
-            "{DD}, what the post reports: Linux 4.0.5 writes {} at boot and {} once dirty_ratio was touched; the post has {} and about \
-             {}.",
-            rate(booted),
-            rate(collapsed),
-            rate(POST[0]),
-            rate(POST[3])
+            "{DD}, what the post reports: Linux 4.0.5 writes {} at boot and {} once dirty_ratio was touched; the post has {} and \
+             about {}.",
+            own.0, own.1, post.0, post.1
         ));
     }
     lines
 }
 
-/// What ran on files, or in virtual time: the kernel beside the engine, then each row's storm beside its calm.
-/// Nobody gains by a touched limit, so the rate is judged like the wait, and not as its price. `scale`: of rows on files.
+/// Nobody gains by a touched limit, so the rate is judged like the wait, and not as its price.
+const OF_ROWS: [Figure; 2] = [
+    Figure::new("longest write", MAX, time),
+    Figure::new("it wrote", RATE, two_digits)
+        .higher()
+        .times("as many bytes a second"),
+];
+
+/// What ran on files, or in virtual time: the kernel beside the engine, then each row's storm beside its calm. `scale`: of
+/// rows on files.
 pub(super) fn of_rows(names: &[RowName], metrics: &[Metric], scale: f64) -> Vec<String> {
-    let runs = |row: &RowName, workload: &str, metric: &str| {
-        lookup(metrics, row, workload, metric).map_or_else(Vec::new, |metric| metric.runs.clone())
-    };
-    let line = |(before, after): ((&RowName, &str), (&RowName, &str)), sides: &str| {
-        let compared = |what, metric, show: fn(f64) -> String| {
-            Compared::new(
-                what,
-                show,
-                &runs(before.0, before.1, metric),
-                &runs(after.0, after.1, metric),
-            )
-        };
-        let compared = [
-            compared("longest write", MAX, time),
-            compared("it wrote", RATE, two_digits)
-                .higher()
-                .times("as many bytes a second"),
-        ];
+    let line = |pair: [Side<'_>; 2], sides: &str| {
         let circumstances = Circumstances {
-            is_exact: after.0.target == "sim",
+            is_exact: pair[1].row.target == "sim",
             ..Circumstances::default()
         };
-        let verdict = judge(&compared, &circumstances)?;
-        let seconds = [before, after].map(|side| lookup(metrics, side.0, side.1, SECONDS).map(|m| m.value));
+        let verdict = compare(metrics, pair, &OF_ROWS, &circumstances)?;
+        let seconds = pair.map(|side| lookup(metrics, side.row, side.workload, SECONDS).map(|m| m.value));
         let shortest = seconds.into_iter().flatten().reduce(f64::min);
         let verdict = match shortest {
             Some(seconds) if !circumstances.is_exact => too_short(seconds, scale).unwrap_or(verdict),
@@ -84,20 +66,20 @@ pub(super) fn of_rows(names: &[RowName], metrics: &[Metric], scale: f64) -> Vec<
             ("limits-4M", "a limit of 4 MiB"),
         ];
         for (workload, about) in shared {
-            let sides = format!("{about}: the kernel -> Millpond");
-            lines.extend(line(((kernel, workload), (engine, workload)), &sides));
+            let pair = [kernel, engine].map(|row| Side { row, workload });
+            lines.extend(line(pair, &format!("{about}: the kernel -> Millpond")));
         }
     }
     for row in names {
         let who = who(row);
-        let worst = worst(row, metrics);
+        let pair = |workloads: [&'static str; 2]| workloads.map(|workload| Side { row, workload });
         lines.extend(line(
-            ((row, CALM_RUN), (row, STORM_RUN)),
+            pair([CALM_RUN, STORM_RUN]),
             &format!("{STORM_RUN}: {who}, limits left alone -> touched all the time"),
         ));
-        if let Some((workload, limit)) = worst {
+        if let Some((workload, limit)) = worst(row, metrics) {
             lines.extend(line(
-                ((row, "limits-own"), (row, workload)),
+                pair([OWN, workload]),
                 &format!("limits: {who}, its own -> {limit}, the worst of the others"),
             ));
         }
@@ -115,10 +97,10 @@ fn who(row: &RowName) -> &'static str {
 
 /// The limit under which a write took longest, of those that were tried.
 fn worst(row: &RowName, metrics: &[Metric]) -> Option<(&'static str, &'static str)> {
-    let of = HARD.iter().filter(|(hard, ..)| hard.is_some());
-    let waits = of.filter_map(|&(_, workload, limit)| {
-        let longest = lookup(metrics, row, workload, MAX)?.value;
-        Some((longest, (workload, limit)))
+    let of = HARD.iter().filter(|limit| limit.hard.is_some());
+    let waits = of.filter_map(|limit| {
+        let longest = lookup(metrics, row, limit.workload, MAX)?.value;
+        Some((longest, (limit.workload, limit.shown)))
     });
     waits.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, worst)| worst)
 }
@@ -190,14 +172,13 @@ mod tests {
 
     #[test]
     fn dd_is_ruined_by_one_rule_and_not_by_the_other() {
-        let of = |variant: &str, part: &str, value: f64| Metric {
-            variant: variant.into(),
-            ..metric("sim", DD, &metric_of(part), &[value])
-        };
+        let of = |row: RowName, metric, value| tests::metric(&row, DD, metric, &[value]);
         let metrics = [
-            of("bug404 hz=1000", PARTS[0], 150.0),
-            of("bug404 hz=1000", PARTS[3], 4.1),
-            of("millpond hz=250", PARTS[3], 150.0),
+            of(dd::row("bug404", 1000), BOOT, 150.0),
+            of(dd::row("bug404", 1000), TOUCHED, 4.1),
+            of(dd::row("millpond", 250), TOUCHED, 150.0),
+            of(dd::row_of_the_post(), BOOT, 150.0),
+            of(dd::row_of_the_post(), TOUCHED, 5.0),
         ];
         assert_eq!(
             of_dd(&metrics),

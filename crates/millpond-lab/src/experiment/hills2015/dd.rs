@@ -1,7 +1,9 @@
 //! `dd` on the post's machine, in virtual time: at boot, and after each touch of the ratio.
 
-use crate::report::{Cell, Metric, RowName, Table, TableRow};
-use millpond::internal::quantity::number;
+use super::{DD, EXPERIMENT};
+use crate::report::table::{Column, pick};
+use crate::report::{Axis, Chart, Metric, RowName, Scale, Table};
+use millpond::internal::quantity::{number, number_tick};
 use millpond_kernels::linux::dirty::touch::TouchRules;
 use millpond_worlds::worlds::hills2015;
 
@@ -17,14 +19,24 @@ const CASES: [(TouchRules, &str, u64); 5] = [
     (TouchRules::MILLPOND, "millpond", 250),
 ];
 
-/// The last setting.
-pub(super) const PARTS: [&str; 4] = ["boot", "20 again", "21", "20 once more"];
-/// About what the post has of its machine in each, in MB/s.
-pub(super) const POST: [f64; 4] = [150.0, 150.0, 5.0, 5.0];
+/// The last setting, its metric, and about what the post has of its machine then, in MB/s.
+const PARTS: [(&str, &str, f64); 4] = [
+    ("boot", BOOT, 150.0),
+    ("20 again", "20_again_mb_per_s", 150.0),
+    ("21", "21_mb_per_s", 5.0),
+    ("20 once more", TOUCHED, 5.0),
+];
+pub(super) const BOOT: &str = "boot_mb_per_s";
+pub(super) const TOUCHED: &str = "20_once_more_mb_per_s";
 
-/// The metric of a part.
-pub(super) fn metric_of(part: &str) -> String {
-    format!("{}_mb_per_s", part.replace(' ', "_"))
+/// The row of a rule and its ticks a second.
+pub(super) fn row(rule: &str, hz: u64) -> RowName {
+    RowName::new("sim", "the post's machine", format!("{rule} hz={hz}"))
+}
+
+/// The post's row.
+pub(super) fn row_of_the_post() -> RowName {
+    RowName::new("post", "the post's machine", "post, 2015")
 }
 
 /// The rates of one case, in MB/s, in the order of time.
@@ -37,39 +49,54 @@ fn rates(rules: TouchRules, hz: u64) -> Vec<f64> {
         .collect()
 }
 
-/// The table, and a metric for each cell.
-pub(super) fn table() -> (Table, Vec<Metric>) {
-    let (mut rows, mut metrics) = (Vec::new(), Vec::new());
-    for (rules, name, hz) in CASES {
-        let rates = rates(rules, hz);
-        let row = RowName::new("sim", "the post's machine", format!("{name} hz={hz}"));
-        metrics.extend(PARTS.iter().zip(&rates).map(|(part, &rate)| {
-            Metric::exact(
-                super::EXPERIMENT.name,
-                super::DD,
-                &row,
-                &metric_of(part),
-                "MB/s",
-                rate,
-            )
-        }));
-        let cell = |rate: f64| Cell::from(number(rate));
-        rows.push(TableRow {
-            label: format!("{name}, {hz} Hz"),
-            cells: rates.into_iter().map(cell).collect(),
-        });
-    }
-    let post = POST.map(|value| Cell::from(format!("about {value}")));
-    rows.push(TableRow {
-        label: "the post".into(),
-        cells: post.into(),
-    });
-    let head = ["dirty_ratio"].into_iter().chain(PARTS).map(Into::into).collect();
-    let table = Table {
-        title: "dd on the post's machine, virtual time, MB/s".into(),
-        head,
-        rows,
-        is_wide: false,
+fn rows() -> Vec<RowName> {
+    let cases = CASES.iter().map(|&(_, rule, hz)| row(rule, hz));
+    cases.chain([row_of_the_post()]).collect()
+}
+
+fn columns() -> [Column; PARTS.len()] {
+    PARTS.map(|(part, metric, _)| Column::new(part, DD, metric).shown(number))
+}
+
+/// A metric of each rule and part, and the post's.
+pub(super) fn metrics() -> Vec<Metric> {
+    let cases = CASES.iter().map(|&(rules, _, hz)| rates(rules, hz));
+    let all = cases.chain([PARTS.map(|(.., posted)| posted).to_vec()]);
+    let of = |(row, rates): (RowName, Vec<f64>)| {
+        let parts = PARTS.into_iter().zip(rates);
+        parts
+            .map(move |((_, metric, _), rate)| Metric::exact(EXPERIMENT.name, DD, &row, metric, "MB/s", rate))
     };
-    (table, metrics)
+    rows().into_iter().zip(all).flat_map(of).collect()
+}
+
+/// A row for each rule and number of ticks, and the post's.
+pub(super) fn table(metrics: &[Metric]) -> Table {
+    let title = "dd on the post's machine, virtual time, MB/s";
+    let mut table = pick(title, "dirty_ratio", &columns(), &rows(), metrics);
+    for (row, (_, rule, hz)) in table.rows.iter_mut().zip(CASES) {
+        row.label = format!("{rule}, {hz} Hz");
+    }
+    if let Some(post) = table.rows.last_mut() {
+        post.label = "the post".into();
+        for (cell, (.., posted)) in post.cells.iter_mut().zip(PARTS) {
+            cell.value = format!("about {posted}");
+        }
+    }
+    table
+}
+
+/// The rules at the post's number of ticks, or the least, beside the post.
+pub(super) fn chart(metrics: &[Metric]) -> Option<Chart> {
+    Chart::of_columns(
+        [
+            "dd on the post's machine, by what dirty_ratio was set to last",
+            "At boot, set to the same 20 again, to 21, and back to 20. `fixed` clamps each zone separately.",
+        ],
+        "",
+        Axis::new("MB/s", Scale::Linear, number_tick),
+        &columns(),
+        &rows()[2..],
+        metrics,
+    )
 }

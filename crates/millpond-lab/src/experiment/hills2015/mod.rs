@@ -12,7 +12,6 @@
 //! back however the run ends.
 
 mod answer;
-mod charts;
 mod dd;
 mod numbers;
 mod report;
@@ -25,7 +24,7 @@ use crate::experiment::check;
 use crate::machine;
 use crate::report::Report;
 use crate::scratch;
-use crate::setup::{Device, Setup};
+use crate::setup::Device;
 use crate::testbed::Tuned;
 use crate::watch::Watch;
 use crate::workload::Workload;
@@ -53,16 +52,50 @@ const LIMITS: &str = "limits";
 const STORM: &str = "storm";
 const FOUR: &str = "four-writers";
 
-/// Hard limits that are tried, and how workloads with them are called.
-const HARD: [(Option<u64>, &str, &str); 8] = [
-    (Some(1 << 20), "limits-1M", "1 MiB"),
-    (Some(2 << 20), "limits-2M", "2 MiB"),
-    (Some(4 << 20), "limits-4M", "4 MiB"),
-    (Some(16 << 20), "limits-16M", "16 MiB"),
-    (Some(64 << 20), "limits-64M", "64 MiB"),
-    (Some(200 << 20), "limits-200M", "200 MiB"),
-    (Some(1 << 50), "limits-all", "all"),
-    (None, "limits-own", "its own"),
+/// A hard limit that is tried.
+struct Limit {
+    /// In bytes; `None`: the default.
+    hard: Option<u64>,
+    workload: &'static str,
+    shown: &'static str,
+}
+
+const fn limit(hard: u64, workload: &'static str, shown: &'static str) -> Limit {
+    let hard = Some(hard);
+    Limit {
+        hard,
+        workload,
+        shown,
+    }
+}
+
+const OWN: &str = "limits-own";
+const ALL: u64 = 1 << 50;
+const HARD: [Limit; 8] = [
+    limit(1 << 20, "limits-1M", "1 MiB"),
+    limit(2 << 20, "limits-2M", "2 MiB"),
+    limit(4 << 20, "limits-4M", "4 MiB"),
+    limit(16 << 20, "limits-16M", "16 MiB"),
+    limit(64 << 20, "limits-64M", "64 MiB"),
+    limit(200 << 20, "limits-200M", "200 MiB"),
+    limit(ALL, "limits-all", "all"),
+    Limit {
+        hard: None,
+        workload: OWN,
+        shown: "its own",
+    },
+];
+/// Of four writers.
+const FOUR_HARD: [Limit; 5] = [
+    limit(1 << 20, "four-1M", "1 MiB"),
+    limit(4 << 20, "four-4M", "4 MiB"),
+    limit(16 << 20, "four-16M", "16 MiB"),
+    limit(64 << 20, "four-64M", "64 MiB"),
+    Limit {
+        hard: None,
+        workload: "four-own",
+        shown: "its own",
+    },
 ];
 const STORM_RUN: &str = "storm";
 const CALM_RUN: &str = "calm";
@@ -112,31 +145,19 @@ fn takes(options: &Options, target: &str) -> bool {
 
 fn row(options: &Options, target: &str, dir: &Path) -> Row {
     let is_sim = target == "sim";
-    let device = match options.device {
-        Device::Real if is_sim => Device::Modelled(options.device.model_or_hdd()),
-        device => device,
-    };
+    let mut request = options.request(EXPERIMENT.name, &[], dir);
+    if is_sim {
+        request.device = Device::Modelled(options.device.model_or_hdd());
+    }
     let (label, variant) = match target {
         "kernel" => ("kernel", "direct"),
         // The default in everything.
         _ => ("millpond", "goal"),
     };
-    Row {
-        label: label.into(),
-        setup: Setup {
-            target: target.into(),
-            variant: variant.into(),
-            device,
-            dir: dir.to_owned(),
-            memory: options.memory,
-            read_latency_goal: None,
-            seed: options.seed,
-        },
-        in_memory_group: false,
-        is_deterministic: is_sim,
-        device_bytes_per_s: None,
-        testbed: None,
-    }
+    let mut row = request.row(target, label);
+    row.setup.variant = variant.into();
+    row.is_deterministic = is_sim;
+    row
 }
 
 fn bytes(options: &Options, row: &Row) -> f64 {
@@ -171,45 +192,28 @@ fn jobs(options: &Options, row: &Row) -> Vec<Job> {
             bytes(options, row) / 150e6
         },
     };
+    let under = |limit: &Limit, writers| {
+        let work = Hills2015 {
+            hard: limit.hard,
+            writers,
+            ..work(options, row)
+        };
+        job(work, limit.workload)
+    };
     let (mut jobs, is_kernel) = (Vec::new(), row.setup.target == "kernel");
     if options.has(LIMITS) {
-        let limits = HARD
-            .iter()
-            .filter(|(hard, ..)| !is_kernel || *hard != Some(1 << 50));
-        jobs.extend(limits.map(|&(hard, name, _)| {
-            job(
-                Hills2015 {
-                    hard,
-                    ..work(options, row)
-                },
-                name,
-            )
-        }));
+        let limits = HARD.iter().filter(|limit| !is_kernel || limit.hard != Some(ALL));
+        jobs.extend(limits.map(|limit| under(limit, 1)));
     }
     if options.has(STORM) {
         let every = if is_kernel { STORM_US_KERNEL } else { STORM_US };
-        jobs.push(job(work(options, row), CALM_RUN));
-        jobs.push(job(
-            Hills2015 {
-                storm_us: Some(every),
-                ..work(options, row)
-            },
-            STORM_RUN,
-        ));
+        for (storm_us, name) in [(None, CALM_RUN), (Some(every), STORM_RUN)] {
+            let work = work(options, row);
+            jobs.push(job(Hills2015 { storm_us, ..work }, name));
+        }
     }
     if options.has(FOUR) && row.is_deterministic {
-        let names = ["four-1M", "four-4M", "four-16M", "four-64M", "four-own"];
-        let hards = [Some(1 << 20), Some(4 << 20), Some(16 << 20), Some(64 << 20), None];
-        jobs.extend(hards.into_iter().zip(names).map(|(hard, name)| {
-            job(
-                Hills2015 {
-                    hard,
-                    writers: 4,
-                    ..work(options, row)
-                },
-                name,
-            )
-        }));
+        jobs.extend(FOUR_HARD.iter().map(|limit| under(limit, 4)));
     }
     jobs
 }
@@ -252,7 +256,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
             scale: 1.0,
             at: Some(millpond_worlds::worlds::hills2015::LENGTH),
         };
-        moving::add(&mut report, EXPERIMENT.name, &run);
+        report.notes.extend(moving::note(EXPERIMENT.name, &run));
     }
     report.command = options.command.clone();
     report.machine = machine;
@@ -284,7 +288,7 @@ mod tests {
     fn under_every_limit_a_writer_has_the_disks_rate_and_no_write_waits_for_long() {
         let report = run(&options(&[LIMITS]), &mut ()).unwrap();
         let row = super::super::row_name(&super::row(&options(&[]), "sim", Path::new("/tmp")));
-        for (_, name, _) in HARD {
+        for Limit { workload: name, .. } in HARD {
             let of = |metric| lookup(&report.metrics, &row, name, metric).unwrap().value;
             // The modelled disk takes 120 MB/s.
             assert!(

@@ -1,6 +1,6 @@
 //! The post's machine in numbers: each figure computed again from the zone table that the post prints.
 
-use crate::report::{Cell, Metric, RowName, Table, TableRow};
+use crate::report::{Metric, RowName, Table};
 use millpond_core::units::{Bytes, PageCount};
 use millpond_kernels::linux::dirty::limits::{
     Caller, KernelLimit, KernelLimits, KernelVersion, ratelimit, thresholds,
@@ -158,7 +158,7 @@ fn figures() -> Vec<Figure> {
         ),
         figure(
             "dirtyable_clamped",
-            "dirtyable if each zone is clamped by itself",
+            "dirtyable if each zone is clamped separately",
             of(DirtyableRule::ZoneClamp, false).0,
             Post::Silent,
         ),
@@ -187,24 +187,17 @@ pub(super) fn table() -> (Table, Vec<Metric>) {
         )
     });
     let metrics = metrics.collect();
-    let rows = figures.iter().map(|figure| {
+    let title = "The post's machine in numbers (pages of 4 KiB)";
+    let mut table = Table::new(title, ["", "computed", "the post", ""]);
+    for figure in &figures {
         let (post, verdict) = match figure.post {
             Post::Silent => (String::new(), String::new()),
             Post::Is(value) if value == figure.value => (value.to_string(), "exactly".into()),
             Post::Is(value) => (value.to_string(), "NOT REPRODUCED".into()),
             Post::Needs(value, from, to) => (value.to_string(), format!("needs {from} to {to} dirtyable")),
         };
-        TableRow {
-            label: figure.what.clone(),
-            cells: [figure.value.to_string(), post, verdict].map(Cell::from).into(),
-        }
-    });
-    let table = Table {
-        title: "The post's machine in numbers (pages of 4 KiB)".into(),
-        head: ["", "computed", "the post", ""].map(Into::into).into(),
-        rows: rows.collect(),
-        is_wide: false,
-    };
+        table.push(&*figure.what, [figure.value.to_string(), post, verdict]);
+    }
     (table, metrics)
 }
 

@@ -1,14 +1,60 @@
-//! Tables and definitions of the experiment.
+//! Tables, charts and definitions of the experiment.
 
-use super::{CALM_RUN, DD, EXPERIMENT, HARD, NUMBERS, Options, STORM_RUN, answer, charts, dd, numbers};
+use super::{
+    CALM_RUN, DD, EXPERIMENT, FOUR_HARD, HARD, Limit, NUMBERS, Options, STORM_RUN, answer, dd, numbers,
+};
 use crate::backend::Row;
-use crate::report::table::label;
-use crate::report::{Cell, Metric, Report, RowName, Runs, Table, TableRow, lookup};
-use millpond::internal::quantity::{micros, number};
+use crate::report::table::{Column, pick};
+use crate::report::{Axis, Chart, Metric, Report, RowName, Runs, Scale};
+use millpond::internal::quantity::{micros, micros_tick, number, number_tick};
 
 pub(super) const RATE: &str = "writers_mb_per_s";
 pub(super) const MAX: &str = "write_latency_max_us";
 pub(super) const SECONDS: &str = "writers_seconds";
+
+/// Under each limit: a table's title, its metric, and the form of its cells.
+type OfLimits = (&'static str, &'static str, fn(f64) -> String);
+
+const ONE_WRITER: [OfLimits; 2] = [
+    (
+        "One writer under each limit: MB/s to the end of the sync",
+        RATE,
+        number,
+    ),
+    ("The longest write of 1 MiB", MAX, micros),
+];
+const FOUR_WRITERS: [OfLimits; 3] = [
+    ("Four writers, a file each: MB/s", RATE, number),
+    ("Four writers: the longest write of 1 MiB", MAX, micros),
+    (
+        "Four writers: how far apart they are",
+        "writers_apart_percent",
+        percent,
+    ),
+];
+
+const STORM: [Column; 6] = [
+    Column::new("calm MB/s", CALM_RUN, RATE).shown(number),
+    Column::new("storm MB/s", STORM_RUN, RATE).shown(number),
+    Column::new("calm longest", CALM_RUN, MAX).shown(micros),
+    Column::new("storm longest", STORM_RUN, MAX).shown(micros),
+    Column::new("touched", STORM_RUN, "settings_touched").shown(number),
+    Column::new("left behind", STORM_RUN, "limits_left_behind").shown(left_behind),
+];
+
+fn percent(percent: f64) -> String {
+    format!("{percent:.1} %")
+}
+
+fn left_behind(limits: f64) -> String {
+    if limits == 0.0 { "nothing" } else { "OTHER LIMITS" }.into()
+}
+
+/// A column for each limit.
+fn of_limits(limits: &[Limit], metric: &'static str, show: fn(f64) -> String) -> Vec<Column> {
+    let column = |limit: &Limit| Column::new(limit.shown, limit.workload, metric).shown(show);
+    limits.iter().map(column).collect()
+}
 
 pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Report {
     let mut metrics: Vec<Metric> = crate::report::metrics(results, EXPERIMENT.name);
@@ -28,151 +74,60 @@ pub(super) fn report(options: &Options, rows: &[Row], results: &[Runs]) -> Repor
         metrics.extend(own);
     }
     if options.has(DD) {
-        let (table, own) = dd::table();
-        report.tables.push(table);
+        let own = dd::metrics();
+        report.tables.push(dd::table(&own));
         report.answers.extend(answer::of_dd(&own));
-        report.charts.extend(charts::of_dd(&own));
-        metrics.extend(own);
+        report.charts.extend(dd::chart(&own));
+        metrics.extend(own.into_iter().filter(|metric| metric.target == "sim"));
     }
-    report.tables.extend(limits(&names, &metrics));
-    report.tables.extend(storms(&names, &metrics));
-    report.tables.extend(four(&names, &metrics));
+    for (limits, tables) in [(&HARD[..], &ONE_WRITER[..]), (&FOUR_HARD, &FOUR_WRITERS)] {
+        for &(title, metric, show) in tables {
+            let columns = of_limits(limits, metric, show);
+            report
+                .tables
+                .push(pick(title, "hard limit", &columns, &names, &metrics));
+        }
+    }
+    let table = pick("Limits touched all the time", "", &STORM, &names, &metrics);
+    report.tables.push(table);
+    report.tables.retain(|table| !table.rows.is_empty());
     report.add_rows(&names, results);
     report.answers.extend(answer::of_rows(
         &names,
         &metrics,
         options.scale.unwrap_or(super::SCALE_REAL),
     ));
-    report.charts.extend(charts::charts(&names, &metrics));
+    let rate = Axis::new("MB/s", Scale::Linear, number_tick);
+    let longest = Axis::new("longest write", Scale::Log, micros_tick);
+    for (title, caption, metric, y) in [
+        (
+            "The writer's rate under each limit",
+            "To the end of the sync. \"left alone\" and \"touched\" are the storm's two runs.",
+            RATE,
+            rate,
+        ),
+        (
+            "The longest write under each limit",
+            "Of 1 MiB, on a logarithmic axis; the lower the better.",
+            MAX,
+            longest,
+        ),
+    ] {
+        let mut columns = of_limits(&HARD, metric, number);
+        columns.push(Column::new("left alone", CALM_RUN, metric));
+        columns.push(Column::new("touched", STORM_RUN, metric));
+        let x = "hard limit on dirty pages";
+        report.charts.extend(Chart::of_columns(
+            [title, caption],
+            x,
+            y,
+            &columns,
+            &names,
+            &metrics,
+        ));
+    }
     report.metrics = metrics;
     report
-}
-
-/// The median, and the range if there are several runs.
-fn cell(metric: Option<&Metric>, show: impl Fn(f64) -> String) -> Cell {
-    let Some(metric) = metric else {
-        return Cell::default();
-    };
-    let spread = match metric.runs.len() {
-        0 | 1 => String::new(),
-        _ => {
-            let least = metric.runs.iter().copied().fold(f64::MAX, f64::min);
-            let most = metric.runs.iter().copied().fold(f64::MIN, f64::max);
-            format!("{}..{}", show(least), show(most))
-        }
-    };
-    Cell {
-        value: show(metric.value),
-        spread,
-    }
-}
-
-fn limits(names: &[RowName], metrics: &[Metric]) -> Vec<Table> {
-    let table = |title: &str, metric, show: fn(f64) -> String| {
-        let rows = names.iter().map(|row| TableRow {
-            label: label(row, names),
-            cells: HARD
-                .iter()
-                .map(|(_, name, _)| cell(lookup(metrics, row, name, metric), show))
-                .collect(),
-        });
-        Table {
-            title: title.into(),
-            head: ["hard limit"]
-                .into_iter()
-                .chain(HARD.iter().map(|(.., shown)| *shown))
-                .map(Into::into)
-                .collect(),
-            rows: rows
-                .filter(|row: &TableRow| row.cells.iter().any(|cell| !cell.value.is_empty()))
-                .collect(),
-            is_wide: false,
-        }
-    };
-    let tables = [
-        table(
-            "One writer under each limit: MB/s to the end of the sync",
-            RATE,
-            number,
-        ),
-        table("The longest write of 1 MiB", MAX, micros),
-    ];
-    tables
-        .into_iter()
-        .filter(|table| !table.rows.is_empty())
-        .collect()
-}
-
-fn storms(names: &[RowName], metrics: &[Metric]) -> Option<Table> {
-    let of = |row: &RowName, workload, metric| lookup(metrics, row, workload, metric).cloned();
-    let rows = names.iter().filter_map(|row| {
-        let storm = of(row, STORM_RUN, RATE)?;
-        let behind = of(row, STORM_RUN, "limits_left_behind").map_or("not known".into(), |m| {
-            if m.value == 0.0 {
-                "nothing".to_owned()
-            } else {
-                "OTHER LIMITS".to_owned()
-            }
-        });
-        Some(TableRow {
-            label: label(row, names),
-            cells: vec![
-                cell(of(row, CALM_RUN, RATE).as_ref(), number),
-                cell(Some(&storm), number),
-                cell(of(row, CALM_RUN, MAX).as_ref(), micros),
-                cell(of(row, STORM_RUN, MAX).as_ref(), micros),
-                cell(of(row, STORM_RUN, "settings_touched").as_ref(), number),
-                behind.into(),
-            ],
-        })
-    });
-    let rows: Vec<_> = rows.collect();
-    let head = [
-        "",
-        "calm MB/s",
-        "storm MB/s",
-        "calm longest",
-        "storm longest",
-        "touched",
-        "left behind",
-    ];
-    (!rows.is_empty()).then(|| Table {
-        title: "Limits touched all the time".into(),
-        head: head.map(Into::into).into(),
-        rows,
-        is_wide: false,
-    })
-}
-
-fn four(names: &[RowName], metrics: &[Metric]) -> Option<Table> {
-    let limits = [
-        ("four-1M", "1 MiB"),
-        ("four-4M", "4 MiB"),
-        ("four-16M", "16 MiB"),
-        ("four-64M", "64 MiB"),
-        ("four-own", "its own"),
-    ];
-    let rows: Vec<_> = names
-        .iter()
-        .flat_map(|row| limits.iter().map(move |limit| (row, limit)))
-        .filter_map(|(row, (workload, shown))| {
-            let of = |metric| lookup(metrics, row, workload, metric);
-            of(RATE).map(|rate| TableRow {
-                label: format!("{}, {shown}", label(row, names)),
-                cells: vec![
-                    cell(Some(rate), number),
-                    cell(of(MAX), micros),
-                    cell(of("writers_apart_percent"), |percent| format!("{percent:.1} %")),
-                ],
-            })
-        })
-        .collect();
-    (!rows.is_empty()).then(|| Table {
-        title: "Four writers, a file each".into(),
-        head: ["", "MB/s", "longest write", "apart"].map(Into::into).into(),
-        rows,
-        is_wide: false,
-    })
 }
 
 const DEFINITIONS: [(&str, &str); 8] = [

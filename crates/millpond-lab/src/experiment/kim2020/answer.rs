@@ -2,13 +2,14 @@
 //! has one; on real memory the kernel's swap beside a region of the engine.
 
 use super::options::Plan;
-use super::published::{SEVEN_STEPS, SIZES, SKEWS, THREADS, throughput};
-use crate::report::verdict::{Circumstances, Compared, Verdict, judge, two_digits};
+use super::published::{self, THREADS, throughput};
+use super::runs::row;
+use crate::report::verdict::{Circumstances, Figure, Side, Verdict, compare, judge, two_digits};
 use crate::report::{Metric, RowName, lookup};
 use crate::workload::kim2020::loads::Load;
 use crate::workload::kim2020::{TOY_DETECT, TOY_PROTECT};
 
-type Of<'a> = &'a dyn Fn(&str, &str, &str) -> Option<f64>;
+const SWAPPED_IN: Figure = Figure::new("swapped in", "swap_ins_pages", pages);
 
 /// Detection learns in the first rounds: with fewer than these the cost is mostly that of learning.
 const ROUNDS_MIN: u64 = 10;
@@ -22,46 +23,51 @@ const PAIRS: [(&str, &str, &str); 3] = [
 
 const EXACT: Circumstances = Circumstances::exact();
 
+/// The verdict on two variants in virtual time.
+fn verdict(metrics: &[Metric], load: &Load, pair: [&str; 2], figure: Figure) -> Option<Verdict> {
+    verdict_of(
+        metrics,
+        &load.name(),
+        pair.map(|variant| row(load, variant)),
+        figure,
+    )
+}
+
+fn verdict_of(metrics: &[Metric], workload: &str, rows: [RowName; 2], figure: Figure) -> Option<Verdict> {
+    let sides = rows.each_ref().map(|row| Side { row, workload });
+    compare(metrics, sides, &[figure], &EXACT)
+}
+
 /// For one of the post's examples.
 pub(super) fn of_toy(toy: &str, metrics: &[Metric]) -> Option<String> {
-    let (metric, what, before, after) = match toy {
+    let (figure, pair) = match toy {
         TOY_PROTECT => (
-            "hot_in_memory_pages",
-            "hot pages in memory at the end",
-            "base",
-            "protect",
+            Figure::new("hot pages in memory at the end", "hot_in_memory_pages", count).higher(),
+            ["base", "protect"],
         ),
         TOY_DETECT => (
-            "swap_ins_round_8_pages",
-            "pages swapped in by the last round",
-            "protect",
-            "detect",
+            Figure::new(
+                "pages swapped in by the last round",
+                "swap_ins_round_8_pages",
+                count,
+            ),
+            ["protect", "detect"],
         ),
         _ => return None,
     };
-    let of = |variant| {
-        let is_it = |m: &&Metric| m.workload == toy && m.variant == variant && m.metric == metric;
-        metrics.iter().find(is_it).map(|m| m.value)
-    };
-    let compared = Compared::new(what, count, of(before).as_slice(), of(after).as_slice());
-    let compared = if toy == TOY_PROTECT {
-        compared.higher()
-    } else {
-        compared
-    };
-    let verdict = judge(&[compared], &EXACT)?;
-    Some(verdict.between(&format!("{toy}: {before} -> {after}")))
+    // in memory, as the loads with rounds
+    let rows = pair.map(|variant| row(&Load::HotCold, variant));
+    let verdict = verdict_of(metrics, toy, rows, figure)?;
+    Some(verdict.between(&format!("{toy}: {} -> {}", pair[0], pair[1])))
 }
 
-/// For the loads. `of`: a metric of a workload and variant.
-pub(super) fn of_virtual_time(plan: &Plan, of: Of<'_>) -> Vec<String> {
+/// For the loads. `metrics`: the post's among them.
+pub(super) fn of_virtual_time(plan: &Plan, metrics: &[Metric]) -> Vec<String> {
     let mut lines = Vec::new();
     for load in plan.loads.iter().filter(|load| !matches!(load, Load::Ebizzy(_))) {
         let workload = load.name();
         for (before, after, sides) in pairs(plan) {
-            let ins = |variant| of(&workload, variant, "swap_ins_pages");
-            let compared = Compared::new("swapped in", pages, ins(before).as_slice(), ins(after).as_slice());
-            let Some(verdict) = judge(&[compared], &EXACT) else {
+            let Some(verdict) = verdict(metrics, load, [before, after], SWAPPED_IN) else {
                 continue;
             };
             let rounds = plan.rounds();
@@ -77,12 +83,21 @@ pub(super) fn of_virtual_time(plan: &Plan, of: Of<'_>) -> Vec<String> {
             };
             lines.push(verdict.between(&format!("{workload}: {sides}")));
         }
-        if workload == "hot-cold" && of(&workload, "base", "swap_ins_pages").is_some() {
-            lines.extend(of_the_posts_steps());
+        if *load == Load::HotCold
+            && lookup(metrics, &row(load, "base"), &workload, "swap_ins_pages").is_some()
+        {
+            let posted = verdict_of(
+                metrics,
+                &workload,
+                ["base", "detect"].map(published::row),
+                SWAPPED_IN,
+            );
+            let sides = "hot-cold, the post of 2020: Linux 5.5 -> with the series";
+            lines.extend(posted.map(|verdict| verdict.between(sides)));
         }
     }
     for threads in THREADS {
-        lines.extend(of_ebizzy(plan, threads, of));
+        lines.extend(of_ebizzy(plan, threads, metrics));
     }
     lines
 }
@@ -94,14 +109,8 @@ fn pairs(plan: &Plan) -> impl Iterator<Item = (&'static str, &'static str, &'sta
         .filter(move |(before, ..)| has_base == (*before == "base"))
 }
 
-fn of_the_posts_steps() -> Option<String> {
-    let [[before, _], [after, _]] = SEVEN_STEPS;
-    let verdict = judge(&[Compared::new("swapped in", pages, &[before], &[after])], &EXACT)?;
-    Some(verdict.between("hot-cold, the post of 2020: Linux 5.5 -> with the series"))
-}
-
 /// For all cells of the grid with this number of threads: the change of throughput in their geometric mean.
-fn of_ebizzy(plan: &Plan, threads: u32, of: Of<'_>) -> Vec<String> {
+fn of_ebizzy(plan: &Plan, threads: u32, metrics: &[Metric]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut posted = Vec::new();
     for (before, after, sides) in pairs(plan) {
@@ -111,15 +120,11 @@ fn of_ebizzy(plan: &Plan, threads: u32, of: Of<'_>) -> Vec<String> {
             if cell.threads != threads {
                 continue;
             }
-            let rate = |variant| of(&load.name(), variant, "records_per_s");
+            let rate = |variant| lookup(metrics, &row(load, variant), &load.name(), "records_per_s");
             if let (Some(before), Some(after)) = (rate(before), rate(after)) {
-                ratios.push(after / before);
+                ratios.push(after.value / before.value);
             }
-            if before == "base"
-                && after == "detect"
-                && SIZES.contains(&cell.mb)
-                && SKEWS.contains(&cell.skew_tenths)
-            {
+            if before == "base" && after == "detect" {
                 let ratio =
                     throughput(cell.mb, cell.skew_tenths, threads).map(|[before, after]| after / before);
                 posted.extend(ratio);
@@ -152,8 +157,9 @@ fn throughput_line(ratios: &[f64], sides: &str) -> Option<String> {
     let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64;
     // an empty list has no mean
     let after: &[f64] = if ratios.is_empty() { &[] } else { &[mean.exp()] };
-    let compared = Compared::new("on the mean of these cells it did", two_digits, &[1.0], after);
-    let verdict = judge(&[compared.higher().times("as many records a second")], &EXACT)?;
+    let did = Figure::new("on the mean of these cells it did", "", two_digits).higher();
+    let did = did.times("as many records a second");
+    let verdict = judge(&[did.of(&[1.0], after)], &EXACT)?;
     Some(verdict.between(&format!("{sides}, cells: {}", ratios.len())))
 }
 
@@ -161,16 +167,9 @@ fn throughput_line(ratios: &[f64], sides: &str) -> Option<String> {
 pub(super) fn of_real_memory(load: &str, names: &[RowName], metrics: &[Metric]) -> Option<String> {
     let find = |target: &str| names.iter().find(|name| name.target == target);
     let (kernel, engine) = (find("kernel")?, find("engine")?);
-    let compared = |what, metric, show: fn(f64) -> String| {
-        let [before, after] =
-            [kernel, engine].map(|row| lookup(metrics, row, load, metric).map_or(&[][..], |m| &m.runs));
-        Compared::new(what, show, before, after)
-    };
-    let compared = [
-        compared("swapped in", "swap_ins_pages", pages),
-        compared("it took", "elapsed_seconds", two_digits).times("as long"),
-    ];
-    let verdict = judge(&compared, &Circumstances::default())?;
+    let took = Figure::new("it took", "elapsed_seconds", two_digits).times("as long");
+    let sides = [kernel, engine].map(|row| Side { row, workload: load });
+    let verdict = compare(metrics, sides, &[SWAPPED_IN, took], &Circumstances::default())?;
     Some(verdict.between(&format!("{load}: the kernel ({}) -> Millpond", kernel.variant)))
 }
 
@@ -187,6 +186,7 @@ fn pages(pages: f64) -> String {
 mod tests {
     use super::super::{Options, options};
     use super::*;
+    use crate::report::tests::metric;
 
     fn plan(scale: f64) -> Plan {
         let asked = Options {
@@ -197,20 +197,24 @@ mod tests {
         options::plan(&asked, true).unwrap()
     }
 
-    fn numbers(workload: &str, variant: &str, metric: &str) -> Option<f64> {
-        match (workload, variant, metric) {
-            ("hot-cold", "base", "swap_ins_pages") => Some(800_000.0),
-            ("hot-cold", "detect", "swap_ins_pages") => Some(680_000.0),
-            (_, "base", "records_per_s") => Some(100.0),
-            (_, "detect", "records_per_s") => Some(110.0),
-            _ => None,
+    fn numbers(plan: &Plan) -> Vec<Metric> {
+        let mut metrics = published::metrics();
+        for (load, name, [base, detect]) in [
+            (&plan.loads[0], "swap_ins_pages", [800_000.0, 680_000.0]),
+            (&plan.loads[1], "records_per_s", [100.0, 110.0]),
+        ] {
+            for (variant, value) in [("base", base), ("detect", detect)] {
+                metrics.push(metric(&row(load, variant), &load.name(), name, &[value]));
+            }
         }
+        metrics
     }
 
     #[test]
     fn each_load_has_its_line_beside_the_posts() {
+        let plan = plan(1.0);
         assert_eq!(
-            of_virtual_time(&plan(1.0), &numbers),
+            of_virtual_time(&plan, &numbers(&plan)),
             [
                 "hot-cold: Linux 5.5 -> with the series: better. Swapped in 3.05 GiB -> 2.59 GiB.",
                 "hot-cold, the post of 2020: Linux 5.5 -> with the series: better. Swapped in 3.29 GiB -> 2.60 GiB.",
@@ -224,8 +228,9 @@ mod tests {
 
     #[test]
     fn a_few_rounds_show_nothing() {
+        let plan = plan(0.1);
         assert_eq!(
-            of_virtual_time(&plan(0.1), &numbers)[0],
+            of_virtual_time(&plan, &numbers(&plan))[0],
             "hot-cold: Linux 5.5 -> with the series: no verdict at --scale 0.1: 2 rounds. What comes back is learnt in the first \
              ones, and 10 are needed: --scale 0.5 shows it."
         );

@@ -1,6 +1,6 @@
 //! The grid of ebizzy as tables: sizes and rows downwards, skews to the right.
 
-use crate::report::{Cell, Table, TableRow};
+use crate::report::{Cell, Table};
 use crate::workload::kim2020::loads::{Ebizzy, Load};
 use millpond::internal::quantity::number;
 
@@ -60,30 +60,21 @@ impl Grid {
             .skews
             .iter()
             .map(|skew| format!("{}.{}", skew / 10, skew % 10));
-        let mut table = Table {
-            title: format!("ebizzy{place}, threads: {}, {what}", self.threads),
-            head: std::iter::once(String::new()).chain(skews).collect(),
-            ..Table::default()
-        };
+        let threads = self.threads;
+        let title = format!("ebizzy{place}, threads: {threads}, {what}");
+        let mut table = Table::new(title, std::iter::once(String::new()).chain(skews));
         for &mb in &self.sizes {
-            table.rows.extend(rows.iter().map(|GridRow(name, cell)| {
-                TableRow {
-                    label: format!("{mb}M {name}"),
-                    cells: self
-                        .skews
-                        .iter()
-                        .map(|&skew_tenths| {
-                            let threads = self.threads;
-                            cell(Ebizzy {
-                                mb,
-                                skew_tenths,
-                                threads,
-                            })
-                            .unwrap_or_default()
-                        })
-                        .collect(),
-                }
-            }));
+            for GridRow(name, cell) in rows {
+                let cells = self.skews.iter().map(|&skew_tenths| {
+                    cell(Ebizzy {
+                        mb,
+                        skew_tenths,
+                        threads,
+                    })
+                    .unwrap_or_default()
+                });
+                table.push(format!("{mb}M {name}"), cells);
+            }
         }
         table
     }

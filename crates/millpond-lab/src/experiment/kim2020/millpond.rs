@@ -65,7 +65,7 @@ pub(super) fn run(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool)
 /// The same with read-ahead as the options have it.
 fn run_as_it_is(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool) -> Result<Outcome> {
     // Memory and disks are those of the kernels' machine, whatever its rules.
-    let machine = machine(plan.which, &load, System::Linux5_5);
+    let machine = machine(&load, System::Linux5_5);
     let (pages, file_pages, copies) = match load {
         Load::Ebizzy(cell) => (cell.mb * 256, 0, u64::from(cell.threads) * CHUNK),
         _ => {
@@ -73,7 +73,7 @@ fn run_as_it_is(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool) -
             (pages, file_pages, 0)
         }
     };
-    let budget = frames_in_use(plan.which, &load) - copies;
+    let budget = frames_in_use(&load) - copies;
     let frames = (budget * 4096 - pages * PAGE_BYTES) / (4096 + FRAME_BYTES);
     let mut region = Region::new(RegionOptions {
         options: options.clone(),
@@ -125,7 +125,7 @@ fn run_as_it_is(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool) -
         }
     };
     let after = Counted::of(&region);
-    for (name, value) in [
+    outcome.counts(&[
         ("swap_ins_pages", after.swap_ins - before.swap_ins),
         ("swap_outs_pages", after.swap_outs - before.swap_outs),
         ("file_reads_pages", after.file_reads - before.file_reads),
@@ -136,9 +136,7 @@ fn run_as_it_is(plan: &Plan, load: Load, options: &Options, stop: &AtomicBool) -
         ),
         ("soft_faults", after.soft_faults - before.soft_faults),
         ("workingset_activate_anon", after.activated - before.activated),
-    ] {
-        outcome.push(name, "1", value as f64);
-    }
+    ]);
     outcome.push("elapsed_seconds", "s", seconds(region.now().since(from)));
     outcome.settings = vec![
         Setting::new("frames", frames),

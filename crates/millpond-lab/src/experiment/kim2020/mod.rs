@@ -12,7 +12,6 @@
 
 mod answer;
 mod bounds;
-mod charts;
 mod grid;
 mod machines;
 #[cfg_attr(
@@ -72,14 +71,15 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
                 scale: 1.0,
                 at: None,
             };
-            moving::add(&mut report, EXPERIMENT.name, &run);
+            report.notes.extend(moving::note(EXPERIMENT.name, &run));
         }
         report
     } else {
         report::empty()
     };
     if !real.is_empty() {
-        real_report::add(&mut report, &real::measure(options, &real, &plan.loads, watch)?);
+        let (loads, measured) = real::measure(options, &real, &plan.loads, watch)?;
+        real_report::add(&mut report, &loads, &measured);
     }
     report.command = options.command.clone();
     Ok(report)

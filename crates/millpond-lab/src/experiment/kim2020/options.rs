@@ -1,8 +1,7 @@
 //! The experiment's options, checked into a plan.
 
 use super::EXPERIMENT;
-use super::machines::Which;
-use super::published::{SIZES, SIZES_V7, SKEWS, SKEWS_V7, THREADS};
+use super::published::{SIZES, SKEWS, THREADS};
 use crate::error::Result;
 use crate::experiment::{Options, check};
 use crate::workload::kim2020::loads::{Ebizzy, Load, ROUNDS};
@@ -56,9 +55,6 @@ const LATER: [System; 4] = [
 /// Cells of engine and kernel unless some are named: 1.25 times memory and more.
 const OVERCOMMITTED_MB: u64 = 1280;
 
-/// The seventh version's three.
-const OF_VERSION_7: [System; 3] = [System::Linux5_8, System::Linux5_8Protect, System::Linux5_9];
-
 /// All names.
 pub(super) const VARIANTS: [&str; 19] = [
     "base",
@@ -91,7 +87,6 @@ pub(super) struct Plan {
     pub(super) variants: Vec<Variant>,
     /// For loads with rounds only.
     pub(super) later: Vec<Variant>,
-    pub(super) which: Which,
     pub(super) scale: f64,
     pub(super) seed: u64,
 }
@@ -117,17 +112,18 @@ fn of_system(system: System) -> Variant {
     }
 }
 
-fn grid(sizes: &[u64], skews: &[u32]) -> Vec<Load> {
+/// The post's cells of ebizzy.
+fn grid() -> Vec<Load> {
     let mut cells = Vec::new();
-    for &threads in &THREADS {
-        for &mb in sizes {
-            for &skew_tenths in skews {
-                cells.push(Load::Ebizzy(Ebizzy {
+    for threads in THREADS {
+        for mb in SIZES {
+            cells.extend(SKEWS.map(|skew_tenths| {
+                Load::Ebizzy(Ebizzy {
                     mb,
                     skew_tenths,
                     threads,
-                }));
-            }
+                })
+            }));
         }
     }
     cells
@@ -149,19 +145,15 @@ pub(super) fn check_real(options: &Options) -> Result<()> {
 
 /// Checks everything into a plan. Without rows in virtual time the device is none of its business.
 pub(super) fn plan(options: &Options, is_simulated: bool) -> Result<Plan> {
-    let which = match options.device.to_string().as_str() {
-        _ if !is_simulated => Which::Post,
-        "real" | "sata-ssd" => Which::Post,
-        "ram" => Which::Version7,
-        other => {
-            return check::bad(
-                "--device",
-                other,
-                "must be sata-ssd (the post's machine) or ram",
-                "ram is the machine of the series' seventh version",
-            );
-        }
-    };
+    let device = options.device.to_string();
+    if is_simulated && !["real", "sata-ssd"].contains(&device.as_str()) {
+        return check::bad(
+            "--device",
+            device,
+            "must be sata-ssd",
+            "the post's machine has this disk in virtual time",
+        );
+    }
     let scale = options.scale.unwrap_or(1.0);
     check::scale(
         scale,
@@ -169,47 +161,35 @@ pub(super) fn plan(options: &Options, is_simulated: bool) -> Result<Plan> {
         "",
         "1 has 20 rounds, and 6 records of ebizzy for each of its chunks",
     )?;
-    let (mut toys, mut loads) = loads(options, which)?;
+    let (mut toys, mut loads) = loads(options)?;
     if !is_simulated && options.workloads.is_empty() {
         // The toys are lists, not memory; and what fits into memory says nothing.
         toys.clear();
         loads.retain(|load| !matches!(load, Load::Ebizzy(cell) if cell.mb < OVERCOMMITTED_MB));
     }
-    let variants = options
-        .variants
-        .iter()
-        .map(|name| variant(name))
-        .collect::<Result<Vec<_>>>()?;
-    let with_own = |mut kernels: Vec<Variant>| {
-        kernels.push(MILLPOND);
-        kernels
-    };
-    let (variants, later) = match (variants.is_empty(), which) {
-        (false, _) => (variants, Vec::new()),
-        (true, Which::Post) => (with_own(OF_THE_POST.to_vec()), LATER.map(of_system).to_vec()),
-        (true, Which::Version7) => (with_own(OF_VERSION_7.map(of_system).to_vec()), Vec::new()),
+    let named = options.variants.iter().map(|name| variant(name));
+    let (variants, later) = match options.variants.is_empty() {
+        false => (named.collect::<Result<_>>()?, Vec::new()),
+        true => {
+            let own = OF_THE_POST.into_iter().chain([MILLPOND]);
+            (own.collect(), LATER.map(of_system).to_vec())
+        }
     };
     Ok(Plan {
         toys,
         loads,
         variants,
         later,
-        which,
         scale,
         seed: options.seed,
     })
 }
 
-fn loads(options: &Options, which: Which) -> Result<(Vec<&'static str>, Vec<Load>)> {
+fn loads(options: &Options) -> Result<(Vec<&'static str>, Vec<Load>)> {
     let toys = [TOY_PROTECT, TOY_DETECT];
     if options.workloads.is_empty() {
-        return Ok(match which {
-            Which::Post => {
-                let rounds = ROUNDS.iter().map(|&(_, load)| load);
-                (toys.to_vec(), rounds.chain(grid(&SIZES, &SKEWS)).collect())
-            }
-            Which::Version7 => (Vec::new(), grid(&SIZES_V7, &SKEWS_V7)),
-        });
+        let rounds = ROUNDS.iter().map(|&(_, load)| load);
+        return Ok((toys.to_vec(), rounds.chain(grid()).collect()));
     }
     let (mut named_toys, mut loads) = (Vec::new(), Vec::new());
     for name in &options.workloads {
@@ -218,10 +198,7 @@ fn loads(options: &Options, which: Which) -> Result<(Vec<&'static str>, Vec<Load
         } else if let Some(load) = Load::from_name(name) {
             loads.push(load);
         } else if name == "ebizzy" {
-            loads.extend(match which {
-                Which::Post => grid(&SIZES, &SKEWS),
-                Which::Version7 => grid(&SIZES_V7, &SKEWS_V7),
-            });
+            loads.extend(grid());
         } else {
             let allowed = format!(
                 "{}; ebizzy is all cells of the grid",
@@ -244,46 +221,42 @@ fn variant(name: &str) -> Result<Variant> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::check::tests::assert_refused;
 
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
-        type Change = fn(&mut Options);
-        let table: [(Change, &str, u8); 7] = [
-            (
-                |o| o.variants = vec!["p6".into()],
-                "unknown variant `p6`; allowed: base, protect, detect",
-                2,
-            ),
-            (
-                |o| o.workloads = vec!["ebizzy-1-0.1-1".into()],
-                "unknown workload `ebizzy-1-0.1-1`; allowed: toy-protect, toy-detect, hot-cold",
-                2,
-            ),
-            (
-                |o| o.device = "hdd".parse().unwrap(),
-                "--device hdd: must be sata-ssd",
-                2,
-            ),
-            (|o| o.scale = Some(0.01), "--scale 0.01: must be 0.05 to 20", 2),
-            (
-                |o| o.on = Some(vec!["paced".into()]),
-                "target `paced` cannot run: it has the load of axboe2016 only",
-                3,
-            ),
-            (
-                |o| (o.on, o.runs) = (Some(vec!["engine".into()]), 0),
-                "--runs 0: must be 1 to 100 runs",
-                2,
-            ),
-            (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),
-        ];
-        for (change, expected, code) in table {
-            let mut options = Options::default();
-            change(&mut options);
-            let error = super::super::run(&options, &mut ()).err().unwrap();
-            assert!(error.to_string().starts_with(expected), "{error}");
-            assert_eq!(error.exit_code(), code);
-        }
+        assert_refused(
+            super::super::run,
+            &[
+                (
+                    |o| o.variants = vec!["p6".into()],
+                    "unknown variant `p6`; allowed: base, protect, detect",
+                    2,
+                ),
+                (
+                    |o| o.workloads = vec!["ebizzy-1-0.1-1".into()],
+                    "unknown workload `ebizzy-1-0.1-1`; allowed: toy-protect, toy-detect, hot-cold",
+                    2,
+                ),
+                (
+                    |o| o.device = "hdd".parse().unwrap(),
+                    "--device hdd: must be sata-ssd",
+                    2,
+                ),
+                (|o| o.scale = Some(0.01), "--scale 0.01: must be 0.05 to 20", 2),
+                (
+                    |o| o.on = Some(vec!["paced".into()]),
+                    "target `paced` cannot run: it has the load of axboe2016 only",
+                    3,
+                ),
+                (
+                    |o| (o.on, o.runs) = (Some(vec!["engine".into()]), 0),
+                    "--runs 0: must be 1 to 100 runs",
+                    2,
+                ),
+                (|o| o.on = Some(vec!["moon".into()]), "unknown target `moon`", 2),
+            ],
+        );
     }
 
     #[test]

@@ -11,13 +11,14 @@
 //! Traces have the post's sizes on its 280 MB. ebizzy has a quarter of the post's, on 256 MB: all of the post's machine,
 //! of which its own kernel left 646 of 1024 MB.
 
-use super::Options;
-use super::bounds;
+use super::runs::BOUNDS;
+use super::{Options, bounds};
 use crate::backend::Backend;
 use crate::error::{LabError, Result};
+use crate::experiment::Measured;
 use crate::machine;
 use crate::memory_group::MemoryGroup;
-use crate::outcome::{Outcome, Setting};
+use crate::outcome::Outcome;
 use crate::report::{RowName, Runs};
 use crate::scratch;
 use crate::setup::{Device, Setup};
@@ -48,9 +49,6 @@ const PAGE_CLUSTERS: [u32; 2] = [3, 5];
 /// of the group's pages under way), though there is swap left.
 const KILLED_MAX: u32 = 5;
 
-/// The row of what no policy can be better than.
-pub(super) const BOUNDS: &str = "bounds";
-
 /// The server of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Server {
@@ -60,29 +58,13 @@ enum Server {
 
 impl Server {
     fn row(self, device: Device) -> RowName {
-        RowName {
-            target: match self {
-                Server::Kernel(_) => "kernel".into(),
-                Server::Engine(_) => "engine".into(),
-            },
-            device: device.to_string(),
-            variant: match self {
-                Server::Kernel(order) => format!("page-cluster={order}"),
-                Server::Engine(Faults::InThread) => IN_THREAD.into(),
-                Server::Engine(_) => "millpond".into(),
-            },
-        }
+        let (target, variant) = match self {
+            Server::Kernel(order) => ("kernel", format!("page-cluster={order}")),
+            Server::Engine(Faults::InThread) => ("engine", IN_THREAD.into()),
+            Server::Engine(_) => ("engine", "millpond".into()),
+        };
+        RowName::new(target, device.to_string(), variant)
     }
-}
-
-/// The measurements.
-pub(super) struct Measured {
-    pub(super) loads: Vec<Load>,
-    /// The rows, the bounds last.
-    pub(super) names: Vec<RowName>,
-    pub(super) results: Vec<Runs>,
-    pub(super) notes: Vec<String>,
-    pub(super) machine: Vec<Setting>,
 }
 
 /// A load with its memory.
@@ -133,7 +115,7 @@ pub(super) fn measure(
     kinds: &[&Backend],
     loads: &[Load],
     watch: &mut dyn Watch,
-) -> Result<Measured> {
+) -> Result<(Vec<Load>, Measured)> {
     let device = options.device;
     let scratch = scratch::create(&options.dir)?;
     let mut servers = Vec::new();
@@ -190,11 +172,7 @@ pub(super) fn measure(
         }
     }
     let mut names: Vec<RowName> = servers.iter().map(|server| server.row(device)).collect();
-    let bounds_name = RowName {
-        target: BOUNDS.into(),
-        device: device.to_string(),
-        variant: BOUNDS.into(),
-    };
+    let bounds_name = RowName::new(BOUNDS, device.to_string(), BOUNDS);
     for job in &jobs {
         results.push(Runs {
             outcomes: vec![job.bounds()],
@@ -202,13 +180,13 @@ pub(super) fn measure(
         });
     }
     names.push(bounds_name);
-    Ok(Measured {
-        loads: jobs.iter().map(|job| job.load).collect(),
+    let measured = Measured {
         names,
         results,
         notes,
         machine: machine::describe(Some(scratch.path())),
-    })
+    };
+    Ok((jobs.iter().map(|job| job.load).collect(), measured))
 }
 
 fn perform(

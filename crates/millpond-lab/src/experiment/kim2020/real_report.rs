@@ -2,11 +2,12 @@
 
 use super::grid::{self, Grid, GridRow};
 use super::published::THREADS;
-use super::real::{BOUNDS, Measured};
+use super::runs::BOUNDS;
 use super::{EXPERIMENT, answer};
+use crate::experiment::Measured;
 use crate::report::table::{cell, columns, pick};
 use crate::report::{Metric, Report, RowName, Table, lookup};
-use crate::workload::kim2020::loads::{Ebizzy, Load};
+use crate::workload::kim2020::loads::{Ebizzy, Load, ROUNDS};
 
 const COLUMNS: [(&str, &str); 6] = [
     ("swap ins", "swap_ins_pages"),
@@ -17,35 +18,29 @@ const COLUMNS: [(&str, &str); 6] = [
     ("LRU", "misses_lru_pages"),
 ];
 
-/// Adds what was measured on real memory to `report`.
-pub(super) fn add(report: &mut Report, measured: &Measured) {
+/// Adds what was measured on real memory to `report`; the bounds are the last of its rows.
+pub(super) fn add(report: &mut Report, loads: &[Load], measured: &Measured) {
     let metrics: Vec<Metric> = crate::report::metrics(&measured.results, EXPERIMENT.name);
     let names = &measured.names;
-    for (name, load) in &crate::workload::kim2020::loads::ROUNDS {
-        if !measured.loads.contains(load) {
-            continue;
-        }
+    for (name, _) in ROUNDS.iter().filter(|(_, load)| loads.contains(load)) {
         let columns = columns(name, &COLUMNS);
         let title = format!("{name} on real memory");
         report.tables.push(pick(&title, "", &columns, names, &metrics));
     }
     for threads in THREADS {
-        report.tables.extend(tables(measured, &metrics, threads));
+        report.tables.extend(tables(loads, names, &metrics, threads));
     }
-    for load in &measured.loads {
+    for load in loads {
         report
             .answers
             .extend(answer::of_real_memory(&load.name(), names, &metrics));
     }
-    report.notes.extend(measured.notes.iter().cloned());
-    report.add_rows(names, &measured.results);
-    report.machine.extend(measured.machine.iter().cloned());
-    report.metrics.extend(metrics);
+    measured.add_to(report, metrics);
 }
 
 /// The cells of the grid that were run with this number of threads.
-fn tables(measured: &Measured, metrics: &[Metric], threads: u32) -> Vec<Table> {
-    let Some(grid) = Grid::with_threads(threads, &measured.loads) else {
+fn tables(loads: &[Load], names: &[RowName], metrics: &[Metric], threads: u32) -> Vec<Table> {
+    let Some(grid) = Grid::with_threads(threads, loads) else {
         return Vec::new();
     };
     let of = |name: &'_ RowName, metric: &'static str| {
@@ -57,7 +52,7 @@ fn tables(measured: &Measured, metrics: &[Metric], threads: u32) -> Vec<Table> {
     };
     let table = |what: &str, bounds: &[(&'static str, &'static str)], metric| {
         let mut rows = Vec::new();
-        for name in &measured.names {
+        for name in names {
             match name.target == BOUNDS {
                 true => rows.extend(
                     bounds

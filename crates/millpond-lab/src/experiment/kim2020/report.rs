@@ -1,39 +1,23 @@
 //! The experiment's report: the examples, loads with rounds, the grid beside the post's.
 
 use super::grid::{self, Grid, GridRow};
-use super::machines::Which;
 use super::options::{Plan, Rules, Variant};
-use super::published::{THREADS, swap_ins_v7, throughput};
-use super::runs::Run;
+use super::published::{self, THREADS, throughput};
+use super::runs::{BOUNDS, row};
 use super::toys::{self, Step};
-use super::{EXPERIMENT, answer, charts};
+use super::{EXPERIMENT, answer};
 use crate::outcome::{Outcome, Setting};
 use crate::report::table::{columns, pick};
-use crate::report::{Appendix, Cell, Report, RowName, Runs, Table, TableRow};
+use crate::report::{Appendix, Axis, Chart, Metric, Report, Runs, Scale, Table, lookup};
 use crate::workload::kim2020::TOY_PROTECT;
-use crate::workload::kim2020::loads::{Ebizzy, Load};
-use millpond::internal::quantity::number;
+use crate::workload::kim2020::loads::{Ebizzy, Load, ROUNDS};
+use millpond::internal::quantity::number_tick;
 
 /// The name that `--table` takes: each page of the examples' lists.
 pub(super) const TABLE: &str = "lists";
 
 /// Rounds of the second example.
 const TOY_ROUNDS: u32 = 8;
-
-/// The row of what no policy can be better than.
-pub(super) const BOUNDS: &str = "bounds";
-
-fn row(run: &Run, which: Which) -> RowName {
-    let device = match (which, run.load) {
-        (Which::Post, Load::Ebizzy(_)) => "sata-ssd",
-        _ => "ram",
-    };
-    RowName {
-        target: "sim".into(),
-        device: device.into(),
-        variant: run.variant.map_or(BOUNDS, |variant| variant.name).into(),
-    }
-}
 
 const COLUMNS: [(&str, &str); 6] = [
     ("swap ins", "swap_ins_pages"),
@@ -58,62 +42,65 @@ pub(super) fn empty() -> Report {
     }
 }
 
-pub(super) fn report(plan: &Plan, results: &[Run]) -> Report {
-    let single = |run: &Run| Runs::single(row(run, plan.which), run.load.name(), run.outcome.clone());
-    let runs: Vec<Runs> = results.iter().map(single).collect();
+/// The chart of a load with rounds.
+const SHOWN: [(&str, &str); 3] = [
+    ("swapped in", "swap_ins_pages"),
+    ("optimum", "misses_optimum_pages"),
+    ("LRU", "misses_lru_pages"),
+];
+
+fn millions(pages: f64) -> String {
+    number_tick(pages / 1e6)
+}
+
+pub(super) fn report(plan: &Plan, results: &[Runs]) -> Report {
     let mut report = empty();
-    report.metrics = crate::report::metrics(&runs, EXPERIMENT.name);
+    report.metrics = crate::report::metrics(results, EXPERIMENT.name);
     for &toy in &plan.toys {
         add_toy(&mut report, plan, toy);
     }
-    let of_rounds = |run: &&Run| !matches!(run.load, Load::Ebizzy(_));
-    let mut rows: Vec<RowName> = Vec::new();
-    for run in results.iter().filter(of_rounds) {
-        let name = row(run, plan.which);
-        if !rows.contains(&name) {
-            rows.push(name);
-        }
-    }
-    for load in plan.loads.iter().filter(|load| !matches!(load, Load::Ebizzy(_))) {
-        let workload: &'static str = crate::workload::kim2020::loads::ROUNDS
-            .iter()
-            .find(|(_, known)| known == load)
-            .map_or("", |&(name, _)| name);
-        let title = format!("{workload} ({} rounds, in virtual time)", plan.rounds());
-        report.tables.push(pick(
-            &title,
-            "",
-            &columns(workload, &COLUMNS),
-            &rows,
-            &report.metrics,
+    let mut metrics = published::metrics();
+    metrics.extend_from_slice(&report.metrics);
+    let mut rows = Vec::new();
+    for &(name, load) in ROUNDS.iter().filter(|(_, load)| plan.loads.contains(load)) {
+        let own = plan.rows(&load).map(|variant| row(&load, variant.name));
+        rows = own.chain([row(&load, BOUNDS)]).collect();
+        // of all rounds
+        let of_post = ["base", "detect"].map(published::row).into_iter();
+        let of_post = of_post.filter(|_| plan.scale == 1.0 && load == Load::HotCold);
+        let shown: Vec<_> = of_post.chain(rows.iter().cloned()).collect();
+        let title = format!("{name} ({} rounds, in virtual time)", plan.rounds());
+        let heads = columns(name, &COLUMNS);
+        report.tables.push(pick(&title, "", &heads, &shown, &metrics));
+        report.charts.extend(Chart::of_rows(
+            [
+                &format!("What was swapped in: {name} (in virtual time)"),
+                "Over all rounds. No policy can be better than the optimum; LRU is one list by last use.",
+            ],
+            Axis::new("million pages", Scale::Linear, millions),
+            0,
+            &columns(name, &SHOWN),
+            &shown,
+            &metrics,
         ));
     }
     for threads in THREADS {
-        let Some(grid) = Grid::with_threads(threads, &plan.loads) else {
-            continue;
-        };
-        report.tables.extend(match plan.which {
-            Which::Post => throughput_tables(plan, results, threads, &grid),
-            Which::Version7 => vec![swap_ins_table(plan, results, threads, &grid)],
-        });
+        if let Some(grid) = Grid::with_threads(threads, &plan.loads) {
+            report
+                .tables
+                .extend(throughput_tables(plan, &metrics, threads, &grid));
+        }
     }
-    let of = |workload: &str, variant: &str, metric: &str| {
-        let run = results.iter().find(|run| {
-            run.load.name() == workload && run.variant.map_or(BOUNDS, |variant| variant.name) == variant
-        })?;
-        run.outcome.value(metric)
-    };
-    report.answers.extend(answer::of_virtual_time(plan, &of));
-    report.charts = charts::charts(plan, &of);
+    report.answers.extend(answer::of_virtual_time(plan, &metrics));
     add_notes(&mut report, plan);
-    report.add_rows(&rows, &runs);
+    report.add_rows(&rows, results);
     report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
     report
 }
 
 fn add_notes(report: &mut Report, plan: &Plan) {
     let has_ebizzy = plan.loads.iter().any(|load| matches!(load, Load::Ebizzy(_)));
-    if has_ebizzy && plan.which == Which::Post {
+    if has_ebizzy {
         report.notes.push(
             "What a record costs in memory is taken from the post's rows of 512M, so these rows agree by construction; the disk is \
              chosen to fit the rows of 768M to 1536M before the series."
@@ -128,15 +115,13 @@ fn add_notes(report: &mut Report, plan: &Plan) {
     }
 }
 
-pub(super) fn variants(plan: &Plan) -> Vec<Variant> {
+fn variants(plan: &Plan) -> Vec<Variant> {
     plan.variants.iter().chain(&plan.later).copied().collect()
 }
 
 fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
-    let mut table = Table {
-        title: format!("{toy}: active | inactive, 100 pages; h hot, wh will be hot, uo used once"),
-        ..Table::default()
-    };
+    let title = format!("{toy}: active | inactive, 100 pages; h hot, wh will be hot, uo used once");
+    let mut table = Table::new(title, [""]);
     // A reason, and the rows that have it.
     let mut whys: Vec<(&str, Vec<&str>)> = Vec::new();
     for variant in variants(plan) {
@@ -184,26 +169,13 @@ fn add_toy(report: &mut Report, plan: &Plan, toy: &'static str) {
                 ]
             }
         };
-        if table.head.is_empty() {
-            table.head = std::iter::once(String::new())
-                .chain(cells.iter().map(|(head, _)| head.clone()))
-                .collect();
+        if table.rows.is_empty() {
+            table.head.extend(cells.iter().map(|(head, _)| head.clone()));
         }
-        let cell = |(_, value): (String, String)| Cell {
-            value,
-            ..Cell::default()
-        };
-        table.rows.push(TableRow {
-            label: variant.name.into(),
-            cells: cells.into_iter().map(cell).collect(),
-        });
+        table.push(variant.name, cells.into_iter().map(|(_, value)| value));
         report.appendices.push(lists(toy, variant, &steps));
-        let row = RowName {
-            target: "sim".into(),
-            device: "ram".into(),
-            variant: variant.name.into(),
-        };
-        let runs = Runs::single(row, toy, outcome);
+        // in memory, as the loads with rounds
+        let runs = Runs::single(row(&Load::HotCold, variant.name), toy, outcome);
         report.metrics.extend(runs.metrics(EXPERIMENT.name));
     }
     report.answers.extend(answer::of_toy(toy, &report.metrics));
@@ -267,32 +239,29 @@ fn ranges(pages: &[u32]) -> String {
     text.join(" ")
 }
 
-fn value(results: &[Run], cell: Ebizzy, variant: Option<Variant>, metric: &str) -> Option<f64> {
-    let is_it = |run: &&Run| run.load == Load::Ebizzy(cell) && run.variant == variant;
-    results.iter().find(is_it)?.outcome.value(metric)
+fn value(metrics: &[Metric], cell: Ebizzy, variant: &str, metric: &str) -> Option<f64> {
+    let load = Load::Ebizzy(cell);
+    lookup(metrics, &row(&load, variant), &load.name(), metric).map(|m| m.value)
 }
 
 fn change(before: f64, after: f64) -> String {
     format!("{:+.1} %", 100.0 * (after / before - 1.0))
 }
 
-fn throughput_tables(plan: &Plan, results: &[Run], threads: u32, grid: &Grid) -> Vec<Table> {
-    let of = |variant, metric| move |cell| value(results, cell, variant, metric);
+fn throughput_tables(plan: &Plan, metrics: &[Metric], threads: u32, grid: &Grid) -> [Table; 2] {
+    let of = |variant, metric| move |cell| value(metrics, cell, variant, metric);
     let (mut rates, mut ins) = (Vec::new(), Vec::new());
-    for &variant in &plan.variants {
-        rates.push(GridRow::of(variant.name, of(Some(variant), "records_per_s")));
-        ins.push(GridRow::of(
-            variant.name,
-            of(Some(variant), "swap_ins_per_record_pages"),
-        ));
+    for name in plan.variants.iter().map(|variant| variant.name) {
+        rates.push(GridRow::of(name, of(name, "records_per_s")));
+        ins.push(GridRow::of(name, of(name, "swap_ins_per_record_pages")));
     }
-    ins.extend(grid::BOUNDS.map(|(bound, metric)| GridRow::of(bound, of(None, metric))));
+    ins.extend(grid::BOUNDS.map(|(bound, metric)| GridRow::of(bound, of(BOUNDS, metric))));
     let mut kernels = plan.variants.iter().filter(|v| v.rules != Rules::Millpond);
     if let (Some(&first), Some(&last)) = (kernels.next(), kernels.next_back()) {
         rates.push(GridRow::new(
             format!("{} / {}", last.name, first.name),
             move |cell| {
-                let rate = |variant| value(results, cell, Some(variant), "records_per_s");
+                let rate = |variant: Variant| value(metrics, cell, variant.name, "records_per_s");
                 Some(change(rate(first)?, rate(last)?).into())
             },
         ));
@@ -304,27 +273,10 @@ fn throughput_tables(plan: &Plan, results: &[Run], threads: u32, grid: &Grid) ->
         let [before, after] = post(cell)?;
         Some(change(before, after).into())
     }));
-    vec![
+    [
         grid.table("", "records a second by skew; the post's beside", &rates),
         grid.table("", "pages swapped in for a record", &ins),
     ]
-}
-
-/// Swap-ins beside the seventh version's: its own number of records is not known, so both are shown against base.
-fn swap_ins_table(plan: &Plan, results: &[Run], threads: u32, grid: &Grid) -> Table {
-    let first = plan.variants[0];
-    let rows = plan.variants.iter().enumerate().map(|(n, &variant)| {
-        GridRow::new(variant.name, move |cell| {
-            let ins = |variant| value(results, cell, Some(variant), "swap_ins_per_record_pages");
-            let (own, first) = (ins(variant)?, ins(first)?);
-            let published = swap_ins_v7(cell.mb, cell.skew_tenths, threads).filter(|row| n < row.len());
-            let published =
-                published.map_or_else(String::new, |row| format!(" ({})", change(row[0], row[n])));
-            Some(format!("{} {}{published}", number(own), change(first, own)).into())
-        })
-    });
-    let what = "swap ins: pages for a record, and against the first; version 7's in brackets";
-    grid.table("", what, &rows.collect::<Vec<_>>())
 }
 
 const DEFINITIONS: [(&str, &str); 5] = [

@@ -1,13 +1,14 @@
 //! All runs of a plan, as many at a time as there are processors.
 
 use super::bounds;
-use super::machines::{Which, machine};
+use super::machines::machine;
 use super::millpond;
 use super::options::{Plan, Rules, Variant};
 use super::published::throughput;
 use crate::error::{LabError, Result};
 use crate::experiment::parallel::{self, Reporter};
 use crate::outcome::{Outcome, Setting};
+use crate::report::{RowName, Runs};
 use crate::watch::Watch;
 use crate::workload::kim2020::draws::{Draws, FILLS, FILLS_WARM};
 use crate::workload::kim2020::loads::{CHUNK, Copier, Ebizzy, Load, script};
@@ -20,37 +21,37 @@ use millpond_kernels::linux::anon::machine::{Counters, Machine, MachineOptions};
 use millpond_sim::task::{Op, Ops};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A run's result.
-pub(super) struct Run {
-    pub(super) load: Load,
-    /// `None`: what no policy can be better than.
-    pub(super) variant: Option<Variant>,
-    pub(super) outcome: Outcome,
+/// The row of what no policy can be better than.
+pub(super) const BOUNDS: &str = "bounds";
+
+/// A row in virtual time, by the disk under swap.
+pub(super) fn row(load: &Load, variant: &str) -> RowName {
+    let device = match load {
+        Load::Ebizzy(_) => "sata-ssd",
+        _ => "ram",
+    };
+    RowName::new("sim", device, variant)
 }
 
 struct Job {
     load: Load,
-    /// As in [`Run`].
+    /// `None`: what no policy can be better than.
     variant: Option<Variant>,
 }
 
 /// Performs all runs; the results are in the plan's order.
-pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
+pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Runs>> {
     let mut jobs = Vec::new();
     for &load in &plan.loads {
         let variants = plan.rows(&load).map(Some).chain([None]);
         jobs.extend(variants.map(|variant| Job { load, variant }));
     }
-    let run = |job: &Job, reporter: &Reporter<'_, Run>| {
-        let outcome = match job.variant {
-            Some(variant) => run(plan, job.load, variant, reporter.stop)?,
-            None => bounds(plan, job.load),
+    let run = |job: &Job, reporter: &Reporter<'_, Runs>| {
+        let (name, outcome) = match job.variant {
+            Some(variant) => (variant.name, run(plan, job.load, variant, reporter.stop)?),
+            None => (BOUNDS, bounds(plan, job.load)),
         };
-        Ok(Run {
-            load: job.load,
-            variant: job.variant,
-            outcome,
-        })
+        Ok(Runs::single(row(&job.load, name), job.load.name(), outcome))
     };
     parallel::perform(&jobs, |job| job.load.name(), run, watch)
 }
@@ -93,7 +94,7 @@ fn run(plan: &Plan, load: Load, variant: Variant, stop: &AtomicBool) -> Result<O
         Rules::Linux(system) => system,
         Rules::Millpond => return millpond::run(plan, load, &Options::default(), stop),
     };
-    let mut on = On::new(machine(plan.which, &load, system), load, variant.name)?;
+    let mut on = On::new(machine(&load, system), load, variant.name)?;
     let mut outcome = Outcome::default();
     let (from, before) = match load {
         Load::Ebizzy(cell) => {
@@ -122,7 +123,7 @@ fn run(plan: &Plan, load: Load, variant: Variant, stop: &AtomicBool) -> Result<O
     push(&mut outcome, &counted);
     let took = on.machine.now().since(from);
     outcome.push("elapsed_seconds", "s", seconds(took));
-    outcome.settings = settings(&machine(plan.which, &load, system));
+    outcome.settings = settings(&machine(&load, system));
     Ok(outcome)
 }
 
@@ -132,7 +133,7 @@ pub(super) fn seconds(span: Nanos) -> f64 {
 
 fn push(outcome: &mut Outcome, counted: &Counters) {
     let [file, anonymous] = PageKind::ALL.map(|kind| kind as usize);
-    for (name, value) in [
+    outcome.counts(&[
         ("swap_ins_pages", counted.pswpin),
         ("swap_outs_pages", counted.pswpout),
         ("file_reads_pages", counted.file_reads),
@@ -144,9 +145,7 @@ fn push(outcome: &mut Outcome, counted: &Counters) {
         ("pgactivate", counted.pgactivate),
         ("pgdeactivate", counted.pgdeactivate),
         ("pgscan", counted.pgscan),
-    ] {
-        outcome.push(name, "1", value as f64);
-    }
+    ]);
 }
 
 fn settings(machine: &MachineOptions) -> Vec<Setting> {
@@ -174,7 +173,7 @@ pub(super) fn record_cost(cell: Ebizzy) -> Nanos {
 
 /// The draws of a cell's threads on this machine.
 pub(super) fn draws(plan: &Plan, cell: Ebizzy) -> Draws {
-    let frames = frames_in_use(plan.which, &Load::Ebizzy(cell));
+    let frames = frames_in_use(&Load::Ebizzy(cell));
     Draws::new(cell, frames, plan.scale, plan.seed)
 }
 
@@ -214,8 +213,8 @@ fn copiers(machine: &mut Machine, plan: &Plan, cell: Ebizzy, fills: f64, phase: 
 }
 
 /// Frames that hold something: all but those that reclaim keeps free.
-pub(super) fn frames_in_use(which: Which, load: &Load) -> u64 {
-    let machine = machine(which, load, System::Linux5_5);
+pub(super) fn frames_in_use(load: &Load) -> u64 {
+    let machine = machine(load, System::Linux5_5);
     let scale = Ratio { num: 10, den: 10_000 };
     let memory = machine.memory.to_pages(PageSize::KIB_4);
     let marks = Watermarks::of(WatermarkRule::Linux46 { scale }, memory, PageSize::KIB_4);
@@ -226,6 +225,6 @@ pub(super) fn frames_in_use(which: Which, load: &Load) -> u64 {
 fn bounds(plan: &Plan, load: Load) -> Outcome {
     match load {
         Load::Ebizzy(cell) => bounds::of_draws(&draws(plan, cell)),
-        _ => bounds::of_course(&script(load, plan.rounds()), frames_in_use(plan.which, &load)),
+        _ => bounds::of_course(&script(load, plan.rounds()), frames_in_use(&load)),
     }
 }

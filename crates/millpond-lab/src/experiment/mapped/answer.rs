@@ -1,9 +1,29 @@
 //! The report's first lines: for each load the kernel's row that suits it beside Millpond's mapping.
 
 use super::{HOT_SET, WRITERS};
-use crate::report::verdict::{Circumstances, Compared, judge, time, two_digits};
-use crate::report::{Metric, RowName, lookup};
+use crate::report::verdict::{Circumstances, Figure, Side, compare, time, two_digits};
+use crate::report::{Metric, RowName};
 use crate::workload::mapped::{IN_THREAD, MAPPING, NORMAL_128K, RANDOM};
+
+const RATE: Figure = Figure::new("it made", "accesses_per_s", two_digits)
+    .higher()
+    .times("as many accesses");
+const PROCESSOR: Figure =
+    Figure::new("an access took", "processor_per_access_us", time).cost("as much processor");
+
+const OF_HOT_SET: [Figure; 3] = [
+    Figure::new("hot pages in memory", "hot_hits_percent", percent).higher(),
+    RATE,
+    PROCESSOR,
+];
+const OF_WRITERS: [Figure; 3] = [
+    Figure::new("one in 1000", "access_p999_us", time),
+    RATE,
+    Figure::new("writers wrote", "writers_mb_per_s", two_digits)
+        .higher()
+        .cost("as much"),
+];
+const OF_OTHERS: [Figure; 3] = [RATE, Figure::new("one in 100", "access_p99_us", time), PROCESSOR];
 
 /// Loads that read-ahead serves better.
 const AHEAD: [&str; 5] = ["records", "sequential", HOT_SET, "vectors", "weights"];
@@ -20,33 +40,16 @@ pub(super) fn of(load: &'static str, names: &[RowName], metrics: &[Metric]) -> V
         return Vec::new();
     };
     let rows = [MAPPING, IN_THREAD].into_iter().filter_map(find);
+    let figures = match load {
+        HOT_SET => &OF_HOT_SET,
+        WRITERS => &OF_WRITERS,
+        _ => &OF_OTHERS,
+    };
     let lines = rows.filter_map(|after| {
-        let compared = |what, metric, show: fn(f64) -> String| {
-            let [before, after] =
-                [before, after].map(|row| lookup(metrics, row, load, metric).map_or(&[][..], |m| &m.runs));
-            Compared::new(what, show, before, after)
-        };
-        let rate = compared("it made", "accesses_per_s", two_digits)
-            .higher()
-            .times("as many accesses");
-        let processor = compared("an access took", "processor_per_access_us", time).cost("as much processor");
-        let all = match load {
-            HOT_SET => vec![
-                compared("hot pages in memory", "hot_hits_percent", percent).higher(),
-                rate,
-                processor,
-            ],
-            WRITERS => vec![
-                compared("one in 1000", "access_p999_us", time),
-                rate,
-                compared("writers wrote", "writers_mb_per_s", two_digits)
-                    .higher()
-                    .cost("as much"),
-            ],
-            _ => vec![rate, compared("one in 100", "access_p99_us", time), processor],
-        };
+        let pair = [before, after].map(|row| Side { row, workload: load });
+        let verdict = compare(metrics, pair, figures, &Circumstances::default())?;
         let sides = format!("{load}: the kernel ({kernel}) -> Millpond ({})", after.variant);
-        Some(judge(&all, &Circumstances::default())?.between(&sides))
+        Some(verdict.between(&sides))
     });
     lines.collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{LabError, Result};
 use crate::experiment::Files;
-use crate::experiment::axboe2016::files::{forget, make_file};
+use crate::experiment::files::{forget, make_file};
 use crate::watch::Watch;
 use crate::workload::Workload;
 use crate::workload::mapped::{FILE, Mapped};
@@ -40,10 +40,6 @@ impl Files for Around {
             Workload::Mapped(work) => Bytes(work.file_bytes),
             _ => Bytes(0),
         }
-    }
-
-    fn prepare(&self, _: &Path, _: &Workload, _: &mut dyn Watch) -> Result<()> {
-        Ok(())
     }
 
     fn settle(&self, dir: &Path, _: &Workload) -> Result<()> {

@@ -80,39 +80,41 @@ pub(super) fn backends(options: &Options) -> Result<Vec<&'static Backend>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::check::tests::assert_refused;
 
     #[test]
     fn every_bad_value_is_named_with_what_is_allowed() {
-        type Change = fn(&mut Options);
-        let table: [(Change, &str); 6] = [
-            (
-                |o| o.variants = vec!["mmap".into()],
-                "unknown variant `mmap`; allowed: random,",
-            ),
-            (
-                |o| o.workloads = vec!["none".into()],
-                "unknown workload `none`; allowed: uniform-1,",
-            ),
-            (|o| o.scale = Some(5.0), "--scale 5: must be 0.001 to 4"),
-            (
-                |o| o.memory = Bytes::from_mib(8),
-                "--memory 8M: must be 16M to 64G",
-            ),
-            (
-                |o| o.device = "hdd".parse().unwrap(),
-                "--device hdd: a mapping of the kernel's",
-            ),
-            (
-                |o| o.on = Some(vec!["sim".into()]),
-                "target `sim` cannot run: it has no addresses",
-            ),
-        ];
-        for (change, expected) in table {
-            let mut options = Options::default();
-            change(&mut options);
-            let error = super::super::run(&options, &mut ()).err().unwrap();
-            assert!(error.to_string().starts_with(expected), "{error}");
-        }
+        assert_refused(
+            super::super::run,
+            &[
+                (
+                    |o| o.variants = vec!["mmap".into()],
+                    "unknown variant `mmap`; allowed: random,",
+                    2,
+                ),
+                (
+                    |o| o.workloads = vec!["none".into()],
+                    "unknown workload `none`; allowed: uniform-1,",
+                    2,
+                ),
+                (|o| o.scale = Some(5.0), "--scale 5: must be 0.001 to 4", 2),
+                (
+                    |o| o.memory = Bytes::from_mib(8),
+                    "--memory 8M: must be 16M to 64G",
+                    2,
+                ),
+                (
+                    |o| o.device = "hdd".parse().unwrap(),
+                    "--device hdd: a mapping of the kernel's",
+                    2,
+                ),
+                (
+                    |o| o.on = Some(vec!["sim".into()]),
+                    "target `sim` cannot run: it has no addresses",
+                    3,
+                ),
+            ],
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tables and definitions of the experiment.
 
-use super::{EXPERIMENT, HOT_SET, LOADS, MEMORIES, Plan, WRITERS, answer};
+use super::{EXPERIMENT, HOT_SET, MEMORIES, Plan, WRITERS, answer};
 use crate::report::table::{Column, pick};
 use crate::report::{Metric, Report, RowName, Runs};
 use millpond::internal::quantity::size;
@@ -15,6 +15,19 @@ const TABLES: [(&str, &str); 5] = [
         "Processor for an access, of all threads of the process",
         "processor_per_access_us",
     ),
+];
+
+/// Of the loads that have one.
+const BESIDE: [Column; 9] = [
+    Column::new("hot set: in memory", HOT_SET, "hot_hits_percent"),
+    Column::new("in the last quarter", HOT_SET, "hot_hits_late_percent"),
+    Column::new("touches/s", HOT_SET, "accesses_per_s"),
+    Column::new("writers", WRITERS, "writers_mb_per_s"),
+    Column::new("reader: reads/s", WRITERS, "accesses_per_s"),
+    Column::new("p50", WRITERS, "access_p50_us"),
+    Column::new("p99", WRITERS, "access_p99_us"),
+    Column::new("p99.9", WRITERS, "access_p999_us"),
+    Column::new("slowest", WRITERS, "access_max_us"),
 ];
 
 pub(super) fn report(plan: &Plan, names: &[RowName], results: &[Runs]) -> Report {
@@ -34,51 +47,26 @@ pub(super) fn report(plan: &Plan, names: &[RowName], results: &[Runs]) -> Report
     for (name, _) in &plan.loads {
         report.answers.extend(answer::of(name, names, &metrics));
     }
-    for (title, metric) in TABLES {
-        let alike = plan
-            .loads
-            .iter()
-            .filter(|(name, _)| ![HOT_SET, WRITERS].contains(name));
-        let columns = alike.map(|(name, _)| Column::new(name, name, metric));
-        report
-            .tables
-            .push(pick(title, "", &columns.collect::<Vec<_>>(), names, &metrics));
-    }
-    let beside = [
-        Column::new("hot set: in memory", HOT_SET, "hot_hits_percent"),
-        Column::new("in the last quarter", HOT_SET, "hot_hits_late_percent"),
-        Column::new("touches/s", HOT_SET, "accesses_per_s"),
-        Column::new("writers", WRITERS, "writers_mb_per_s"),
-        Column::new("reader: reads/s", WRITERS, "accesses_per_s"),
-        Column::new("p50", WRITERS, "access_p50_us"),
-        Column::new("p99", WRITERS, "access_p99_us"),
-        Column::new("p99.9", WRITERS, "access_p999_us"),
-        Column::new("slowest", WRITERS, "access_max_us"),
-    ];
-    let title = "A hot set beside a scan, a reader beside writers";
-    report.tables.push(pick(title, "", &beside, names, &metrics));
-    let heads = LOADS
-        .iter()
-        .filter(|(name, _)| ["uniform-8", "change-8", "sequential", WRITERS].contains(name));
-    let heads: Vec<&str> = heads.map(|(name, _)| *name).collect();
-    let columns = |metric| {
-        heads
-            .iter()
-            .map(|name| Column::new(name, name, metric))
-            .collect::<Vec<_>>()
+    let mut add = |title: &str, columns: &[Column]| {
+        report.tables.push(pick(title, "", columns, names, &metrics));
     };
-    let title = format!("Resident at most, above what the process had before; the budget is {memory}");
-    report.tables.push(pick(
-        &title,
-        "",
-        &columns("resident_above_start_mib"),
-        names,
-        &metrics,
-    ));
-    let title = "The kernel's page tables for the process, at the end";
-    report
-        .tables
-        .push(pick(title, "", &columns("page_tables_mib"), names, &metrics));
+    let of = |metric, is_in: &dyn Fn(&str) -> bool| -> Vec<Column> {
+        let loads = plan.loads.iter().filter(|(name, _)| is_in(name));
+        loads.map(|(name, _)| Column::new(name, name, metric)).collect()
+    };
+    for (title, metric) in TABLES {
+        add(title, &of(metric, &|name| ![HOT_SET, WRITERS].contains(&name)));
+    }
+    add("A hot set beside a scan, a reader beside writers", &BESIDE);
+    let some = |name: &str| ["uniform-8", "change-8", "sequential", WRITERS].contains(&name);
+    add(
+        &format!("Resident at most, above what the process had before; the budget is {memory}"),
+        &of("resident_above_start_mib", &some),
+    );
+    add(
+        "The kernel's page tables for the process, at the end",
+        &of("page_tables_mib", &some),
+    );
     report.tables.retain(|table| !table.rows.is_empty());
     report.add_rows(names, results);
     report.metrics = metrics;

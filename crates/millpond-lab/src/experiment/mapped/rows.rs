@@ -3,11 +3,10 @@
 use super::options::{backends, has_row};
 use super::{EXPERIMENT, Options, Plan};
 use crate::backend::engine::can_map;
-use crate::backend::{Row, Rows};
+use crate::backend::{Row, RowRequest, Rows};
 use crate::error::{LabError, Result};
 use crate::machine;
 use crate::memory_group::MemoryGroup;
-use crate::setup::{Device, Setup};
 use crate::workload::mapped::{
     IN_THREAD, MAPPING, NORMAL, NORMAL_128K, PAGE_CALLS, RANDOM, can_set_read_ahead,
 };
@@ -19,6 +18,10 @@ const ENGINE: [&str; 3] = [MAPPING, IN_THREAD, PAGE_CALLS];
 
 pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
     let mut rows = Rows::default();
+    let request = RowRequest {
+        memory: plan.memory,
+        ..options.request(EXPERIMENT.name, &[], dir)
+    };
     for kind in backends(options)? {
         let is_kernel = kind.name == "kernel";
         let can = if is_kernel {
@@ -51,20 +54,8 @@ pub(super) fn rows(options: &Options, plan: &Plan, dir: &Path) -> Result<Rows> {
                 continue;
             }
             rows.rows.push(Row {
-                label: name.into(),
-                setup: Setup {
-                    target: kind.name.into(),
-                    variant: name.into(),
-                    device: Device::Real,
-                    dir: dir.to_owned(),
-                    memory: plan.memory,
-                    read_latency_goal: None,
-                    seed: options.seed,
-                },
                 in_memory_group: is_kernel,
-                testbed: None,
-                is_deterministic: false,
-                device_bytes_per_s: None,
+                ..request.row(kind.name, name)
             });
         }
     }

@@ -34,9 +34,7 @@ pub(super) fn charts(
 fn means(judged: &[Judged]) -> Chart {
     let names: Vec<&str> = judged.iter().map(|judged| judged.model.title()).collect();
     let bars = |name: &str, look, of: &dyn Fn(&Judged) -> Option<f64>| {
-        Line::bars(name, look, &names, |title| {
-            of(judged.iter().find(|judged| judged.model.title() == title)?)
-        })
+        Line::bars(name, look, &names, |at| of(&judged[at]))
     };
     let end = |judged: &Judged, of: fn((f64, f64)) -> f64| judged.gap.and_then(|gap| gap.interval).map(of);
     Chart {

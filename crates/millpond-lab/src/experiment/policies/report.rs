@@ -2,7 +2,7 @@
 
 use super::gaps::{self, Mean};
 use super::{EXPERIMENT, Load, Options, Pair, charts};
-use crate::report::{Cell, Metric, Report, RowName, Table, TableRow, median};
+use crate::report::{Metric, Report, RowName, Table, median};
 use millpond::internal::quantity::{number, number_tick};
 use millpond_sim::policy::Model;
 
@@ -166,27 +166,20 @@ fn answers(judged: &[Judged], pairs: &[Pair], loads: &[Load], seed: u64) -> Vec<
 
 fn summary(judged: &[Judged], pairs: &[Pair], loads: &[Load]) -> Table {
     let three = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
-    let rows = judged.iter().map(|judged| TableRow {
-        label: judged.model.title().into(),
-        cells: vec![
-            three(judged.gap.map(|gap| gap.value)).into(),
-            judged.gap.as_ref().map_or(String::new(), interval).into(),
-            three(judged.median).into(),
-            three(judged.worst.map(|(times, _)| times)).into(),
-            judged
-                .worst
-                .map_or(String::new(), |(_, at)| place(&pairs[at], loads))
-                .into(),
-        ],
-    });
-    Table {
-        title: "The gap left, over all pairs".into(),
-        head: ["policy", "mean", "95 %", "median", "worst of LRU", "where"]
-            .map(Into::into)
-            .to_vec(),
-        rows: rows.collect(),
-        is_wide: false,
+    let head = ["policy", "mean", "95 %", "median", "worst of LRU", "where"];
+    let mut table = Table::new("The gap left, over all pairs", head);
+    for judged in judged {
+        let worst = judged.worst;
+        let cells = [
+            three(judged.gap.map(|gap| gap.value)),
+            judged.gap.as_ref().map_or(String::new(), interval),
+            three(judged.median),
+            three(worst.map(|(times, _)| times)),
+            worst.map_or(String::new(), |(_, at)| place(&pairs[at], loads)),
+        ];
+        table.push(judged.model.title(), cells);
     }
+    table
 }
 
 /// The mean gap of model `n` at one size.
@@ -201,55 +194,38 @@ pub(super) fn mean_at(n: usize, percent: f64, pairs: &[Pair]) -> Option<f64> {
 }
 
 fn by_size(judged: &[Judged], sizes: &[f64], pairs: &[Pair]) -> Table {
-    let rows = judged.iter().map(|judged| TableRow {
-        label: judged.model.title().into(),
-        cells: sizes
-            .iter()
-            .map(|&size| {
-                mean_at(judged.n, size, pairs)
-                    .map_or(String::new(), |gap| format!("{gap:.3}"))
-                    .into()
-            })
-            .collect(),
-    });
-    Table {
-        title: "The mean gap left, by size of memory".into(),
-        head: ["policy".to_owned()]
-            .into_iter()
-            .chain(sizes.iter().map(|&size| percent(size)))
-            .collect(),
-        rows: rows.collect(),
-        is_wide: false,
+    let head = sizes.iter().map(|&size| percent(size));
+    let head = ["policy".to_owned()].into_iter().chain(head);
+    let mut table = Table::new("The mean gap left, by size of memory", head);
+    for judged in judged {
+        let cell =
+            |&size: &f64| mean_at(judged.n, size, pairs).map_or(String::new(), |gap| format!("{gap:.3}"));
+        table.push(judged.model.title(), sizes.iter().map(cell));
     }
+    table
 }
 
 fn by_pair(models: &[Model], pairs: &[Pair], loads: &[Load]) -> Table {
     let ratio = |misses: u64, pair: &Pair| number(100.0 * misses as f64 / pair.uses as f64);
-    let rows = pairs.iter().map(|pair| {
-        let mut cells: Vec<Cell> = vec![
-            pair.frames.to_string().into(),
-            ratio(pair.opt, pair).into(),
-            ratio(pair.lru, pair).into(),
-        ];
-        cells.extend(pair.misses.iter().map(|&misses| {
-            let gap = pair.has_gap().then(|| format!("{:.2}", pair.gap_left(misses)));
-            Cell::from(gap.unwrap_or("-".into()))
-        }));
-        TableRow {
-            label: format!("{} {}", loads[pair.trace].name, percent(pair.percent)),
-            cells,
-        }
-    });
     let head = ["trace", "pages", "OPT %", "LRU %"].into_iter();
-    Table {
-        title: "The gap left, pair by pair; misses of OPT and LRU in percent of the uses".into(),
-        head: head
-            .chain(models.iter().map(|model| model.title()))
-            .map(Into::into)
-            .collect(),
-        rows: rows.collect(),
-        is_wide: false,
+    let mut table = Table::new(
+        "The gap left, pair by pair; misses of OPT and LRU in percent of the uses",
+        head.chain(models.iter().map(|model| model.title())),
+    );
+    for pair in pairs {
+        let bounds = [
+            pair.frames.to_string(),
+            ratio(pair.opt, pair),
+            ratio(pair.lru, pair),
+        ];
+        let gap = |&misses: &u64| {
+            let gap = pair.has_gap().then(|| format!("{:.2}", pair.gap_left(misses)));
+            gap.unwrap_or("-".into())
+        };
+        let label = format!("{} {}", loads[pair.trace].name, percent(pair.percent));
+        table.push(label, bounds.into_iter().chain(pair.misses.iter().map(gap)));
     }
+    table
 }
 
 fn metrics(judged: &[Judged], models: &[Model], pairs: &[Pair], loads: &[Load]) -> Vec<Metric> {

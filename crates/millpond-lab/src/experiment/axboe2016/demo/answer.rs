@@ -3,9 +3,7 @@
 use super::{Plan, Round, Side};
 use crate::measure::others::Others;
 use crate::report::median;
-use crate::report::verdict::{
-    Better, Circumstances, Compared, Form, Grade, Verdict, judge, lacks_time, time,
-};
+use crate::report::verdict::{Circumstances, Compared, Figure, Grade, Verdict, judge, lacks_time, time};
 
 /// The measurements of a run of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -55,10 +53,13 @@ pub fn tails(rounds: &[Round]) -> [Option<f64>; 2] {
 /// While the kernel's tail is below this multiple of its usual read, writers are in no reader's way.
 const TAIL_MIN: f64 = 4.0;
 
+/// How a figure is taken from a run.
+pub(super) type Of = fn(&Figures) -> f64;
+
 /// The tail that there are reads enough for.
 pub(super) struct Tail {
     pub(super) name: &'static str,
-    pub(super) figure: fn(&Figures) -> f64,
+    pub(super) figure: Of,
     /// Of the run with the fewest.
     reads: f64,
 }
@@ -67,7 +68,7 @@ impl Tail {
     pub(super) fn of(rounds: &[Vec<Round>; 2]) -> Tail {
         let all = rounds.iter().flatten();
         let reads = all.map(|round| round.figures.reads).fold(f64::MAX, f64::min);
-        let (name, figure): (_, fn(&Figures) -> f64) = match reads {
+        let (name, figure): (_, Of) = match reads {
             reads if reads >= READS_MIN_P999 => ("one in 1000", |run| run.p999_us),
             _ => ("one in 100", |run| run.p99_us),
         };
@@ -76,24 +77,14 @@ impl Tail {
 }
 
 /// The compared figures of both sides, `tail` with its name.
-pub(super) fn compared(
-    before: &[Round],
-    after: &[Round],
-    (tail, of): (&str, fn(&Figures) -> f64),
-) -> [Compared; 3] {
-    let compared = |what: &str, form, of: fn(&Figures) -> f64| Compared {
-        what: what.into(),
-        form,
-        better: Better::Lower,
-        is_cost: matches!(form, Form::Times(_)),
-        before: values(before, of),
-        after: values(after, of),
-    };
-    [
-        compared("slowest read", Form::Values(time), |run| run.slowest_us),
-        compared(tail, Form::Values(time), of),
-        compared("writers took", Form::Times("as long"), |run| run.writers_s),
-    ]
+pub(super) fn compared(before: &[Round], after: &[Round], (tail, of): (&'static str, Of)) -> [Compared; 3] {
+    let figure = |what| Figure::new(what, "", time);
+    let of_all: [(Figure, Of); 3] = [
+        (figure("slowest read"), |run| run.slowest_us),
+        (figure(tail), of),
+        (figure("writers took").cost("as long"), |run| run.writers_s),
+    ];
+    of_all.map(|(figure, of)| figure.of(&values(before, of), &values(after, of)))
 }
 
 /// The verdict where nothing was run.
@@ -155,17 +146,13 @@ pub(super) fn verdict(plan: &Plan, rounds: &[Vec<Round>; 2], others: Option<Othe
 }
 
 /// Why no difference is shown, where it is more than runs that overlap.
-fn doubt(
-    rounds: &[Vec<Round>; 2],
-    (tail, of): (&str, fn(&Figures) -> f64),
-    others: Option<Others>,
-) -> Option<String> {
+fn doubt(rounds: &[Vec<Round>; 2], (tail, of): (&str, Of), others: Option<Others>) -> Option<String> {
     let kernel = values(&rounds[Side::Kernel as usize], of);
     let usual = median_of(&rounds[Side::Kernel as usize], |run| run.p50_us);
     if kernel.iter().all(|&us| us < usual * TAIL_MIN) {
         let (tail_us, usual) = (time(median(&kernel).unwrap_or_default()), time(usual));
         return Some(format!(
-            "the disk is too fast for writers to be in the way ({tail} of the kernel's reads took {tail_us}, half of them {usual})"
+            "the disk is so fast that writers hardly slow reads (the kernel's median read took {usual}, {tail} {tail_us})"
         ));
     }
     let others = others.filter(Others::is_busy)?;

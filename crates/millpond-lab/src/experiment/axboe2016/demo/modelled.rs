@@ -4,7 +4,7 @@
 //! the place of Millpond's admission. The sizes are the experiment's own, whatever this machine's disk can do: so the figures
 //! are the same everywhere.
 
-use super::answer::{Figures, compared};
+use super::answer::{Of, compared};
 use super::{Round, Side};
 use crate::backend::{Row, RowRequest, sim};
 use crate::error::{LabError, Result};
@@ -12,7 +12,7 @@ use crate::experiment::axboe2016::options::{self, Sizes};
 use crate::experiment::{Job, OwnFiles, row_name};
 use crate::program::Program;
 use crate::report::Runs;
-use crate::report::verdict::{Circumstances, Verdict, judge};
+use crate::report::verdict::{Circumstances, Verdict, judge, letter};
 use crate::setup::Device;
 use crate::watch::Proceed;
 use crate::workload::Progress;
@@ -104,10 +104,7 @@ pub(super) fn run(
 
 fn verdict(sides: &[Round; 2], sizes: &Sizes) -> Verdict {
     let [linux, millpond] = sides;
-    let tail = (
-        "one in 1000",
-        (|run: &Figures| run.p999_us) as fn(&Figures) -> f64,
-    );
+    let tail: (_, Of) = ("one in 1000", |run| run.p999_us);
     let compared = compared(std::slice::from_ref(linux), std::slice::from_ref(millpond), tail);
     let circumstances = Circumstances::exact();
     let judged = judge(&compared, &circumstances);
@@ -118,13 +115,7 @@ fn verdict(sides: &[Round; 2], sizes: &Sizes) -> Verdict {
          the second as Millpond does.",
         quantity::size(Bytes(sizes.file.0 * u64::from(sizes.files))),
         quantity::size(sizes.memory),
-        letter_lower(&verdict.line)
+        letter(&verdict.line, char::to_lowercase)
     );
     verdict
-}
-
-fn letter_lower(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().into_iter().flat_map(char::to_lowercase);
-    first.chain(letters).collect()
 }

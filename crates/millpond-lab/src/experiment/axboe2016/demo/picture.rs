@@ -6,7 +6,7 @@
 use super::answer::Tail;
 use super::{Demo, Round, Side, median_of};
 use crate::measure::heat::class_us;
-use crate::report::verdict::time;
+use crate::report::verdict::{letter, time};
 use maud::html;
 use millpond::internal::quantity;
 
@@ -201,15 +201,9 @@ fn facts(demo: &Demo) -> [String; 2] {
         format!(
             "{} rounds of each side, in turn; figures are medians. {}.",
             demo.rounds[0].len(),
-            capital(&memory)
+            letter(&memory, char::to_uppercase)
         ),
     ]
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
 
 /// The picture in words, for screen readers. They are ours: nothing in them is to be escaped but the apostrophe's neighbours.
