@@ -154,9 +154,9 @@ struct RunArgs {
     #[arg(long, value_delimiter = ',', value_name = "PERCENT")]
     sizes: Vec<f64>,
     /// Print more, separated by commas: post (the post's own numbers next to ours, or where they are), reasons
-    /// (axboe2016: why each transfer was made), trace (gorman2011: what reclaim scanned and did), lists (kim2020: every
-    /// page of the post's examples).
-    #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = ["post", "reasons", "trace", "lists"])]
+    /// (axboe2016: why each transfer was made; gorman2011: what the slowest calls waited for), lists (kim2020: every page of
+    /// the post's examples).
+    #[arg(long, value_delimiter = ',', value_name = "TABLES", value_parser = ["post", "reasons", "lists"])]
     table: Vec<String>,
     /// Write every metric as a line of JSON; `-` is stdout, in place of the table.
     #[arg(long, value_name = "FILE")]

@@ -45,8 +45,8 @@ fn bad_input_names_the_value_what_is_allowed_and_the_way_out() {
             &["posts", "post, reasons"],
         ),
         (
-            &["lab", "run", "gorman2011", "--table", "reasons"],
-            &["unknown table `reasons`; allowed: post, trace"],
+            &["lab", "run", "gorman2011", "--table", "lists"],
+            &["unknown table `lists`; allowed: post, reasons"],
         ),
         (
             &["lab", "run", "axboe2016", "--memory", "12Q"],

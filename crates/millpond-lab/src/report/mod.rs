@@ -117,6 +117,9 @@ pub struct Report {
     pub metrics: Vec<Metric>,
 }
 
+/// The name of the appendices that say why something was done, or what it waited for.
+pub(crate) const REASONS: &str = "reasons";
+
 /// Finished text that a page folds away and the text output has on request.
 #[derive(Clone, Debug)]
 pub struct Appendix {
@@ -395,6 +398,29 @@ impl Report {
         }
     }
 
+    /// Adds what the slowest calls of each row's first run waited for, if the target reports it.
+    pub(crate) fn add_slowest(&mut self, names: &[RowName], results: &[Runs]) {
+        let mut text = String::new();
+        for runs in results {
+            let who = format!("{}, {}", table::label(&runs.row, names), runs.workload);
+            for sentence in runs
+                .outcomes
+                .first()
+                .iter()
+                .flat_map(|outcome| &outcome.explanations)
+            {
+                text += &table::wrap(&format!("{who}: {sentence}."), "  ", table::WIDTH);
+            }
+        }
+        if !text.is_empty() {
+            self.appendices.push(Appendix {
+                name: REASONS,
+                title: "What the slowest calls waited for, in the first run".into(),
+                text,
+            });
+        }
+    }
+
     /// Calls rows of tables, lines of charts and settings by other names.
     pub(crate) fn rename(&mut self, names: &[(&str, &str)]) {
         let rename = |name: &mut String| {
@@ -538,6 +564,19 @@ pub(crate) mod tests {
         assert_eq!(metrics[0].value, 20.0);
         assert!(lookup(&metrics, &runs.row, "writers-and-reader", "reader_latency_p99_us").is_some());
         assert!(lookup(&metrics, &runs.row, "reader-alone", "reader_latency_p99_us").is_none());
+    }
+
+    #[test]
+    fn the_slowest_calls_stand_under_their_row_and_workload() {
+        let mut runs = runs("engine", "goal", "m_us", &[1.0]);
+        let names = [runs.row.clone()];
+        let mut report = Report::default();
+        report.add_slowest(&names, std::slice::from_ref(&runs));
+        assert!(report.appendices.is_empty());
+        runs.outcomes[0].explanations.push("sync waited 7.00 ms".into());
+        report.add_slowest(&names, &[runs]);
+        let text = "  engine goal, writers-and-reader: sync waited 7.00 ms.\n";
+        assert_eq!(report.appendices[0].text, text);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::error::{LabError, Result};
 use crate::machine;
 use crate::measure::others::Others;
 use crate::outcome::Setting;
-use crate::report::Report;
+use crate::report::{REASONS, Report};
 use crate::scratch;
 use crate::setup::Device;
 use crate::watch::Watch;
@@ -53,7 +53,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "axboe2016",
     post: "Jens Axboe, \"Make background writeback not suck\" v3, March 2016",
     numbers_of_the_post: "The post's tables are of its writers beside its reader: `--workload writers-and-reader` runs them.",
-    tables: &[reasons::NAME],
+    tables: &[REASONS],
     shows: "50 files are written and synced beside one reader: read latency, read rate, the writers' time",
     variants: &[
         "off", "v2", "v3-10", "v3-15", "v3-50", "v3-100", "latency", "bytes", "goal",

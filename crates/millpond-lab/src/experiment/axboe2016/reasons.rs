@@ -1,13 +1,10 @@
 //! Why the device was asked for what it was asked, and what the admission held back: a line for each row and reason.
 
 use super::EXPERIMENT;
-use crate::report::table::{WIDTH, cell, label, layout, wrap};
-use crate::report::{Appendix, Cell, Metric, RowName, Runs, Table, lookup};
+use crate::report::table::{WIDTH, cell, label, layout};
+use crate::report::{Appendix, Cell, Metric, REASONS, RowName, Table, lookup};
 use crate::workload::axboe2016::Phase;
 use millpond_core::io::Reason;
-
-/// The name that `--table` takes.
-pub(super) const NAME: &str = "reasons";
 
 const COLUMNS: [(&str, &str); 7] = [
     ("requests", "io_{}_requests"),
@@ -38,7 +35,7 @@ pub(super) fn appendices(rows: &[RowName], metrics: &[Metric]) -> Vec<Appendix> 
             }
         }
         (!table.rows.is_empty()).then(|| Appendix {
-            name: NAME,
+            name: REASONS,
             title: format!(
                 "Requests to the device and writes held back by the admission, by reason: {}",
                 phase.name()
@@ -52,47 +49,10 @@ pub(super) fn appendices(rows: &[RowName], metrics: &[Metric]) -> Vec<Appendix> 
     phases.filter_map(of).collect()
 }
 
-/// What the slowest calls of each row's first run waited for, if the target reports it.
-pub(super) fn slowest(rows: &[RowName], results: &[Runs]) -> Option<Appendix> {
-    let mut text = String::new();
-    for runs in results {
-        let Some(outcome) = runs.outcomes.first() else {
-            continue;
-        };
-        let who = format!("{}, {}", label(&runs.row, rows), runs.workload);
-        for sentence in &outcome.explanations {
-            text += &wrap(&format!("{who}: {sentence}."), "  ", WIDTH);
-        }
-    }
-    (!text.is_empty()).then(|| Appendix {
-        name: NAME,
-        title: "What the slowest read that missed, write and sync waited for, in the first run".into(),
-        text,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::tests::{metric, row};
-
-    #[test]
-    fn the_slowest_calls_stand_under_their_row_and_workload() {
-        let row = row("engine", "goal");
-        let mut runs = Runs {
-            row: row.clone(),
-            workload: "log-writer".into(),
-            outcomes: vec![crate::outcome::Outcome::default()],
-        };
-        let rows = std::slice::from_ref(&row);
-        assert!(slowest(rows, std::slice::from_ref(&runs)).is_none());
-        runs.outcomes[0].explanations.push("sync waited 7.00 ms".into());
-        let text = slowest(rows, std::slice::from_ref(&runs)).map(|a| a.text);
-        assert_eq!(
-            text.as_deref(),
-            Some("  engine goal, log-writer: sync waited 7.00 ms.\n")
-        );
-    }
 
     #[test]
     fn each_reason_that_there_was_has_a_line() {

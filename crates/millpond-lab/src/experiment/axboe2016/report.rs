@@ -119,7 +119,7 @@ pub(super) fn report(
         .appendices
         .extend(post::appendices(&all, &metrics, results));
     report.appendices.extend(reasons::appendices(&all, &metrics));
-    report.appendices.extend(reasons::slowest(&all, results));
+    report.add_slowest(&all, results);
     report.metrics = metrics;
     report
 }

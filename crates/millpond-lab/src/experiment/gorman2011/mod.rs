@@ -19,13 +19,12 @@ mod real;
 mod real_report;
 mod report;
 mod runs;
-mod trace;
 
 use super::Experiment;
 pub use super::Options;
 use super::check;
 use crate::error::Result;
-use crate::report::Report;
+use crate::report::{REASONS, Report};
 use crate::watch::Watch;
 use millpond_kernels::linux::reclaim::filesystem::FileSystem;
 
@@ -39,7 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "gorman2011",
     post: "Mel Gorman, \"Reduce filesystem writeback from page reclaim (again)\", July 2011",
     numbers_of_the_post: "The post's tables are of fs_mark and micro.",
-    tables: &[trace::NAME],
+    tables: &[REASONS],
     shows: "files are written on a small machine: what reclaim scans, writes and waits for, patch by patch",
     variants: &options::VARIANTS,
     workloads: &[FS_MARK, MICRO],
@@ -63,8 +62,8 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Report> {
             let results = runs::perform(plan, watch)?;
             // the page's machine has the post's file system
             let first = results.first().filter(|_| plan.filesystem == FileSystem::Xfs);
-            let link = first.and_then(|(run, _)| runs::link(run, plan));
-            let mut report = report::report(plan, results);
+            let link = first.and_then(|run| runs::link(run, plan));
+            let mut report = report::report(plan, &results);
             report.notes.extend(link);
             report
         }

@@ -2,9 +2,9 @@
 //! tables, and what the slowest calls have waited for.
 
 use super::real::Ran;
-use super::{EXPERIMENT, FS_MARK, answer, post, trace};
+use super::{EXPERIMENT, FS_MARK, answer, post};
 use crate::backend::engine::MAPPING;
-use crate::report::table::{columns, label, pick};
+use crate::report::table::{columns, pick};
 use crate::report::{Appendix, Metric, Report, RowName, lookup};
 use millpond::internal::quantity::{micros, number, size};
 
@@ -63,24 +63,7 @@ pub(super) fn add(report: &mut Report, ran: &Ran) {
             report.appendices.push(of_post);
         }
     }
-    for runs in &measured.results {
-        let outcomes = runs.outcomes.iter();
-        let explained = outcomes
-            .flat_map(|outcome| &outcome.explanations)
-            .map(String::as_str);
-        let text = explained.collect::<Vec<_>>().join("\n");
-        if !text.is_empty() {
-            report.appendices.push(Appendix {
-                name: trace::NAME,
-                title: format!(
-                    "The slowest calls of {}: {}",
-                    runs.workload,
-                    label(&runs.row, names)
-                ),
-                text,
-            });
-        }
-    }
+    report.add_slowest(names, &measured.results);
     report.notes.extend(notes(names));
     measured.add_to(report, metrics);
     report.definitions.extend(DEFINITIONS);

@@ -1,8 +1,8 @@
 //! The experiment's report: a table of what matters most, answers, and the post's tables on request.
 
 use super::options::Plan;
-use super::runs::{Run, row};
-use super::{EXPERIMENT, FS_MARK, answer, post, trace};
+use super::runs::row;
+use super::{EXPERIMENT, FS_MARK, answer, post};
 use crate::outcome::Setting;
 use crate::report::table::{columns, pick};
 use crate::report::{Axis, Chart, Report, RowName, Runs, Scale, metrics};
@@ -80,15 +80,12 @@ pub(super) fn empty() -> Report {
     }
 }
 
-pub(super) fn report(plan: &Plan, results: Vec<Run>) -> Report {
+pub(super) fn report(plan: &Plan, results: &[Runs]) -> Report {
     let mut report = Report {
         definitions: DEFINITIONS.to_vec(),
         ..empty()
     };
-    let traces = results.iter().map(|(run, trace)| trace::appendix(run, trace));
-    let traces: Vec<_> = traces.collect();
-    let runs: Vec<Runs> = results.into_iter().map(|(run, _)| run).collect();
-    let metrics = metrics(&runs, EXPERIMENT.name);
+    let metrics = metrics(results, EXPERIMENT.name);
     let systems: Vec<&str> = plan.systems.iter().map(|system| system.name()).collect();
     let rows: Vec<RowName> = systems.iter().map(|system| row(system)).collect();
     let of_post = post::COLUMNS
@@ -122,7 +119,6 @@ pub(super) fn report(plan: &Plan, results: Vec<Run>) -> Report {
                 .extend(Chart::of_rows([&title, caption], y, look, &heads, shown, &all));
         }
     }
-    report.appendices.extend(traces);
     if plan.scale != 1.0 {
         report.notes.push(format!(
             "{} of the post's data: counts are not the post's.",
@@ -135,7 +131,7 @@ pub(super) fn report(plan: &Plan, results: Vec<Run>) -> Report {
                 .into(),
         );
     }
-    report.add_rows(&rows, &runs);
+    report.add_rows(&rows, results);
     report.machine = vec![Setting::new("scale", plan.scale), Setting::new("seed", plan.seed)];
     report.metrics = metrics;
     report

@@ -8,14 +8,10 @@ use crate::experiment::parallel::{self, Reporter};
 use crate::outcome::{Outcome, Setting};
 use crate::report::{RowName, Runs};
 use crate::watch::Watch;
-use millpond_core::reclaim::trace::Trace;
 use millpond_core::units::{Instant, Nanos};
 use millpond_kernels::linux::reclaim::System;
 use millpond_kernels::linux::reclaim::machine::{self as linux, Load};
 use millpond_worlds::worlds::gorman2011;
-
-/// A run, and reclaim's decisions in it.
-pub(super) type Run = (Runs, Trace);
 
 /// A system's row in virtual time.
 pub(super) fn row(system: &str) -> RowName {
@@ -46,7 +42,7 @@ struct Job {
 }
 
 /// Performs all runs; the results are in the plan's order.
-pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
+pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Runs>> {
     let jobs: Vec<Job> = plan
         .loads
         .iter()
@@ -63,22 +59,19 @@ pub(super) fn perform(plan: &Plan, watch: &mut dyn Watch) -> Result<Vec<Run>> {
 }
 
 impl Job {
-    fn run(&self, plan: &Plan, reporter: &Reporter<'_, Run>) -> Result<Run> {
+    fn run(&self, plan: &Plan, reporter: &Reporter<'_, Runs>) -> Result<Runs> {
         let mut at = |share: f64| reporter.at(share);
-        let (mut outcome, trace) = match self.system {
+        let mut outcome = match self.system {
             System::Millpond => self.millpond(plan, &mut at)?,
             system => {
                 let ran =
                     linux::run(plan.machine(system), self.load, &mut at).map_err(|e| self.failed(&e))?;
                 let ran = ran.ok_or(LabError::Interrupted)?;
-                (measures::of_linux(&ran), ran.trace)
+                measures::of_linux(&ran)
             }
         };
         outcome.settings = self.settings(plan);
-        Ok((
-            Runs::single(row(self.system.name()), self.workload, outcome),
-            trace,
-        ))
+        Ok(Runs::single(row(self.system.name()), self.workload, outcome))
     }
 
     fn failed(&self, error: &dyn std::fmt::Display) -> LabError {
@@ -101,7 +94,7 @@ impl Job {
     }
 
     /// Millpond's own manager, with the memory that files have on the post's machine.
-    fn millpond(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<(Outcome, Trace)> {
+    fn millpond(&self, plan: &Plan, at: &mut dyn FnMut(f64) -> bool) -> Result<Outcome> {
         let machine = plan.machine(self.system);
         let made = gorman2011::millpond(&machine, self.load);
         let (mut world, all, ended) = made.map_err(|e| self.failed(&e))?;
@@ -118,7 +111,6 @@ impl Job {
             .map(|(from, to)| to.since(from))
             .collect();
         let elapsed = Nanos(world.now().0);
-        let outcome = measures::of_millpond(world.manager().stats(), elapsed, &took);
-        Ok((outcome, world.manager().trace().clone()))
+        Ok(measures::of_millpond(world.manager().stats(), elapsed, &took))
     }
 }
