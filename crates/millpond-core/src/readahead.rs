@@ -115,11 +115,14 @@ pub struct ReadAhead {
     streams: Vec<Stream>,
     under_way: UnderWay,
     pattern: Pattern,
+    /// Windows of as many pages or more end at its multiples.
+    transfer: u64,
 }
 
 impl Default for ReadAhead {
     fn default() -> ReadAhead {
         ReadAhead {
+            transfer: 1,
             streams_max: STREAMS_MAX,
             learns: false,
             streams: Vec::new(),
@@ -143,6 +146,11 @@ impl ReadAhead {
     pub fn advise(&mut self, pattern: Pattern) {
         self.pattern = pattern;
         self.streams.clear();
+    }
+
+    /// Windows of `transfer` pages or more end at its multiples, so that they are whole transfers of a device.
+    pub fn end_at_multiples_of(&mut self, transfer: PageCount) {
+        self.transfer = transfer.0.max(1);
     }
 
     /// Whether to read only what is requested.
@@ -250,14 +258,17 @@ impl ReadAhead {
         self.extend(0, pages, start, false)
     }
 
-    /// The next window of stream `at`, cut at the end of the file. A window smaller than `start` has its mark at its
-    /// end.
+    /// The next window of stream `at`, cut at the end of the file, and where a transfer ends. A window smaller than
+    /// `start` has its mark at its end.
     fn extend(&mut self, at: usize, pages: PageCount, start: u64, is_whole: bool) -> Option<Window> {
+        let transfer = self.transfer;
         let stream = &mut self.streams[at];
-        let (first, count) = (
-            stream.end,
-            stream.window.min(pages.0.saturating_sub(stream.end.0)),
-        );
+        let first = stream.end;
+        let window = match stream.window {
+            window if window < transfer || is_whole => window,
+            window => window - (first.0 + window) % transfer,
+        };
+        let count = window.min(pages.0.saturating_sub(first.0));
         if count == 0 {
             return None;
         }

@@ -160,14 +160,20 @@ impl<A: Form> Manager<A> {
         Some(cluster::length(first, u64::MAX, max.to_pages(page_size).0))
     }
 
-    /// Reading ahead of the readers of a file on the device: as the settings say, or up to as much as the device says, but no
-    /// more than lets all streams of a file have two windows in half of memory.
-    pub(super) fn readahead_of(&mut self, device: DeviceNo) -> ReadAheadOptions {
-        let setting = self.options.readahead;
-        let memory = self.derived.frames.to_bytes(self.options.page_size);
-        match self.devices.of(device).admission.hints().readahead_max {
+    /// Reading ahead of the readers of a file: as the settings say, or up to as much as its device says, but no more than
+    /// lets all streams of the file have two windows in half of memory. The largest windows are whole transfers of the
+    /// device.
+    pub(super) fn readahead_of(&mut self, file: FileId) -> ReadAheadOptions {
+        let (setting, page_size) = (self.options.readahead, self.options.page_size);
+        let memory = self.derived.frames.to_bytes(page_size);
+        let state = self.files.of(file);
+        let hints = self.devices.of(state.device).admission.hints();
+        let transfer = hints.transfer_max.unwrap_or(Bytes(0));
+        state.readahead.end_at_multiples_of(transfer.to_pages(page_size));
+        match hints.readahead_max {
             Some(max) => {
-                let most = Bytes(memory.0 / (4 * STREAMS_MAX as u64));
+                let most = memory.0 / (4 * STREAMS_MAX as u64);
+                let most = Bytes(most.next_multiple_of(transfer.0.max(1)));
                 setting.up_to(max.min(most).max(setting.max))
             }
             None => setting,

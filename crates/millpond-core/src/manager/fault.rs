@@ -108,8 +108,7 @@ impl<A: Form> Manager<A> {
             Intent::Read => {
                 self.stats.pgmajfault += got;
                 self.start_read(Reason::Fault, file, first, granted, cx);
-                let device = self.files.of(file).device;
-                let (options, page_size) = (self.readahead_of(device), self.options.page_size);
+                let (options, page_size) = (self.readahead_of(file), self.options.page_size);
                 // So many that reclaim has not made them: the pool is not full yet.
                 let is_free = self.pool.free.len().0 >= self.derived.frames.0 / 4;
                 let state = self.files.of(file);
@@ -124,8 +123,7 @@ impl<A: Form> Manager<A> {
             Intent::Background => {
                 self.stats.readahead_pages += got;
                 self.start_read(Reason::ReadAhead, file, first, granted, cx);
-                let device = self.files.of(file).device;
-                let (options, page_size) = (self.readahead_of(device), self.options.page_size);
+                let (options, page_size) = (self.readahead_of(file), self.options.page_size);
                 let max = (self.derived.frames.0 / BACKGROUND_WINDOW_SHARE).max(1);
                 let state = self.files.of(file);
                 let window = (state.readahead).missed(first, got, state.pages, &options, page_size, false);
@@ -287,7 +285,8 @@ impl<A: Form> Manager<A> {
     }
 
     /// Reads the window's pages that are missing, in runs of at most a large write's size. Those of a background task are
-    /// all that is read until it misses the next.
+    /// all that is read until it misses the next. If the device has large windows of its own, room is made for them: what is
+    /// left out is a request more and a wait, and the reader is not known to go on.
     fn read_ahead<F: FrameTable>(
         &mut self,
         file: FileId,
@@ -298,6 +297,10 @@ impl<A: Form> Manager<A> {
     ) {
         let device = self.files.of(file).device;
         let write_max = self.options.flusher.write_max.to_pages(self.options.page_size).0;
+        let hints = self.devices.of(device).admission.hints();
+        if hints.readahead_max.is_some() && !is_background {
+            self.reclaim_for_readahead(window.count, frames, cx);
+        }
         let mut run = self.ios.frame_list();
         let (mut run_first, mut run_max) = (window.first, usize::MAX);
         for n in 0..window.count.0 {
@@ -371,8 +374,7 @@ impl<A: Form> Manager<A> {
         if self.files.is_region(file) {
             return self.swap_due(file, at, frames, cx);
         }
-        let device = self.files.of(file).device;
-        let (options, page_size) = (self.readahead_of(device), self.options.page_size);
+        let (options, page_size) = (self.readahead_of(file), self.options.page_size);
         let state = self.files.of(file);
         if let Some(window) = state.readahead.due(at, state.pages, &options, page_size) {
             self.read_ahead(file, window, false, frames, cx);

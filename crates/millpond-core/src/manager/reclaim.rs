@@ -243,10 +243,35 @@ impl<A: Form> Manager<A> {
         !cx.reclaimed_in_vain || self.pool.free.len() <= self.derived.reserve
     }
 
-    /// A caller that needs a frame frees a batch for itself, with rising effort.
+    /// A caller that needs a frame frees a batch for itself.
     pub(super) fn direct_reclaim<F: FrameTable>(&mut self, frames: &mut F, cx: &mut StepContext<'_>) {
         self.stats.allocstall += 1;
         let goal = u64::from(self.options.scan_batch);
+        let freed = self.free_batch(goal, frames, cx);
+        cx.reclaimed_in_vain = freed < goal;
+        if freed >= goal {
+            // There was enough to be had: the background reclaimer should have been here before.
+            self.reclaimer
+                .boost
+                .late(cx.now, self.derived.watermarks, self.derived.frames);
+        }
+    }
+
+    /// Room above `min` for `count` frames that no caller waits for, if it is to be had.
+    pub(super) fn reclaim_for_readahead<F: FrameTable>(
+        &mut self,
+        count: PageCount,
+        frames: &mut F,
+        cx: &mut StepContext<'_>,
+    ) {
+        let missing = (self.derived.watermarks.min.0 + count.0).saturating_sub(self.pool.free.len().0);
+        if missing > 0 {
+            self.free_batch(missing, frames, cx);
+        }
+    }
+
+    /// Frees `goal` frames or more with rising effort, or as many as there are. How many.
+    fn free_batch<F: FrameTable>(&mut self, goal: u64, frames: &mut F, cx: &mut StepContext<'_>) -> u64 {
         let mut freed = 0;
         for priority in (0..=PRIORITY_DEFAULT).rev() {
             let mut left = self.lru.quota(priority).0;
@@ -265,13 +290,7 @@ impl<A: Form> Manager<A> {
                 break;
             }
         }
-        cx.reclaimed_in_vain = freed < goal;
-        if freed >= goal {
-            // There was enough to be had: the background reclaimer should have been here before.
-            self.reclaimer
-                .boost
-                .late(cx.now, self.derived.watermarks, self.derived.frames);
-        }
+        freed
     }
 
     /// How many frames are still to leave the pool since it was made smaller.

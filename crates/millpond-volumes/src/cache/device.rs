@@ -30,6 +30,8 @@ pub(super) struct Quota {
     share: Share,
     /// Reads for which callers wait.
     callers: Gate,
+    /// Others.
+    ahead: Gate,
     /// Buffers for what is held.
     pool: Arc<Pool>,
 }
@@ -39,6 +41,7 @@ impl Quota {
         Arc::new(Quota {
             share,
             callers: Gate::new(share.callers()),
+            ahead: Gate::new(share.ahead),
             pool: Pool::new(share.piece()),
         })
     }
@@ -208,7 +211,12 @@ fn serve(shared: &Shared, requests: &Mutex<Receiver<Request>>) {
         let Ok(request) = next else { return };
         let token = request.token;
         let result = match shared.of(&request.file) {
-            Some(backing) => backing.transfer(&request),
+            Some(backing) => {
+                let quota = &backing.quota;
+                let of_reads = (request.op == Op::Read).then_some(&quota.ahead);
+                let _inside = of_reads.map(|gate| gate.enter(backing.bytes_of(&request)));
+                backing.transfer(&request)
+            }
             None => shared.below.transfer(&request),
         };
         // The file and the memory are let go of before it is said.
@@ -225,6 +233,11 @@ impl Shared {
 }
 
 impl Backing {
+    /// In memory for it. Of a store with larger pages more is here than the pages that are wanted.
+    fn bytes_of(&self, request: &Request) -> u64 {
+        (request.segments.bytes() as u64).max(self.file.page_bytes())
+    }
+
     fn transfer(&self, request: &Request) -> io::Result<usize> {
         let done = match request.op {
             Op::Read => self.read(request),
@@ -268,9 +281,7 @@ impl Device for Volumes {
     fn transfer(&self, request: &Request) -> io::Result<usize> {
         match self.shared.of(&request.file) {
             Some(backing) => {
-                // More than the pages that are wanted are here with each of them, of a store that has larger ones.
-                let bytes = (request.segments.bytes() as u64).max(backing.file.page_bytes());
-                let _inside = backing.quota.callers.enter(bytes);
+                let _inside = backing.quota.callers.enter(backing.bytes_of(request));
                 backing.transfer(request)
             }
             None => self.shared.below.transfer(request),

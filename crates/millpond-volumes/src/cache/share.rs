@@ -1,17 +1,20 @@
 //! A store's part of a cache's budget, and the size of its transfers.
 //!
-//! | what | bytes | of 512 MiB |
-//! |---|---|---|
-//! | a transfer | a 128th of the budget, a power of two, 64 KiB to 4 MiB | 4 MiB |
-//! | held until it is in the store: what is staged, and chunks and commits on their way | `held_bytes`, an eighth at most, 8 MiB at least | 40 MiB |
-//! | answers of reads ahead, [`READERS`] at a time | a transfer each | 32 MiB |
-//! | answers of reads for which callers wait | two transfers together | 8 MiB |
-//! | what was read beside small pages | a transfer | 4 MiB |
-//! | pages queued for a disk tier, if there is one, beside its tables | [`READERS`] transfers | 32 MiB |
-//! | from the cache's pages to what is held, [`WRITERS`] at a time | a 16th of a transfer each, 64 KiB at least | 2 MiB |
+//! | what | bytes | of 64 MiB | of 512 MiB |
+//! |---|---|---|---|
+//! | held until it is in the store: what is staged, and chunks and commits on their way | `held_bytes`, an eighth at most, 8 MiB at least | 8 MiB | 40 MiB |
+//! | answers of reads ahead, all together | a 16th, a power of two, 32 MiB at most; 8 MiB at least of 64 MiB or more | 8 MiB | 32 MiB |
+//! | one of them, and the largest request | a part, or a quarter of that up to 2 MiB | 2 MiB | 4 MiB |
+//! | answers of reads for which callers wait | two parts together, or one request | 2 MiB | 8 MiB |
+//! | what was read beside small pages, and of pages of which only a part was wanted | a part | 512 KiB | 4 MiB |
+//! | pages queued for a disk tier, if there is one, beside its tables | [`READERS`] parts | 4 MiB | 32 MiB |
+//! | from the cache's pages to what is held, [`WRITERS`] at a time | a 16th of a part each, 64 KiB at least | 512 KiB | 2 MiB |
+//!
+//! A *part* is a 128th of the budget, a power of two, 64 KiB to 4 MiB.
 //!
 //! A request takes its time however short it is, so only many bytes in transit are fast: in 30 ms a network of 1 GB/s
-//! moves 30 MB. That is eight requests of 4 MiB, in either direction.
+//! moves 30 MB. That is eight requests of 4 MiB, in either direction. 8 MiB are 280 MB/s. A request costs the same
+//! however long it is, so these are four: the wait for one goes on beside the bytes of the others.
 
 use millpond::device::DeviceFacts;
 
@@ -20,8 +23,16 @@ pub(super) const READERS: usize = 8;
 /// The same of writes: chunks that a store has in transit by default.
 pub(super) const WRITERS: usize = 8;
 
-/// The largest request. S3 has no use for larger ones: a connection has its full rate by then.
+/// The largest request, and the largest chunk. S3 has no use for larger ones: a connection has its full rate by then.
 const TRANSFER_MAX: u64 = 4 << 20;
+/// Reads ahead have so much at least, where it is no more than an eighth of the budget.
+const AHEAD_MIN: u64 = 8 << 20;
+/// And so much at most.
+const AHEAD_MAX: u64 = READERS as u64 * TRANSFER_MAX;
+/// So many of them are on their way at a time, at least.
+const AHEAD_REQUESTS: u64 = 4;
+/// A small budget has no larger requests than this.
+const AHEAD_TRANSFER_MAX: u64 = AHEAD_MIN / AHEAD_REQUESTS;
 /// The largest page of a cache.
 const TRANSFER_MIN: u64 = 64 << 10;
 
@@ -31,38 +42,51 @@ const HELD_MIN: u64 = 8 << 20;
 /// What one store has of a cache's budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Share {
+    /// The largest request.
     pub(super) transfer: u64,
+    /// Answers of reads ahead that are on their way at a time.
+    pub(super) ahead: u64,
+    /// A 128th of the budget.
+    part: u64,
     pub(super) held: u64,
 }
 
 impl Share {
     /// Of this budget, for a store that would hold `held_max` without it.
     pub(super) fn of(budget: u64, held_max: u64) -> Share {
-        let part = (budget / 128).clamp(TRANSFER_MIN, TRANSFER_MAX);
+        let least = if budget / 8 >= AHEAD_MIN {
+            AHEAD_MIN
+        } else {
+            TRANSFER_MIN
+        };
+        let ahead = 1 << (budget / 16).clamp(least, AHEAD_MAX).ilog2();
+        let part = 1 << (budget / 128).clamp(TRANSFER_MIN, TRANSFER_MAX).ilog2();
         Share {
-            transfer: 1 << part.ilog2(),
+            transfer: (ahead / AHEAD_REQUESTS).min(AHEAD_TRANSFER_MAX).max(part),
+            ahead,
+            part,
             held: held_max.min(budget / 8).max(HELD_MIN),
         }
     }
 
     /// Of what callers wait for, so much is read at a time.
     pub(super) fn callers(&self) -> u64 {
-        2 * self.transfer
+        self.transfer.max(2 * self.part)
     }
 
     /// A write comes from the cache's pages in pieces of so much.
     pub(super) fn piece(&self) -> u64 {
-        (self.transfer / 16).max(TRANSFER_MIN)
+        (self.part / 16).max(TRANSFER_MIN)
     }
 
     /// Pages queued for a disk tier, if there is one: those of one call.
     pub(super) fn tier(&self) -> u64 {
-        READERS as u64 * self.transfer
+        READERS as u64 * self.part
     }
 
-    /// What was read beside small pages.
+    /// What was read beside small pages, and of pages of which only a part was wanted.
     pub(super) fn nearby(&self) -> u64 {
-        self.transfer
+        self.part
     }
 
     /// All of it, without a disk tier.
@@ -72,7 +96,7 @@ impl Share {
 
     /// The same of a reader.
     pub(super) fn reading_bytes(&self) -> u64 {
-        READERS as u64 * self.transfer + self.callers() + self.nearby()
+        self.ahead + self.callers() + self.nearby()
     }
 
     /// What a file of the store says of itself.
@@ -83,8 +107,8 @@ impl Share {
             rotational: false,
             write_cache: true,
             transfer_max: Some(self.transfer),
-            readahead_max: Some(READERS as u64 * self.transfer),
-            in_transit_max: Some(WRITERS as u64 * self.transfer),
+            readahead_max: Some(self.ahead),
+            in_transit_max: Some(WRITERS as u64 * self.part),
         }
     }
 }
@@ -106,9 +130,14 @@ mod tests {
         assert_eq!(share.reading_bytes(), 44 * MIB);
         let small = Share::of(64 * MIB, 40 * MIB);
         assert_eq!(
-            (small.transfer, small.held, small.bytes()),
-            (MIB / 2, 8 * MIB, 14 * MIB)
+            (small.transfer, small.ahead, small.held, small.bytes()),
+            (2 * MIB, 8 * MIB, 8 * MIB, 19 * MIB)
         );
+        for mib in [8, 16, 32, 64, 100, 200, 300, 512, 8192] {
+            let Share { transfer, ahead, .. } = Share::of(mib * MIB, 40 * MIB);
+            assert!(ahead <= mib * MIB / 8, "{mib} MiB: {ahead}");
+            assert!(transfer * AHEAD_REQUESTS <= ahead, "{mib} MiB: {transfer}");
+        }
         for mib in [256, 300, 512, 1000] {
             let share = Share::of(mib * MIB, 40 * MIB);
             assert!(share.bytes() <= mib * MIB / 4, "{mib} MiB: {share:?}");

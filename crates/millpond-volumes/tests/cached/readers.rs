@@ -169,7 +169,7 @@ fn what_an_open_file_has_is_kept_by_the_readers_pin() {
     });
 }
 
-/// 512 calls of 128 KiB are 512 requests without a cache.
+/// 512 calls of 128 KiB are 512 requests without a cache, and were 170 with one of 64 MiB.
 #[test]
 fn a_file_that_is_read_in_order_is_read_ahead_in_large_requests() {
     let url = "memory://read-ahead";
@@ -181,18 +181,20 @@ fn a_file_that_is_read_in_order_is_read_ahead_in_large_requests() {
         written.write_at(&content, at).unwrap();
     }
     store.close().unwrap();
-    let (volumes, cache) = cache(256);
-    let reader = volumes
-        .reader(&cache, url, options().pinning(Pinning::Never))
-        .unwrap();
-    let file = reader.open("a").unwrap();
-    let before = reader.reader().requests().gets;
-    let mut call = vec![0; 128 << 10];
-    for at in (0..bytes).step_by(call.len()) {
-        file.read_exact_at(&mut call, at).unwrap();
-        let from = (at % MIB) as usize;
-        assert!(call == content[from..from + call.len()], "at {at}");
+    for budget in [256, 64] {
+        let (volumes, cache) = cache(budget);
+        let reader = volumes
+            .reader(&cache, url, options().pinning(Pinning::Never))
+            .unwrap();
+        let file = reader.open("a").unwrap();
+        let before = reader.reader().requests().gets;
+        let mut call = vec![0; 128 << 10];
+        for at in (0..bytes).step_by(call.len()) {
+            file.read_exact_at(&mut call, at).unwrap();
+            let from = (at % MIB) as usize;
+            assert!(call == content[from..from + call.len()], "at {at}");
+        }
+        let gets = reader.reader().requests().gets - before;
+        assert!(gets < 100, "{gets} requests with {budget} MiB");
     }
-    let gets = reader.reader().requests().gets - before;
-    assert!(gets < 120, "{gets} requests");
 }

@@ -106,27 +106,54 @@ fn windows_grow_to_what_the_device_says_in_reads_that_end_at_multiples_of_its_tr
     assert_eq!(reads(&mut w), [(7, transfer - 7), (behind, MIB_PAGES)]);
     assert_eq!(
         reach(&mut w, behind),
-        [(3 * MIB_PAGES, MIB_PAGES), (4 * MIB_PAGES, MIB_PAGES)]
+        [(3 * MIB_PAGES, MIB_PAGES)],
+        "2 MiB, as far as a transfer goes"
     );
-    let mut at = 3 * MIB_PAGES;
-    let mut longest = 0;
+    let (mut at, mut windows) = (3 * MIB_PAGES, Vec::new());
     for _ in 0..6 {
         let window = reach(&mut w, at);
-        let pages: u64 = window.iter().map(|(_, pages)| pages).sum();
-        let is_within = |&(first, pages): &(u64, u64)| first / transfer == (first + pages - 1) / transfer;
-        assert!(window.iter().all(is_within), "{window:?}");
-        (at, longest) = (window[0].0, longest.max(pages));
+        assert!(
+            window
+                .iter()
+                .all(|&(first, pages)| first % transfer == 0 && pages == transfer),
+            "{window:?}"
+        );
+        at = window[0].0;
+        windows.push(window.len());
     }
-    assert_eq!(longest, 16 * MIB_PAGES);
+    assert_eq!(windows, [2, 4, 8, 8, 8, 8], "transfers; 16 MiB at most");
+}
+
+/// It was cut off at the frames that were free, and its reader found as one that begins.
+#[test]
+fn a_window_that_is_as_large_as_the_device_says_finds_its_frames() {
+    let mut w = world(far_away(), 64);
+    w.fault(0, 1, Intent::Read);
+    let (mut at, mut expected) = (1, 1);
+    // Three times as much as there is of memory.
+    while expected < 3 * 64 * MIB_PAGES {
+        let window = match expected {
+            1 => reads(&mut w).split_off(1),
+            _ => reach(&mut w, at),
+        };
+        at = expected;
+        for (first, pages) in window {
+            assert_eq!(first, expected);
+            expected += pages;
+        }
+        let is_whole = expected % (2 * MIB_PAGES) == 0 || expected < 4 * MIB_PAGES;
+        assert!(expected > at && is_whole, "a window to {expected}");
+    }
+    assert_eq!(w.manager.stats().readahead_dropped_pages, 0);
 }
 
 #[test]
 fn a_window_leaves_half_of_a_small_memory_to_others() {
     let mut w = world(far_away(), 64);
-    let readahead = w.manager.readahead_of(DeviceNo(0));
+    let readahead = w.manager.readahead_of(FILE);
     assert_eq!(readahead.max, Bytes::from_mib(4));
     let mut off = w.manager.options().clone();
     off.readahead.max = Bytes(0);
     w.step(Event::Retuned(alloc::boxed::Box::new(off)));
-    assert_eq!(w.manager.readahead_of(DeviceNo(0)).max, Bytes(0), "off is off");
+    assert_eq!(w.manager.readahead_of(FILE).max, Bytes(0), "off is off");
 }
