@@ -6,7 +6,7 @@ use draw::Draw;
 use millpond::control::Client;
 use millpond::device::StoreValue;
 use millpond::units::Bytes;
-use millpond::{Error, OpenOptions, PageCache, device};
+use millpond::{Advice, Error, OpenOptions, PageCache, device};
 use millpond_volumes::{CacheStore, Store, StoreOptions, StoreReader, Volumes};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -246,6 +246,34 @@ fn what_is_written_and_read_in_order_goes_in_requests_of_four_mib() {
     }
     let gets = store.store().usage().requests.gets - before;
     assert!((48..=128).contains(&gets), "{gets} requests for 192 MiB");
+}
+
+/// It was once for the cache's page, and again for the rest of the store's.
+#[test]
+fn a_change_of_part_of_a_page_reads_it_from_the_store_once() {
+    let url = "memory://part-of-a-page";
+    let store = Store::open(url, options()).unwrap();
+    let written = store.create("a").unwrap();
+    let mut expected = vec![7; 1 << 20];
+    written.write_at(&expected, 0).unwrap();
+    store.close().unwrap();
+    let (cache, volumes) = cache(16 << 10);
+    let store = volumes.store(&cache, url, options()).unwrap();
+    let file = store.open("a").unwrap();
+    file.advise(Advice::Random).unwrap();
+    let gets = || store.store().usage().requests.gets;
+    let before = gets();
+    // Each in another page of the store.
+    for at in [0, 200_000, 400_000, 600_000, 800_000] {
+        file.write_at(b"pond", at as u64).unwrap();
+        file.sync_data().unwrap();
+        expected[at..at + 4].copy_from_slice(b"pond");
+    }
+    assert_eq!(gets() - before, 5);
+    drop(file);
+    store.close().unwrap();
+    let store = Store::open(url, options()).unwrap();
+    assert!(read(&store, "a") == expected);
 }
 
 #[test]

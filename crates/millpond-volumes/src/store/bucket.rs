@@ -312,16 +312,22 @@ impl Bucket {
     }
 
     /// The same. Small parts that are near one another are read together, and some are here before they are asked for.
+    /// `is_again`: it is likely to be asked for once more.
     ///
     /// # Errors
     /// The store's.
-    pub(super) async fn read_nearby(&self, key: Key, range: Range<u64>) -> Result<Bytes, NotRead> {
+    pub(super) async fn read_nearby(
+        &self,
+        key: Key,
+        range: Range<u64>,
+        is_again: bool,
+    ) -> Result<Bytes, NotRead> {
         let wanted = match self.nearby.find(key, &range) {
             Ok(bytes) => return Ok(bytes),
             Err(wanted) => wanted,
         };
         let bytes = self.read(key, wanted.clone()).await?;
-        if wanted != range {
+        if wanted != range || is_again {
             self.nearby.keep(key, wanted.start, &bytes);
         }
         let len = (range.end - range.start).min(bytes.len() as u64) as usize;

@@ -184,7 +184,8 @@ impl StoreFile {
             });
             pages.collect()
         });
-        let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted);
+        let bytes = range.end - range.start;
+        let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted, bytes);
         pieces(range, page_bytes, found, read, put).map_err(|error| failed(&self.name, error))
     }
 

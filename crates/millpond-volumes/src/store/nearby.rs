@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The first small read of an object gets its page alone. One that begins near the end of the one before it gets a *window*,
-//! which doubles while that goes on. A window is kept until later ones need its room. Objects never change, and a page has its
-//! checksum, so what is kept can't be old.
+//! which doubles while that goes on. A window is kept until later ones need its room. So is a page of which a caller wanted only
+//! a part: who changes that part needs the rest when it is written. Objects never change, and a page has its checksum, so what
+//! is kept can't be old.
 
 use crate::format::Key;
 use bytes::Bytes;
@@ -71,15 +72,15 @@ impl Nearby {
 
     /// These bytes, if they are here; else the range to read, which begins with them.
     pub(super) fn find(&self, key: Key, range: &Range<u64>) -> Result<Bytes, Range<u64>> {
-        if range.end - range.start >= SMALL_BYTES {
-            return Err(range.clone());
-        }
         let mut state = self.state();
+        let found = state.windows.iter().find_map(|kept| kept.part(key, range));
+        if range.end - range.start >= SMALL_BYTES {
+            return found.ok_or_else(|| range.clone());
+        }
         let before = state.seen.iter().position(|seen| seen.key == key);
         let before = before.and_then(|at| state.seen.remove(at));
         let near = before.filter(|seen| seen.end.abs_diff(range.start) <= NEAR_BYTES);
         let window = near.map_or(0, |seen| seen.window);
-        let found = state.windows.iter().find_map(|kept| kept.part(key, range));
         let next = match (window, &found) {
             (0, _) => WINDOW_BYTES,
             (window, None) => 2 * window,
@@ -96,7 +97,7 @@ impl Nearby {
         found.ok_or(range.start..range.end.max(range.start + window))
     }
 
-    /// Keeps what was read beside what was asked for.
+    /// Keeps what was read beside what was asked for, and with it.
     pub(super) fn keep(&self, key: Key, begins: u64, bytes: &Bytes) {
         let mut state = self.state();
         state.windows.push_back(Window {

@@ -88,13 +88,15 @@ fn runs(wanted: &[(u64, Place)], tier: Option<&Arc<Tier>>) -> Vec<Run> {
     runs
 }
 
-/// The bytes of pages, in their order, as far as they are kept; the rest of each is zeros. The caller waits.
+/// The bytes of pages, in their order, as far as they are kept; the rest of each is zeros. The caller waits, for `bytes` of
+/// them: a page of which it wants only a part is kept for a while.
 pub(super) fn read(
     handle: &Handle,
     bucket: &Arc<Bucket>,
     wanted: &[(u64, Place)],
+    bytes: u64,
 ) -> Vec<Result<Bytes, PageError>> {
-    read_with(handle, bucket, wanted, bucket.tier().cloned(), true)
+    read_with(handle, bucket, wanted, bucket.tier().cloned(), Some(bytes))
 }
 
 /// The same from the store alone, and not from what was read beside other pages.
@@ -103,7 +105,7 @@ pub(super) fn read_stored(
     bucket: &Arc<Bucket>,
     wanted: &[(u64, Place)],
 ) -> Vec<Result<Bytes, PageError>> {
-    read_with(handle, bucket, wanted, None, false)
+    read_with(handle, bucket, wanted, None, None)
 }
 
 fn read_with(
@@ -111,7 +113,7 @@ fn read_with(
     bucket: &Arc<Bucket>,
     wanted: &[(u64, Place)],
     tier: Option<Arc<Tier>>,
-    may_be_nearby: bool,
+    nearby: Option<u64>,
 ) -> Vec<Result<Bytes, PageError>> {
     if wanted.is_empty() {
         return Vec::new();
@@ -122,8 +124,8 @@ fn read_with(
             let (bucket, tier) = (bucket.clone(), tier.clone());
             async move {
                 match &tier {
-                    Some(tier) if !run.in_tier.is_empty() => of_tier(&bucket, tier, run).await,
-                    tier => of_store(&bucket, tier.as_ref(), &run, may_be_nearby).await,
+                    Some(tier) if !run.in_tier.is_empty() => of_tier(&bucket, tier, run, nearby).await,
+                    tier => of_store(&bucket, tier.as_ref(), &run, nearby).await,
                 }
             }
         });
@@ -132,17 +134,21 @@ fn read_with(
     results.unwrap_or_default().into_iter().flatten().collect()
 }
 
-/// From the store, and offered to the tier.
+/// From the store, and offered to the tier; or, for a caller that wants `nearby` bytes, from what was read for others.
 async fn of_store(
     bucket: &Bucket,
     tier: Option<&Arc<Tier>>,
     run: &Run,
-    may_be_nearby: bool,
+    nearby: Option<u64>,
 ) -> Vec<Result<Bytes, PageError>> {
     let began = clock::awake();
-    let mut pages = match may_be_nearby {
-        true => checked(run, &bucket.read_nearby(run.key, run.range.clone()).await),
-        false => checked(run, &bucket.read(run.key, run.range.clone()).await),
+    let mut pages = match (nearby, &run.pages[..]) {
+        (Some(bytes), pages) => {
+            let is_part = matches!(pages, [(_, place)] if bytes < u64::from(place.kept));
+            let read = bucket.read_nearby(run.key, run.range.clone(), is_part).await;
+            checked(run, &read)
+        }
+        (None, _) => checked(run, &bucket.read(run.key, run.range.clone()).await),
     };
     // A bit may have flipped on the way.
     for _ in 1..READINGS {
@@ -182,7 +188,12 @@ async fn of_store(
 }
 
 /// From the tier, and what is not there from the store.
-async fn of_tier(bucket: &Bucket, tier: &Arc<Tier>, run: Run) -> Vec<Result<Bytes, PageError>> {
+async fn of_tier(
+    bucket: &Bucket,
+    tier: &Arc<Tier>,
+    run: Run,
+    nearby: Option<u64>,
+) -> Vec<Result<Bytes, PageError>> {
     let (first, bytes) = (run.in_tier[0], (run.range.end - run.range.start) as usize);
     let reading = tier.clone();
     let read = tokio::task::spawn_blocking(move || reading.read(first, bytes));
@@ -213,7 +224,7 @@ async fn of_tier(bucket: &Bucket, tier: &Arc<Tier>, run: Run) -> Vec<Result<Byte
     }
     let mut stored = Vec::new();
     for run in runs(&missing, None) {
-        stored.extend(of_store(bucket, Some(tier), &run, true).await);
+        stored.extend(of_store(bucket, Some(tier), &run, nearby).await);
     }
     let mut stored = stored.into_iter();
     done.into_iter()

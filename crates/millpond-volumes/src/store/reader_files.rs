@@ -107,7 +107,8 @@ impl HeldFile {
             (page, place.map_or(Found::Zeros, |place| Found::At(*place)))
         });
         let driver = self.store.driver();
-        let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted);
+        let bytes = len as u64;
+        let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted, bytes);
         match pieces(range, self.page_bytes, found.collect(), read, put) {
             Ok(()) => Ok(len),
             Err(error) if error.is_absent => Err(Error::Deleted {
@@ -211,7 +212,8 @@ impl StoreFileReader {
             if len == 0 {
                 return Ok(0);
             }
-            let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted);
+            let bytes = len as u64;
+            let read = |wanted: &[(u64, Place)]| pages::read(driver.handle(), driver.bucket(), wanted, bytes);
             match fill(&mut buffer[..len], offset, page_bytes, found, read) {
                 Ok(()) => return Ok(len),
                 // It was away for longer than a grace: it begins anew, at the newest commit.

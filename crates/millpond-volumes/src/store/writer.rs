@@ -371,7 +371,8 @@ impl Store {
                 Uncommitted::Held(bytes) => Some(bytes),
                 Uncommitted::At(place) => {
                     let driver = &self.inner.driver;
-                    let mut read = pages::read(driver.handle(), driver.bucket(), &[(lost.page, place)]);
+                    let wanted = [(lost.page, place)];
+                    let mut read = pages::read(driver.handle(), driver.bucket(), &wanted, page_bytes);
                     read.pop().and_then(Result::ok)
                 }
                 Uncommitted::Zeros => None,
