@@ -6,6 +6,7 @@ use crate::error::{Result, system};
 use crate::exit_report::ReportPipe;
 use crate::host::{self, mountinfo};
 use fuser::Filesystem;
+use millpond::internal::give_large_buffers_back;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +33,8 @@ impl OtherMount {
 
     /// Mounts, at a path that was checked. The server has [`ReportPipe::address`] as its root's
     /// [`PROCESS_ATTRIBUTE`](crate::PROCESS_ATTRIBUTE), and makes everything durable when its
-    /// [`SYNC_ATTRIBUTE`](crate::SYNC_ATTRIBUTE) is read, so that `millpond umount` ends it as it does others.
+    /// [`SYNC_ATTRIBUTE`](crate::SYNC_ATTRIBUTE) is read, so that `millpond umount` ends it as it does others. This changes
+    /// the process: its allocator gives large buffers back to the system as soon as they are freed.
     ///
     /// # Errors
     /// [`MountError::Unavailable`](crate::MountError::Unavailable) without FUSE.
@@ -42,6 +44,7 @@ impl OtherMount {
         report_pipe: Arc<ReportPipe>,
         server: F,
     ) -> Result<OtherMount> {
+        give_large_buffers_back();
         let session = connect(connection, point, server).map_err(|e| host::unavailable(point, e))?;
         let serve = thread::Builder::new().name("millpond-mount".into());
         let session = serve

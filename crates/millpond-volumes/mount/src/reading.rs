@@ -3,7 +3,7 @@
 use crate::attributes::{BLOCK_BYTES, NAME_BYTES_MAX, attributes, check_name, kind, xattr};
 use crate::handles::{Handles, lock};
 use crate::nodes::Nodes;
-use crate::replies::{self, REQUEST_BYTES, bytes};
+use crate::replies::{self, bytes};
 use fuser::{
     AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -45,6 +45,8 @@ pub(crate) struct Reading {
     /// Who has mounted it, and owns all of it.
     owner: (u32, u32),
     report_pipe: Arc<ReportPipe>,
+    /// The largest request for data.
+    request_bytes: u32,
 }
 
 fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
@@ -64,7 +66,12 @@ fn errno(error: &millpond_volumes::CacheError) -> Errno {
 }
 
 impl Reading {
-    pub(crate) fn new(files: Arc<CacheReader>, is_snapshot: bool, report_pipe: Arc<ReportPipe>) -> Reading {
+    pub(crate) fn new(
+        files: Arc<CacheReader>,
+        is_snapshot: bool,
+        report_pipe: Arc<ReportPipe>,
+        request_bytes: u32,
+    ) -> Reading {
         Reading {
             files,
             keep: if is_snapshot { FOR_GOOD } else { Duration::ZERO },
@@ -76,6 +83,7 @@ impl Reading {
                 rustix::process::getegid().as_raw(),
             ),
             report_pipe,
+            request_bytes,
         }
     }
 
@@ -218,8 +226,8 @@ impl Filesystem for Reading {
             // It is only slower without.
             let _ = config.add_capabilities(capability);
         }
-        let _ = config.set_max_write(REQUEST_BYTES);
-        let _ = config.set_max_readahead(REQUEST_BYTES);
+        let _ = config.set_max_write(self.request_bytes);
+        let _ = config.set_max_readahead(self.request_bytes);
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 
 use crate::commits::{Commits, Say};
 use crate::reading::Reading;
+use crate::replies::request_bytes;
 use crate::writing::{self, Writing};
-use millpond::{MemoryRange, PageCache};
+use millpond::{MemoryRange, PageCache, SetAside};
 use millpond_fuse::{Connection, MountError, OtherMount, ReportPipe, Unmounted};
 use millpond_volumes::{CacheError, CacheReader, StoreOptions, StoreReader, TierUsage, Volumes};
 use std::io;
@@ -102,6 +103,8 @@ pub struct StoreMount {
     point: PathBuf,
     served: Served,
     notices: Vec<String>,
+    /// The part of the cache's budget that requests of the kernel and answers to them take.
+    _buffers: SetAside,
 }
 
 impl How {
@@ -114,6 +117,10 @@ impl How {
         let mut notices: Vec<String> = cleared.into_iter().collect();
         let volumes = Volumes::new(millpond::device::best())?;
         let cache = self.cache(&volumes)?;
+        let memory = cache.memory();
+        let budget = memory.auto.map_or(memory.bytes, |range| range.min);
+        let (request_bytes, buffers) = request_bytes(budget.0, self.threads);
+        let buffers = cache.set_aside(buffers)?;
         let report_pipe = Arc::new(ReportPipe::new()?);
         let connection = Connection {
             source: Path::new(&self.url),
@@ -135,7 +142,7 @@ impl How {
                 let (flushed, expire) = (commits.clone(), *expire);
                 let flusher = thread::Builder::new().name("millpond-commits".into());
                 let flusher = flusher.spawn(move || flushed.flush(expire))?;
-                let writing = Writing::new(commits.clone(), report_pipe.clone());
+                let writing = Writing::new(commits.clone(), report_pipe.clone(), request_bytes);
                 let mount = OtherMount::new(&connection, &point, report_pipe, writing);
                 let mount = mount.inspect_err(|_| {
                     commits.end();
@@ -153,7 +160,7 @@ impl How {
                 let files = Arc::new(volumes.reader(&cache, &self.url, options)?);
                 notices.extend(about(files.reader()));
                 let is_snapshot = *access != Access::Live;
-                let reading = Reading::new(files.clone(), is_snapshot, report_pipe.clone());
+                let reading = Reading::new(files.clone(), is_snapshot, report_pipe.clone(), request_bytes);
                 let mount = OtherMount::new(&connection, &point, report_pipe, reading)?;
                 (mount, Served::Reader(files))
             }
@@ -163,6 +170,7 @@ impl How {
             point,
             served,
             notices,
+            _buffers: buffers,
         })
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct Writing {
     open: Handles<Arc<Inode>>,
     directories: Handles<OpenDirectory>,
     report_pipe: Arc<ReportPipe>,
+    /// The largest request for data.
+    request_bytes: u32,
 }
 
 type Result<T> = std::result::Result<T, Errno>;
@@ -87,12 +89,13 @@ fn without_privileges(mode: u32) -> u32 {
 }
 
 impl Writing {
-    pub(crate) fn new(commits: Arc<Commits>, report_pipe: Arc<ReportPipe>) -> Writing {
+    pub(crate) fn new(commits: Arc<Commits>, report_pipe: Arc<ReportPipe>, request_bytes: u32) -> Writing {
         Writing {
             commits,
             open: Handles::new(),
             directories: Handles::new(),
             report_pipe,
+            request_bytes,
         }
     }
 

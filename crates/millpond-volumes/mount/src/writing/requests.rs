@@ -2,7 +2,7 @@
 
 use super::{KEEP, OpenDirectory, Result, Writing, now, of_tree};
 use crate::attributes::{NAME_BYTES_MAX, check_name, xattr};
-use crate::replies::{REQUEST_BYTES, bytes};
+use crate::replies::bytes;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -56,8 +56,8 @@ impl Filesystem for Writing {
             // It is only slower without.
             let _ = config.add_capabilities(capability);
         }
-        let _ = config.set_max_write(REQUEST_BYTES);
-        let _ = config.set_max_readahead(REQUEST_BYTES);
+        let _ = config.set_max_write(self.request_bytes);
+        let _ = config.set_max_readahead(self.request_bytes);
         Ok(())
     }
 
