@@ -1,14 +1,19 @@
 //! The nodes that the kernel knows, or whose bytes are in no commit.
 
-use crate::handles::lock;
 use crate::replies::errno;
 use fuser::Errno;
 use millpond::File;
 use millpond_volumes::CacheStore;
 use millpond_volumes::tree::{Ino, data_name};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+// Tests try all orders of steps between two locks.
+#[cfg(test)]
+use shuttle::sync::{Mutex, MutexGuard, atomic::AtomicU64};
+#[cfg(not(test))]
+use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 
 /// A node.
 #[derive(Debug)]
@@ -31,6 +36,10 @@ pub(crate) struct Inodes {
     known: Mutex<HashMap<Ino, Arc<Inode>>>,
     /// Those with bytes that are in no commit: their files stay open.
     dirty: Mutex<HashSet<Ino>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Inode {
@@ -177,5 +186,56 @@ impl Inodes {
         if let Some(inode) = gone {
             inode.discard();
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use millpond::{PageCache, device};
+    use millpond_volumes::{StoreOptions, Volumes};
+    use shuttle::thread;
+
+    const INO: Ino = 7;
+
+    #[test]
+    fn a_lookup_beside_a_forget_is_counted() {
+        let act = || {
+            let inodes = Arc::new(Inodes::default());
+            inodes.looked_up(INO);
+            let other = inodes.clone();
+            let forgets = thread::spawn(move || other.forget(INO, 1));
+            inodes.looked_up(INO);
+            forgets.join().unwrap();
+            assert!(inodes.is_known(INO), "told of it twice, it forgot it once");
+        };
+        shuttle::check_dfs(act, None);
+    }
+
+    #[test]
+    fn of_two_closes_beside_one_another_neither_gives_up_what_no_commit_has() {
+        let volumes = Volumes::new(device::best()).unwrap();
+        let builder = PageCache::builder().memory(16 << 20).device(volumes.clone());
+        let cache = builder.build().unwrap();
+        let store = volumes.store(&cache, "memory://closes", StoreOptions::new());
+        let file = Arc::new(store.unwrap().create("a").unwrap());
+        let act = move || {
+            let inodes = Arc::new(Inodes::default());
+            inodes.looked_up(INO);
+            let inode = inodes.get(INO);
+            inode.opened();
+            inode.opened();
+            lock(&inode.bytes).file = Some(file.clone());
+            let (others, other) = (inodes.clone(), inode.clone());
+            let writes = thread::spawn(move || {
+                others.is_dirty(INO);
+                others.closed(&other);
+            });
+            inodes.closed(&inode);
+            writes.join().unwrap();
+            assert!(inode.len().is_some(), "its bytes are in no commit");
+        };
+        shuttle::check_dfs(act, None);
     }
 }
