@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The file system type of our mounts in /proc/self/mountinfo.
 pub(crate) const FS_TYPE: &str = "fuse.millpond";
@@ -33,6 +33,12 @@ pub(crate) const DEVICE: &str = "/dev/fuse";
 
 /// A mount that has not answered for so long is taken for one whose process hangs.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// For so long at most a killed process is waited for: it gives its memory back before it ends.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often it is looked at meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// What became of the data of a mount whose process was killed.
 pub const AFTER_KILL: &str = "what was synced is on the disk, and what was older than --expire too, unless the disk was \
@@ -85,6 +91,10 @@ pub(crate) fn check_mount_point(
     let mut cleared = None;
     let absolute = std::path::absolute(given).map_err(|e| bad(e.to_string()))?;
     let whole = point.as_deref().unwrap_or(&absolute).to_owned();
+    let began = Instant::now();
+    while servers::is_ending(&whole) && began.elapsed() < ENDS_WITHIN {
+        thread::sleep(LOOK_EVERY);
+    }
     if !is_alive(&whole) {
         let dead = whole;
         if !is_ours(&dead)? {

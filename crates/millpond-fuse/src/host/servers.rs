@@ -7,6 +7,8 @@
 
 use super::{DEVICE, FS_TYPE, mountinfo};
 use millpond::internal::MountEntry;
+use procfs::process::Process;
+use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,22 @@ pub fn processes_serving(point: &Path) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter(|&process| serves(process, &mount)).collect()
+}
+
+/// Whether all processes that serve what is mounted there were killed, and have not ended yet. False if none is to be seen.
+pub(super) fn is_ending(point: &Path) -> bool {
+    let processes = processes_serving(point);
+    !processes.is_empty() && processes.into_iter().all(was_killed)
+}
+
+/// The signal stays among those of the process until it is gone.
+fn was_killed(process: u32) -> bool {
+    let kill = 1 << (Signal::KILL.as_raw() - 1);
+    let status = i32::try_from(process)
+        .ok()
+        .and_then(|process| Process::new(process).ok());
+    let status = status.and_then(|process| process.status().ok());
+    status.is_none_or(|status| (status.shdpnd | status.sigpnd) & kill != 0)
 }
 
 /// Where the mounts are that a process serves, as far as they are to be seen from here.

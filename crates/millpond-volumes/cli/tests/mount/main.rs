@@ -68,24 +68,36 @@ struct Mounted {
 impl Mounted {
     fn new(url: &str, point: &Path, more: &[&str]) -> Mounted {
         fs::create_dir_all(point).unwrap();
+        let mut mounted = Mounted::start(url, point, more);
+        mounted.wait();
+        mounted
+    }
+
+    fn start(url: &str, point: &Path, more: &[&str]) -> Mounted {
         let mut command = program();
         command.args(["mount", url]).arg(point).args(more);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut process = command.spawn().unwrap();
+        Mounted {
+            point: point.to_owned(),
+            process: command.spawn().unwrap(),
+        }
+    }
+
+    /// Until it is mounted.
+    fn wait(&mut self) {
         let mut line = String::new();
-        let mut stdout = BufReader::new(process.stdout.take().unwrap());
+        let mut stdout = BufReader::new(self.process.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
         if line.is_empty() {
             let mut why = String::new();
-            process.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+            let mut stderr = self.process.stderr.take().unwrap();
+            stderr.read_to_string(&mut why).unwrap();
             panic!("not mounted: {why}");
         }
-        assert_eq!(Path::new(line.trim_end()), point);
-        let point = point.to_owned();
-        Mounted { point, process }
+        assert_eq!(Path::new(line.trim_end()), self.point);
     }
 
     /// Killed, without a last word.

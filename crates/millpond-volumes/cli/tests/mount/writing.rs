@@ -277,6 +277,62 @@ fn a_sync_is_a_commit_and_a_close_is_none() {
     mounted.end();
 }
 
+/// Processes that the system has stopped, so that a signal ends them when they go on.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(process: u32) -> std::io::Result<Frozen> {
+        let group = PathBuf::from(format!("/sys/fs/cgroup/freezer/millpond-test-{process}"));
+        fs::create_dir(&group)?;
+        let frozen = Frozen(group);
+        fs::write(frozen.0.join("cgroup.procs"), process.to_string())?;
+        fs::write(frozen.0.join("freezer.state"), "FROZEN")?;
+        until("it is frozen", || {
+            let state = fs::read_to_string(frozen.0.join("freezer.state"));
+            state.is_ok_and(|state| state.trim() == "FROZEN")
+        });
+        Ok(frozen)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("freezer.state"), "THAWED");
+        until("its processes end", || fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+/// It has the connection to the kernel until its memory is given back. A mount at that place was refused meanwhile.
+#[test]
+fn a_killed_mount_that_has_not_ended_yet_is_waited_for() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let mut killed = place.mount(&[]);
+    fs::write(place.point.join("a"), "1").unwrap();
+    File::open(place.point.join("a")).unwrap().sync_all().unwrap();
+    let frozen = match Frozen::new(killed.process.id()) {
+        Ok(frozen) => frozen,
+        Err(why) => {
+            println!("skipped: a mount that is killed and has not ended: no freezer of version 1: {why}");
+            return;
+        }
+    };
+    killed.process.kill().unwrap();
+    let mut next = Mounted::start(&place.url, &place.point, &["--take-over"]);
+    // Long enough to refuse, not so long that it gives up.
+    let until = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < until && next.process.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(frozen);
+    killed.process.wait().unwrap();
+    next.wait();
+    assert_eq!(fs::read_to_string(place.point.join("a")).unwrap(), "1");
+    next.end();
+}
+
 #[test]
 fn a_mount_that_was_taken_over_changes_nothing_and_says_so() {
     if !can_mount() {
