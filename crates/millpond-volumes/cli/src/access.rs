@@ -80,9 +80,14 @@ impl Access {
         self.open(url, self.options())
     }
 
-    /// The same, to change files.
-    pub(crate) fn write_files(&self, url: &str) -> Result<Store, Failure> {
-        files_only(url, self.write(url)?)
+    /// The same, to remove files. Of a store with a tree only those that are at no path.
+    pub(crate) fn remove_files(&self, url: &str, names: &[(String, String)]) -> Result<Store, Failure> {
+        let store = self.write(url)?;
+        let without_path = store.without_path();
+        match names.iter().all(|(_, name)| without_path.contains(name)) {
+            true => Ok(store),
+            false => files_only(url, store),
+        }
     }
 
     /// The same, and makes one where none is.

@@ -28,7 +28,7 @@ pub(crate) fn rm(args: &RmArgs) -> Result<(), Failure> {
             "{url} and {other} are two stores, and what one call removes is one commit of one: call it for each"
         )));
     }
-    let store = args.access.write_files(&url)?;
+    let store = args.access.remove_files(&url, &files)?;
     let there = store.list();
     let missing = files
         .iter()

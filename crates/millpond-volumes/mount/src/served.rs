@@ -223,7 +223,7 @@ fn left_out(names: &[String]) -> Option<String> {
     let first = names.first()?;
     Some(format!(
         "{} files are not shown, as their names are no paths, or in the way of others: {first:?} is the first; `millpond store cat` \
-         reads them while the store has no tree",
+         reads them, and `millpond store rm` removes them",
         names.len()
     ))
 }

@@ -97,7 +97,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The error that a cache passes on: the store's reason, and a kind that stands for an errno. `ESTALE` if another
-/// writer has the store, `ETIMEDOUT` if it does not answer, `ENOENT` if the file is gone, else `EIO`.
+/// writer has the store, `ETIMEDOUT` if it does not answer, `ENOSPC` if it has no room, `ENOENT` if the file is gone, else
+/// `EIO`.
 fn io_error(error: &Error) -> io::Error {
     let (kind, text) = match error {
         // How much of it was taken is of no use: all of it is written again.
@@ -109,6 +110,7 @@ fn io_error(error: &Error) -> io::Error {
         Error::ReadOnly(_) => (io::ErrorKind::ReadOnlyFilesystem, error.to_string()),
         // That it is kept is said of it in the words of a cache.
         Error::Sync(SyncError::Store(why)) => (io::ErrorKind::Other, why.clone()),
+        Error::Sync(SyncError::NoRoom(why)) => (io::ErrorKind::StorageFull, why.clone()),
         error => (io::ErrorKind::Other, error.to_string()),
     };
     io::Error::new(kind, text)

@@ -150,10 +150,10 @@ impl Load {
         answer: Answer,
         outbox: &mut Outbox,
     ) -> Option<Result<Loaded, LoadError>> {
-        if let Answer::Failed(why) | Answer::Refused(why) = &answer {
+        if let Answer::Failed(why) | Answer::Refused(_, why) = &answer {
             if self.waits_for(id) {
                 let is_first = self.tries == 0 && matches!(self.step, Step::Listing(_));
-                if is_first || matches!(answer, Answer::Refused(_)) {
+                if is_first || answer.refusal().is_some() {
                     self.refused = Some(why.clone());
                 }
                 self.again(now, why.clone());

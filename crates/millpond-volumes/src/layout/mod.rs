@@ -45,7 +45,7 @@ pub use loaded::{LastWriter, LoadError};
 pub use options::WriterOptions;
 pub use places::Places;
 pub use reader::{At, Pinning, ReadError, Reader, ReaderOptions, ReaderTold};
-pub use requests::{Answer, Body, Listed, Numbered, Request, RequestId};
+pub use requests::{Answer, Body, Listed, Numbered, Refusal, Request, RequestId};
 pub use salvage::Salvaged;
 pub use state::{File, Place, Snapshot, State, StateError};
 pub use writer::{Fence, Lost, OpenError, SyncError, Ticket, Told, Uncommitted, Usage, WriteError, Writer};

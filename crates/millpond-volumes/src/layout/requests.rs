@@ -133,16 +133,33 @@ pub enum Answer {
     Deleted,
     /// The outcome is unknown. Contains the reason.
     Failed(String),
-    /// It was not done, and repeating it is useless: a right or the bucket is missing. Contains the reason.
-    Refused(String),
+    /// It was not done, and repeating it is useless. Contains the reason.
+    Refused(Refusal, String),
+}
+
+/// What a refused request lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// A right, or the bucket.
+    Access,
+    /// Room.
+    Room,
 }
 
 impl Answer {
     /// Why this is not a success of a request for `what`.
     pub(super) fn why(self, what: &str) -> String {
         match self {
-            Answer::Failed(why) | Answer::Refused(why) => why,
+            Answer::Failed(why) | Answer::Refused(_, why) => why,
             other => format!("it answers {other:?} to a {what}"),
+        }
+    }
+
+    /// Whether it was refused, and for want of what.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Answer::Refused(refusal, _) => Some(*refusal),
+            _ => None,
         }
     }
 }

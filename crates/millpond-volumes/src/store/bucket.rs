@@ -9,7 +9,7 @@ use super::nearby::Nearby;
 use super::options::StoreOptions;
 use super::pace::Pace;
 use crate::format::{Key, Kind};
-use crate::layout::{Answer, Body, Listed, Request};
+use crate::layout::{Answer, Body, Listed, Refusal, Request};
 use crate::tier::{Tier, TierFile, TierUsage};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -52,8 +52,8 @@ pub(super) enum Said {
     Absent,
     /// There is one already.
     Exists,
-    /// Nothing will come of it however often it is asked: for want of a right, of the bucket, or of room.
-    Refused,
+    /// Nothing will come of it however often it is asked.
+    Refused(Refusal),
     /// Nothing came of it this time.
     Failed,
 }
@@ -61,17 +61,17 @@ pub(super) enum Said {
 pub(super) fn said(error: &StoreError) -> Said {
     match error {
         // Of an object or of all of it.
-        StoreError::NotFound { .. } if say(error).contains("NoSuchBucket") => Said::Refused,
+        StoreError::NotFound { .. } if say(error).contains("NoSuchBucket") => Said::Refused(Refusal::Access),
         StoreError::NotFound { .. } => Said::Absent,
         StoreError::AlreadyExists { .. } | StoreError::Precondition { .. } => Said::Exists,
-        StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => Said::Refused,
+        StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
+            Said::Refused(Refusal::Access)
+        }
         error => match system(error).map(|error| error.kind()) {
-            Some(
-                ErrorKind::PermissionDenied
-                | ErrorKind::ReadOnlyFilesystem
-                | ErrorKind::StorageFull
-                | ErrorKind::QuotaExceeded,
-            ) => Said::Refused,
+            Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
+                Said::Refused(Refusal::Access)
+            }
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Said::Refused(Refusal::Room),
             _ => Said::Failed,
         },
     }
@@ -156,6 +156,11 @@ impl Bucket {
     }
 
     /// The same, of a folder.
+    /// Bytes that may still be put, where somebody can tell: of a folder.
+    pub(super) fn available(&self) -> Option<u64> {
+        self.home.as_ref().and_then(Home::available)
+    }
+
     pub(super) fn at_home(mut self, home: Option<Home>) -> Bucket {
         self.home = home;
         self
@@ -265,15 +270,19 @@ impl Bucket {
             Failure::Late(limit) => format!("no answer in {limit:?}"),
             Failure::Gone(why) => {
                 self.counters.failed.fetch_add(1, Relaxed);
-                return Answer::Refused(why);
+                return Answer::Refused(Refusal::Access, why);
             }
             Failure::Store(error) => match (said(&error), request) {
                 (Said::Absent, Request::Get { .. }) => return Answer::Absent,
                 (Said::Exists, Request::Create { .. }) => return Answer::Exists,
                 (Said::Failed, _) => say(&error),
-                (Said::Absent | Said::Exists | Said::Refused, _) => {
+                (said @ (Said::Absent | Said::Exists | Said::Refused(_)), _) => {
                     self.counters.failed.fetch_add(1, Relaxed);
-                    return Answer::Refused(say(&error));
+                    let refusal = match said {
+                        Said::Refused(refusal) => refusal,
+                        _ => Refusal::Access,
+                    };
+                    return Answer::Refused(refusal, say(&error));
                 }
             },
         };

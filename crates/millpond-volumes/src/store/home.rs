@@ -29,6 +29,12 @@ impl Home {
         }
     }
 
+    /// Bytes that its file system has left for us.
+    pub(super) fn available(&self) -> Option<u64> {
+        let found = rustix::fs::statvfs(&self.path).ok()?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     pub(super) fn gone(&self) -> String {
         let path = self.path.display();
         format!(

@@ -137,12 +137,19 @@ pub(super) fn xattrs(state: &State, path: &[u8]) -> Vec<Vec<u8>> {
     names.unwrap_or_default()
 }
 
-/// The file of the store with the bytes of what there is at a path.
+/// The file of the store with the bytes of what there is at a path; else the file without a place that has this name.
 pub(super) fn file_at(state: &State, path: &str) -> Option<FileNo> {
-    match tree(state) {
-        Some(tree) => data(state, tree.walk(path.as_bytes())?),
-        None => state.names.get(path).copied(),
-    }
+    let Some(tree) = tree(state) else {
+        return state.names.get(path).copied();
+    };
+    let placed = tree.walk(path.as_bytes()).and_then(|ino| data(state, ino));
+    let named = || state.names.get(path).filter(|_| is_beside(&tree, path)).copied();
+    placed.or_else(named)
+}
+
+/// Whether no node of the tree has the bytes of the file with this name.
+fn is_beside(tree: &Tree<&State>, name: &str) -> bool {
+    data_ino(name).and_then(|ino| tree.node(ino)).is_none()
 }
 
 fn entry(state: &State, name: String, file: FileNo) -> Option<Entry> {
@@ -158,14 +165,16 @@ pub(super) fn by_name(state: &State) -> Vec<Entry> {
         .collect()
 }
 
-/// The files by path; where there is no tree, by name. A path that is no UTF-8 is left out.
+/// The files by path; those without a place, and all where there is no tree, by name. A path that is no UTF-8 is left out.
 pub(super) fn entries(state: &State) -> Vec<Entry> {
     let Some(tree) = tree(state) else {
         return by_name(state);
     };
     let files = tree.files().into_iter();
-    files
-        .filter_map(|(path, ino)| entry(state, path, data(state, ino)?))
+    let placed = files.filter_map(|(path, ino)| entry(state, path, data(state, ino)?));
+    let beside = state.names.iter().filter(|(name, _)| is_beside(&tree, name));
+    placed
+        .chain(beside.filter_map(|(name, file)| entry(state, name.clone(), *file)))
         .collect()
 }
 
@@ -214,7 +223,7 @@ pub(super) fn children(state: &State, directory: &[u8]) -> Vec<(Vec<u8>, Child)>
 pub(super) fn without_place(state: &State) -> Vec<String> {
     let tree = tree(state);
     let is_without = |name: &&String| match &tree {
-        Some(tree) => data_ino(name).and_then(|ino| tree.node(ino)).is_none(),
+        Some(tree) => is_beside(tree, name),
         None => name.len() > PATH_BYTES_MAX || !name.split('/').all(is_part) || has_below(&state.names, name),
     };
     state.names.keys().filter(is_without).cloned().collect()

@@ -87,7 +87,7 @@ fn list(driver: &Driver<Side>, kind: Kind) -> Result<Objects, Error> {
     });
     match answered {
         Some(Ok(objects)) => Ok(objects),
-        Some(Err(Answer::Failed(why) | Answer::Refused(why))) => {
+        Some(Err(Answer::Failed(why) | Answer::Refused(_, why))) => {
             Err(Error::Address(format!("{name}: {why}")))
         }
         Some(Err(_)) | None => Err(Error::Address(format!(

@@ -11,7 +11,7 @@ use super::options::StoreOptions;
 use super::pages;
 use super::records::{Records, adopt};
 use super::verify::Verified;
-use super::{StoreReader, address};
+use super::{StoreReader, address, names};
 use crate::format::op::FileNo;
 use crate::layout::{
     Answer, Fence, Lost, Numbered, OpenError, Salvaged, SyncError, Ticket, Told, Uncommitted, Usage,
@@ -290,12 +290,23 @@ impl Store {
         })
     }
 
+    /// As of [`StoreReader::without_path`], and of the changes since the last commit.
+    pub fn without_path(&self) -> Vec<String> {
+        let without = |side: &mut Side| names::without_place(side.writer.state());
+        self.inner.driver.with(without)
+    }
+
     /// How many files there are, and their bytes.
     pub fn totals(&self) -> (u64, u64) {
         self.inner.driver.with(|side| {
             let files = &side.writer.state().files;
             (files.len() as u64, files.values().map(|file| file.bytes).sum())
         })
+    }
+
+    /// Bytes that the file system of a store in a folder has left; `None` for a bucket, which does not tell.
+    pub fn available(&self) -> Option<u64> {
+        self.inner.driver.bucket().available()
     }
 
     /// Whether something has changed that no commit has.
@@ -452,8 +463,8 @@ impl Inner {
     }
 
     /// Writes a page of a file that then reaches to `end`, and waits for space. Consecutive writes of a file, as a
-    /// cache makes them, wait no longer in total than one: once there has been no space for that long, a write fails
-    /// immediately.
+    /// cache makes them, wait no longer in total than one: once there has been no space for that long, or while the store
+    /// refuses to be written, a write fails immediately.
     pub(super) fn write(&self, file: FileNo, page: u64, bytes: Bytes, end: u64) -> Result<(), Error> {
         let since = self.driver.with(|side| side.full_since);
         let waited = since.map_or(Duration::ZERO, |since| clock::awake().saturating_sub(since));
@@ -466,22 +477,19 @@ impl Inner {
                 _ => None,
             };
             match taken {
-                Err(WriteError::Full) => None,
-                Err(error) => Some(Err(error)),
+                Err(WriteError::Full) => writer.refusal().map(|refusal| Err(refusal.into())),
+                Err(error) => Some(Err(Error::from(error))),
                 Ok(()) => {
                     let len = writer.state().files.get(&file).map_or(end, |file| file.bytes);
                     Some(if len < end {
-                        writer.set_len(file, end)
+                        writer.set_len(file, end).map_err(Error::from)
                     } else {
                         Ok(())
                     })
                 }
             }
         });
-        match written {
-            Some(result) => Ok(result?),
-            None => Err(self.timed_out()),
-        }
+        written.unwrap_or_else(|| Err(self.timed_out()))
     }
 }
 

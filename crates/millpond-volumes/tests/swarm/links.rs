@@ -3,7 +3,7 @@
 use crate::histories::{GRACE, open, options, page, serve, synced};
 use crate::store::Store;
 use millpond_volumes::format::{Key, Kind, Pin};
-use millpond_volumes::layout::{Answer, Request, SyncError, Told, Writer, WriterOptions};
+use millpond_volumes::layout::{Answer, Refusal, Request, SyncError, Told, Writer, WriterOptions};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -219,7 +219,9 @@ fn a_folder_that_is_full_is_written_again_when_what_does_not_fit_was_cut_off() {
                         Request::Create {
                             key: Key::Chunk { .. },
                             body,
-                        } if body.concat().len() > 128 => Answer::Refused(String::from("no space is left")),
+                        } if body.concat().len() > 128 => {
+                            Answer::Refused(Refusal::Room, String::from("no space is left"))
+                        }
                         request => store.answer(request),
                     };
                     writer.answered(now, id, answer);

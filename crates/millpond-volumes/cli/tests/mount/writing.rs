@@ -209,6 +209,17 @@ fn a_store_of_files_is_mounted_as_their_paths_and_takes_more_of_them() {
     let mounted = place.mount(&[]);
     assert_eq!((read("b/c"), read("e")), ("changed".into(), "pond".into()));
     mounted.end();
+    // What has no path is listed, read and removed by its name.
+    let beside = format!("{}//a/d", place.url);
+    let listed = || {
+        store(&["ls", &place.url])
+            .lines()
+            .any(|line| line.ends_with("a/d"))
+    };
+    assert!(listed());
+    assert_eq!(store(&["cat", &beside]), "pond");
+    store(&["rm", &beside]);
+    assert!(!listed());
     // Its files are changed in a mount from then on.
     for args in [
         ["cp", file, &format!("{}//e", place.url)].to_vec(),
@@ -381,4 +392,38 @@ fn a_mount_that_was_taken_over_changes_nothing_and_says_so() {
         "the new one's"
     );
     mounted.end();
+}
+
+#[test]
+fn a_store_whose_file_system_is_full_says_so_at_once_and_is_written_when_there_is_room() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (full, at) = (place.path.join("full"), |name: &str| place.point.join(name));
+    fs::create_dir_all(&full).unwrap();
+    let tmpfs = ["-t", "tmpfs", "-o", "size=24M", "tmpfs", full.to_str().unwrap()];
+    if !Command::new("mount").args(tmpfs).status().unwrap().success() {
+        println!("skipped: a store that is full: no tmpfs can be mounted");
+        return;
+    }
+    let url = format!("file://{}/store", full.display());
+    let mounted = Mounted::new(&url, &place.point, &["--memory", "64M"]);
+    fs::write(at("small"), "pond").unwrap();
+    let df = rustix::fs::statvfs(&place.point).unwrap();
+    assert!(df.f_bavail * df.f_frsize <= 24 << 20);
+    let mut file = File::create(at("large")).unwrap();
+    let mut write = || (0..400).try_for_each(|_| file.write_all(&bytes(256 << 10)));
+    let error = write().and_then(|()| file.sync_data()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    let kind = file.sync_data().unwrap_err().kind();
+    assert_eq!(kind, std::io::ErrorKind::StorageFull);
+    drop(file);
+    fs::remove_file(at("large")).unwrap();
+    until("a sync", || File::open(at("small")).unwrap().sync_all().is_ok());
+    mounted.end();
+    let mounted = Mounted::new(&url, &place.point, &["--memory", "64M"]);
+    assert_eq!(fs::read(at("small")).unwrap(), b"pond");
+    mounted.end();
+    run("umount", &[full.to_str().unwrap()]);
 }

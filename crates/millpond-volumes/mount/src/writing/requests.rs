@@ -344,10 +344,12 @@ impl Filesystem for Writing {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let (files, bytes) = self.commits.files.store().totals();
-        let block = u64::from(BLOCK_BYTES);
-        let (all, used) = (STORE_BYTES / block, bytes.div_ceil(block));
-        let free = all.saturating_sub(used);
+        let store = self.commits.files.store();
+        let (files, bytes) = store.totals();
+        let (block, used) = (u64::from(BLOCK_BYTES), bytes.div_ceil(u64::from(BLOCK_BYTES)));
+        let free = (STORE_BYTES / block).saturating_sub(used);
+        let free = store.available().map_or(free, |bytes| free.min(bytes / block));
+        let all = used + free;
         let nodes = u64::from(u32::MAX);
         reply.statfs(
             all,

@@ -343,7 +343,7 @@ impl Reader {
 
     /// Handles the answer to a request.
     pub fn answered(&mut self, now: Duration, id: RequestId, answer: Answer) {
-        if let Answer::Failed(why) | Answer::Refused(why) = &answer {
+        if let Answer::Failed(why) | Answer::Refused(_, why) = &answer {
             self.trouble = Some(why.clone());
         }
         if let Some((request, sent)) = self.renewing
@@ -390,7 +390,7 @@ impl Reader {
                     let sent = *sent;
                     self.go_on(now, sent);
                 }
-                Answer::Refused(why) => {
+                Answer::Refused(_, why) => {
                     let key = self.pin_key();
                     match self.options.pinning {
                         Pinning::Always => self.fail(now, ReadError::Pin { key, why }),

@@ -8,7 +8,7 @@ use super::Writer;
 use crate::format::{Checkpoint, Key};
 use crate::layout::load::pause;
 use crate::layout::options::WriterOptions;
-use crate::layout::requests::{Answer, Body, Request, RequestId};
+use crate::layout::requests::{Answer, Body, Refusal, Request, RequestId};
 use crate::mutation::{self, Mutation};
 use bytes::Bytes;
 use std::time::Duration;
@@ -191,13 +191,13 @@ impl Writer {
             answer => {
                 flight.request = Err(now + pause(flight.failures));
                 flight.failures += 1;
-                let is_refused = matches!(answer, Answer::Refused(_));
+                let refusal = answer.refusal();
                 let (asked, why) = (flight.asked, answer.why("checkpoint"));
-                if is_refused && matches!(self.phase, super::Phase::Fencing(_)) {
+                if refusal.is_some() && matches!(self.phase, super::Phase::Fencing(_)) {
                     self.refused = Some(why.clone());
                 }
                 match flight.is_first {
-                    true => self.tell_failure(now, &why, asked, is_refused),
+                    true => self.tell_failure(now, &why, asked, refusal),
                     false => self.trouble = Some(why),
                 }
             }
@@ -218,7 +218,7 @@ impl Writer {
                 self.overtaken(now, fence, None);
             }
             true => {
-                self.tell_failure(now, &why, flight.asked, true);
+                self.tell_failure(now, &why, flight.asked, Some(Refusal::Access));
                 self.checkpoint.flight = Some(Flight {
                     request: Err(now + pause(u32::MAX)),
                     failures: flight.failures + 1,

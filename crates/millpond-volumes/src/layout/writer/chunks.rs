@@ -5,7 +5,7 @@ use super::{SyncError, Told, WriteError, Writer};
 use crate::format::op::FileNo;
 use crate::format::{ObjectId, checksum};
 use crate::layout::load::pause;
-use crate::layout::requests::{Answer, Request, RequestId};
+use crate::layout::requests::{Answer, Refusal, Request, RequestId};
 use crate::layout::state::Place;
 use crate::mutation::{self, Mutation};
 use bytes::Bytes;
@@ -81,16 +81,16 @@ impl Writer {
             Answer::Bytes(bytes) if is_ours(&bytes) => self.chunk_stored(number),
             Answer::Bytes(_) => self.staging.rename(number, self.epoch, now, &mut self.outbox),
             answer => {
-                let is_refused = matches!(answer, Answer::Refused(_));
+                let refusal = answer.refusal();
                 let why = answer.why("chunk");
-                if !is_refused {
+                if refusal.is_none() {
                     self.staging.window_shrinks();
                 }
                 if let Some(flight) = self.staging.flights.get_mut(&number) {
                     flight.request = Err(now + pause(flight.failures));
                     flight.failures += 1;
                     let asked = flight.asked;
-                    self.tell_failure(now, &why, asked, is_refused);
+                    self.tell_failure(now, &why, asked, refusal);
                 }
             }
         }
@@ -110,6 +110,7 @@ impl Writer {
         let Some(flight) = self.staging.flights.remove(&number) else {
             return;
         };
+        self.refusal = None;
         let object = ObjectId::chunk(self.epoch, number);
         if flight.is_moved {
             self.staging.moving -= bytes_of(&flight.pages);
@@ -148,18 +149,25 @@ impl Writer {
 
     /// A request that was made at `asked` has failed. Syncs that waited then are told if they have waited for long, or if it
     /// is of no use to wait.
-    pub(super) fn tell_failure(&mut self, now: Duration, why: &str, asked: Duration, is_refused: bool) {
+    pub(super) fn tell_failure(
+        &mut self,
+        now: Duration,
+        why: &str,
+        asked: Duration,
+        refusal: Option<Refusal>,
+    ) {
         self.trouble = Some(why.to_owned());
-        let patience = match is_refused {
-            true => Duration::ZERO,
-            false => self.options.patience,
+        self.refusal = refusal;
+        let patience = match refusal {
+            Some(_) => Duration::ZERO,
+            None => self.options.patience,
         };
         let (told, later) = std::mem::take(&mut self.syncs)
             .into_iter()
             .partition(|sync| sync.at <= asked && now.saturating_sub(sync.at + sync.stopped) >= patience);
         self.syncs = later;
         for sync in told as Vec<super::Sync> {
-            let error = SyncError::Store(why.to_owned());
+            let error = SyncError::of(refusal, why);
             self.told.push(Told::Synced(sync.ticket, Err(error)));
         }
     }

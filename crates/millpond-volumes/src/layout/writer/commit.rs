@@ -21,7 +21,7 @@ use super::{Fence, PageKey, Phase, Told, Writer};
 use crate::format::{Commit, Key, Kind, ObjectId, Op, PageEntry, checksum};
 use crate::layout::head::{Head, HeadFetch};
 use crate::layout::load::pause;
-use crate::layout::requests::{Answer, Body, Request, RequestId};
+use crate::layout::requests::{Answer, Body, Refusal, Request, RequestId};
 use crate::layout::state::{Place, Snapshot};
 use crate::mutation::{self, Mutation};
 use bytes::Bytes;
@@ -314,7 +314,7 @@ impl Writer {
             return;
         }
         let Some(frozen) = &mut self.frozen else { return };
-        let is_refused = matches!(answer, Answer::Refused(_));
+        let refusal = answer.refusal();
         match &mut frozen.step {
             Step::Putting(_) => match answer {
                 Answer::Stored => self.stored(now),
@@ -323,14 +323,14 @@ impl Writer {
                     frozen.failures += 1;
                     match frozen.failures {
                         1 => self.find(now),
-                        _ => self.wait(now, Next::Find, &why, false),
+                        _ => self.wait(now, Next::Find, &why, None),
                     }
                 }
                 // An attempt before the one that was refused may have been done.
-                Answer::Refused(why) => {
+                Answer::Refused(refusal, why) => {
                     frozen.failures += 1;
                     self.refused = Some(why.clone());
-                    self.wait(now, Next::Find, &why, true);
+                    self.wait(now, Next::Find, &why, Some(refusal));
                 }
                 _ => self.find(now),
             },
@@ -348,17 +348,12 @@ impl Writer {
                     frozen.circles += 1;
                     match frozen.circles {
                         ..4 => self.put_commit(now),
-                        _ => self.wait(
-                            now,
-                            Next::Put,
-                            "it says that a commit exists, and has none",
-                            false,
-                        ),
+                        _ => self.wait(now, Next::Put, "it says that a commit exists, and has none", None),
                     }
                 }
                 Head::Failed(why) => {
                     frozen.failures += 1;
-                    self.wait(now, Next::Find, &why, is_refused);
+                    self.wait(now, Next::Find, &why, refusal);
                 }
                 // What is there is no commit of ours, which had been whole.
                 Head::Bad(error) => {
@@ -376,7 +371,7 @@ impl Writer {
                     }
                     other => {
                         frozen.failures += 1;
-                        self.wait(now, Next::Prove, &other.why("list"), is_refused);
+                        self.wait(now, Next::Prove, &other.why("list"), refusal);
                     }
                 }
             }
@@ -384,7 +379,7 @@ impl Writer {
         }
     }
 
-    fn wait(&mut self, now: Duration, next: Next, why: &str, is_refused: bool) {
+    fn wait(&mut self, now: Duration, next: Next, why: &str, refusal: Option<Refusal>) {
         let Some(frozen) = &mut self.frozen else { return };
         frozen.circles = 0;
         let (mut until, asked) = (now + pause(frozen.failures), frozen.asked);
@@ -393,7 +388,7 @@ impl Writer {
             until = now;
         }
         frozen.step = Step::Waiting { until, next };
-        self.tell_failure(now, why, asked, is_refused);
+        self.tell_failure(now, why, asked, refusal);
         self.commit_tick(now);
     }
 
@@ -412,6 +407,7 @@ impl Writer {
     /// The commit is there under its number. Whether that was free because nothing newer is there, or because all that was
     /// there has been deleted, is known by the time.
     fn stored(&mut self, now: Duration) {
+        self.refusal = None;
         let Some(first) = self.frozen.as_ref().map(|frozen| frozen.first) else {
             return;
         };

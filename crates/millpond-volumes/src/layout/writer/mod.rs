@@ -35,7 +35,7 @@ mod told;
 
 use super::loaded::Loaded;
 use super::options::WriterOptions;
-use super::requests::{Answer, Numbered, Outbox, RequestId};
+use super::requests::{Answer, Numbered, Outbox, Refusal, RequestId};
 use super::salvage::Salvaged;
 use super::state::{Snapshot, State};
 use crate::format::op::{FileNo, RecordBytes};
@@ -120,6 +120,8 @@ pub struct Writer {
     cleaner: clean::Cleaner,
     /// Why the store could not be read or written last.
     trouble: Option<String>,
+    /// Whether that was a refusal, and nothing was stored since.
+    refusal: Option<Refusal>,
     /// The same, if it said that asking again is of no use.
     refused: Option<String>,
     is_full: bool,
@@ -164,6 +166,7 @@ impl Writer {
             garbage: garbage::Garbage::new(now),
             cleaner: clean::Cleaner::default(),
             trouble: None,
+            refusal: None,
             refused: None,
             is_full: false,
             claims: follow::Claims::default(),
@@ -335,6 +338,12 @@ impl Writer {
             Phase::Opening(load) => load.trouble.as_deref(),
             _ => self.trouble.as_deref(),
         }
+    }
+
+    /// Why the store refuses to be written, if that was its last answer: waiting for room among held bytes is useless.
+    pub fn refusal(&self) -> Option<SyncError> {
+        let (refusal, why) = (self.refusal?, self.trouble.as_deref()?);
+        Some(SyncError::of(Some(refusal), why))
     }
 
     /// Why the store refuses to be opened, while opening.

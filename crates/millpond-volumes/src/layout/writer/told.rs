@@ -3,6 +3,7 @@
 use super::Ticket;
 use crate::format::op::FileNo;
 use crate::layout::loaded::{LoadError, at};
+use crate::layout::requests::Refusal;
 use crate::layout::state::Place;
 use bytes::Bytes;
 
@@ -52,9 +53,21 @@ pub enum SyncError {
     /// will be determined later.
     #[error("the store can't be written: {0}; data that is not stored yet is kept and retried")]
     Store(String),
+    /// The store has no room. The written data is held and retried.
+    #[error("the store has no room: {0}; data that is not stored yet is kept and retried")]
+    NoRoom(String),
     /// Another writer has the store. Permanent.
     #[error(transparent)]
     Fenced(#[from] Fence),
+}
+
+impl SyncError {
+    pub(super) fn of(refusal: Option<Refusal>, why: &str) -> SyncError {
+        match refusal {
+            Some(Refusal::Room) => SyncError::NoRoom(why.to_owned()),
+            Some(Refusal::Access) | None => SyncError::Store(why.to_owned()),
+        }
+    }
 }
 
 /// Why a change was rejected.
