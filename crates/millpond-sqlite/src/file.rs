@@ -453,6 +453,25 @@ impl Opened {
         }
     }
 
+    /// Whether SQLite may obey a pragma of its own.
+    ///
+    /// # Errors
+    /// The error, for the user.
+    pub(crate) fn check_pragma(&self, name: &str, argument: Option<&str>) -> Result<(), String> {
+        let is_off = argument.is_some_and(crate::words::is_synchronous_off);
+        let by_clock = self
+            .folder
+            .as_ref()
+            .is_some_and(|folder| folder.commits_by_clock());
+        match name.eq_ignore_ascii_case("synchronous") && is_off && by_clock {
+            true => Err(String::from(
+                "synchronous=off and commit_ms do not go together, as a kill could leave a damaged database: use \
+                 synchronous=normal and a WAL, or leave commit_ms out of the URI",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Whether it belongs to the parent: this process was forked from the one that opened it.
     pub(crate) fn is_parents(&self) -> bool {
         self.maker.is_another()

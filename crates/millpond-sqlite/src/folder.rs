@@ -34,6 +34,12 @@ pub trait Folder: Send + Sync {
     /// The folder's trouble, if there is more to report than a file's error does.
     fn trouble(&self) -> Option<String>;
 
+    /// Whether it becomes durable by the clock, too, and not by syncs only. What was not synced may then become durable in any
+    /// order, so that `synchronous=off` is refused.
+    fn commits_by_clock(&self) -> bool {
+        false
+    }
+
     /// Whether another process writes it, so that its databases are read by [`Folder::newest`].
     fn is_followed(&self) -> bool {
         false

@@ -16,7 +16,16 @@ pub(crate) fn is_on(text: &str) -> Option<bool> {
     }
 }
 
-/// The same for `name`.
+/// Whether SQLite takes this as `PRAGMA synchronous=off` (`getSafetyLevel` of 3.50: of a number the low three bits count, and
+/// 7 is off, too).
+pub(crate) fn is_synchronous_off(text: &str) -> bool {
+    match text.parse::<u64>() {
+        Ok(number) => matches!(number & 7, 0 | 7),
+        Err(_) => is_on(text) == Some(false),
+    }
+}
+
+/// What [`is_on`] says, for `name`.
 ///
 /// # Errors
 /// The allowed values.
@@ -41,6 +50,16 @@ pub(crate) fn with_memory(builder: Builder, memory: &str) -> Result<Builder, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn synchronous_is_off_as_sqlite_reads_it() {
+        for text in ["off", "No", "false", "0", "8", "7"] {
+            assert!(is_synchronous_off(text), "{text}");
+        }
+        for text in ["1", "2", "3", "normal", "FULL", "extra", "on", ""] {
+            assert!(!is_synchronous_off(text), "{text}");
+        }
+    }
 
     #[test]
     fn off_is_off_in_each_of_its_forms_and_other_words_are_errors() {

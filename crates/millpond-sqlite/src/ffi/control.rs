@@ -66,7 +66,8 @@ fn flag(argument: *mut c_void, own: &mut bool) -> c_int {
     code::OK
 }
 
-/// `PRAGMA millpond`, with or without `=argument`. Three texts: what SQLite gets, the name, the argument or NULL.
+/// `PRAGMA millpond`, with or without `=argument`, and those of SQLite that are refused here. Three texts: what SQLite gets,
+/// the name, the argument or NULL.
 fn pragma(api: Api, file: &mut Opened, texts: *mut *mut c_char) -> c_int {
     let text = |n: usize| {
         // SAFETY: SQLite gives three.
@@ -76,10 +77,15 @@ fn pragma(api: Api, file: &mut Opened, texts: *mut *mut c_char) -> c_int {
         // SAFETY: NULL, or a text that lives during the call.
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
     };
-    if text(1).is_none_or(|name| !name.eq_ignore_ascii_case("millpond")) {
-        return code::NOTFOUND;
-    }
-    let (answer, number) = match file.pragma(text(2).as_deref()) {
+    let (name, argument) = (text(1).unwrap_or_default(), text(2));
+    let answered = match name.eq_ignore_ascii_case("millpond") {
+        true => file.pragma(argument.as_deref()),
+        false => match file.check_pragma(&name, argument.as_deref()) {
+            Ok(()) => return code::NOTFOUND,
+            Err(why) => Err(why),
+        },
+    };
+    let (answer, number) = match answered {
         Ok(answer) => (answer, code::OK),
         Err(why) => (why, code::ERROR),
     };

@@ -311,6 +311,10 @@ impl Folder for OpenStore {
         fence.or_else(|| store.trouble())
     }
 
+    fn commits_by_clock(&self) -> bool {
+        self.commits.is_some()
+    }
+
     fn is_followed(&self) -> bool {
         matches!(self.files, Files::Read(_))
     }

@@ -262,6 +262,19 @@ def what_is_not_possible_is_an_error(_folder):
     db.executescript(f"begin; {both} commit;")
     assert db.execute("select * from here, there").fetchall() == [(1, 1)]
     db.close()
+    # What is committed by the clock needs the syncs of a checkpoint.
+    db = connect("memory://clock", commit_ms=1000)
+    for off in ["off", "0", "'OFF'", "7"]:
+        refused(lambda: db.execute(f"pragma synchronous={off}"), "leave commit_ms out")
+        refused(lambda: db.execute(f"pragma main.synchronous={off}"), "leave commit_ms out")
+    for level in [1, 2, 3]:
+        db.execute(f"pragma synchronous={level}")
+        assert db.execute("pragma synchronous").fetchall() == [(level,)]
+    db.close()
+    db = connect("memory://clock")
+    db.execute("pragma synchronous=off")
+    assert db.execute("pragma synchronous").fetchall() == [(0,)]
+    db.close()
     refused(lambda: connect("nothing").execute("select 1"), "unable to open")
     refused(lambda: connect("memory://limits", page_bytes=5000).execute("select 1"), "unable to open")
     # It has the pages that it was made with, which need not be said.
