@@ -1,6 +1,6 @@
 //! Why a command ends with something else than its result: an exit code and a message, in the words of the command line.
 
-use millpond_volumes::layout::OpenError;
+use millpond_volumes::layout::{OpenError, ReadError};
 use millpond_volumes::{Error, LastWriter};
 use std::io;
 use std::process::ExitCode;
@@ -120,6 +120,10 @@ impl Failure {
         };
         let (code, more) = match (error.is_fenced(), error) {
             (true, _) => (EXIT_HELD, "; nothing of this command is in the store"),
+            (false, Error::Reader(ReadError::Empty)) => (
+                1,
+                "; check its address: `millpond store cp` and `millpond store mount` make a store where none is",
+            ),
             (false, Error::NoFile(_)) => (1, "; `millpond store ls` names those that there are"),
             (false, Error::Read { .. }) => (1, "; `millpond store verify` names all that is damaged"),
             (false, _) => (1, ""),

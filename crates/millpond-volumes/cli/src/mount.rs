@@ -5,6 +5,7 @@ use crate::daemon::{self, LogFile, PidFile, leave_terminal, nowhere};
 use crate::failure::{Failure, shown};
 use crate::place::Place;
 use crate::stopping::Stopping;
+use millpond::internal::Surface;
 use millpond::internal::quantity::parse_size;
 use millpond::settings::{self, Value};
 use millpond::units::Bytes;
@@ -107,20 +108,21 @@ fn memory(text: &str) -> Result<Value, String> {
 }
 
 fn disk(text: &str) -> Result<(PathBuf, NonZeroU64), String> {
-    let refused = || String::from("give a file and its size, such as /var/tmp/pond:100G");
     let (path, size) = text
         .rsplit_once(':')
         .filter(|(path, _)| !path.is_empty())
-        .ok_or_else(refused)?;
-    let bytes = NonZeroU64::new(parse_size(size)?.0).ok_or_else(refused)?;
+        .ok_or("must be a file and its size, like /var/tmp/pond:100G")?;
+    let bytes = NonZeroU64::new(parse_size(size)?.0).ok_or("the file's size must be at least 16M")?;
     Ok((PathBuf::from(path), bytes))
 }
 
-/// As for `millpond set flusher.expire=`.
+/// Read as `millpond set flusher.expire=` reads it.
 fn time(text: &str) -> Result<Duration, String> {
-    match settings::value("flusher.expire", text).map_err(|why| why.to_string())? {
-        Value::Time(span) if span.0 >= 1_000_000 => Ok(Duration::from_nanos(span.0)),
-        _ => Err(String::from("give a time of 1ms or more, such as 1s")),
+    match settings::value("flusher.expire", text) {
+        Ok(Value::Time(span)) if span.0 >= 1_000_000 => Ok(Duration::from_nanos(span.0)),
+        _ => Err(String::from(
+            "must be a time of at least 1ms with its unit, like 500ms or 5s",
+        )),
     }
 }
 
@@ -134,7 +136,7 @@ fn failure(url: &str, error: Error) -> Failure {
             | millpond::Error::MemoryOfMachine { .. }
             | millpond::Error::MemoryForTables { .. }
             | millpond::Error::Option(_)),
-        ) => Failure::bad_usage(format!("--memory: {error}")),
+        ) => Failure::bad_usage(format!("--memory: {}", error.told(Surface::CommandLine))),
         Error::Mount(error @ MountError::Directory { .. }) => Failure::bad_usage(error.to_string()),
         Error::Mount(error @ MountError::Unavailable { .. }) => {
             Failure::with_code(EXIT_UNAVAILABLE, error.to_string())

@@ -72,9 +72,13 @@ impl Place {
 }
 
 fn no_store(text: &str) -> Failure {
+    let folder = match text.starts_with('/') {
+        true => format!("; the folder is file://{}", shown(text)),
+        false => String::new(),
+    };
     Failure::bad_usage(format!(
         "{} is no store: one is s3://bucket/prefix or file:///folder, and a file in it has two slashes before its name: \
-         s3://bucket/prefix//name",
+         s3://bucket/prefix//name{folder}",
         shown(text)
     ))
 }
