@@ -17,7 +17,7 @@
 //!   4  top  mount                              showing a cache, and serving a directory
 //!   3  serving                                 the life of a mount
 //!   2  control  ending  replace                running caches, through their sockets; how a mount ends
-//!   1  address  complete  daemon  directories  log  man  signals  silence  store  without_lab
+//!   1  address  complete  daemon  directories  log  man  signals  silence  store  syslog  without_lab
 //!   0  failure
 //! ```
 #![forbid(unsafe_code)]
@@ -54,6 +54,7 @@ mod serving;
 mod signals;
 mod silence;
 mod store;
+mod syslog;
 mod top;
 mod umount;
 

@@ -9,6 +9,7 @@ use crate::log;
 use crate::replace::{breakdown, unless_taken, wait_for_starter};
 use crate::serving::{serve, tell_systemd};
 use crate::signals::{self, MountSignals};
+use crate::syslog::Syslog;
 use millpond::internal::quantity::size;
 use millpond::settings::{self, Value};
 use millpond::{Error, PageCache};
@@ -204,7 +205,7 @@ pub(crate) fn mount(args: &MountArgs) -> Result<ExitCode, Failure> {
     let (log, syslog) = match (&log_file, args.in_background) {
         (_, false) => (None, None),
         (Some(log), true) => (Some(log.open()?), None),
-        (None, true) => match log::Syslog::open()? {
+        (None, true) => match Syslog::open()? {
             Some((log, syslog)) => (Some(log), Some(syslog)),
             None if args.quiet => (Some(nowhere()?), None),
             None => {
