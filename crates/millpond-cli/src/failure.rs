@@ -1,6 +1,6 @@
 //! Why a command ends without its result: an exit code and a message.
 
-use millpond_fuse::DeadMount;
+use millpond_fuse::{DeadMount, MountKind};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,10 +38,16 @@ pub(crate) fn shown_path(path: &Path) -> String {
 /// What has become of a mount whose process is gone, and what to do.
 pub(crate) fn gone(mount: &DeadMount) -> String {
     let (point, source) = (shown_path(&mount.point), shown_path(&mount.source));
+    let kind = millpond_fuse::kind(&mount.point);
+    let again = match kind {
+        MountKind::Directory => "mount",
+        MountKind::Store => "store mount --take-over",
+        MountKind::StoreReader => "store mount --read-only",
+    };
     format!(
-        "{point}: the process that served it is gone, perhaps killed: {}. `millpond mount {source} {point}` with the options \
+        "{point}: the process that served it is gone, perhaps killed: {}. `millpond {again} {source} {point}` with the options \
          that it had mounts it again; `millpond umount {point}` only removes it",
-        millpond_fuse::AFTER_KILL
+        kind.after_kill()
     )
 }
 

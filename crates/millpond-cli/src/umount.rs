@@ -5,8 +5,9 @@
 use crate::control::shown_path;
 use crate::failure::Failure;
 use crate::silence;
-use millpond_fuse::{ExitReport, Mount, MountError, MountServer, ServerProcess};
+use millpond_fuse::{Elsewhere, ExitReport, Mount, MountError, MountKind, MountServer, ServerProcess};
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -24,6 +25,13 @@ const WRITES_WITHIN: Duration = Duration::from_secs(30);
 
 /// The exit code of the process that waits for the sync, if data stored through a mapping was lost before.
 const EXIT_STORES_LOST: u8 = 10;
+
+/// The exit code of the process that waits for the sync, if another writer has taken the store over.
+const EXIT_TAKEN_OVER: u8 = 12;
+
+/// A process that was told to give up has ended by then: as long as one commit of a store may take (docs/VOLUMES.md,
+/// `sync_timeout`), and half as much again.
+const GIVES_UP_WITHIN: Duration = Duration::from_secs(90);
 
 /// The exit code of the process that asks, if the mount's process is gone.
 const EXIT_GONE: u8 = 11;
@@ -46,11 +54,12 @@ Examples:
   millpond umount /mnt/pond
   millpond umount /mnt/pond --lazy     even if it is in use: detaches it; it ends when its last user is done
 
-It writes everything first; if that fails it stays mounted, unless --force allows it to lose what can't be written.
-A mount whose process was killed is removed. One whose process does not answer stays mounted, and the
-process is named; --force removes the mount.
-Exit codes: 0 unmounted and all is on the disk (with --lazy: all that was written until then), 1 failed, or not everything
-could be written, or its process was gone; 2 bad command line.";
+It writes everything first, of a store into the store; if that fails it stays mounted, unless --force allows it to lose
+what can't be written. A mount whose process was killed is removed. One whose process does not answer stays mounted, and the
+process is named; --force removes the mount. If it was unmounted before, and its process still writes into a store,
+it waits for that process; --force ends it.
+Exit codes: 0 unmounted and all is on the disk or in the store (with --lazy, or if it is still mounted elsewhere: all that
+was written until then), 1 failed, or not everything could be written, or its process was gone; 2 bad command line.";
 
 #[derive(clap::Args)]
 #[command(after_help = UMOUNT_HELP)]
@@ -90,28 +99,38 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
     let point = point.unwrap_or_else(|| std::path::absolute(&args.point))?;
     let processes = millpond_fuse::processes_serving(&point);
     let shown = shown_path(&point);
+    let kind = millpond_fuse::kind(&point);
     if !millpond_fuse::is_mounted(&point)
-        && let Some(process) = crate::control::serves_without_name(&point)
+        && let Some((process, kind)) = crate::control::serves_without_name(&point)
     {
+        if kind == MountKind::Store && !still_serves(process) {
+            return wait_for_last_commit(&point, process, args.force);
+        }
         return Err(Failure::failed(format!(
             "there is no longer a millpond mount at {shown}; process {process}, which served it, still serves open files \
              or writes its remaining data: `millpond stat --cache {process}`"
         )));
     }
     let server = match ask(&point, &processes)? {
-        Asked::Still => return unanswered(&point, &processes, args.force),
+        Asked::Still => return unanswered(&point, &processes, args.force, None),
         Asked::Of(MountServer::Running(server)) => server,
         Asked::Of(MountServer::Gone) => {
             Mount::unmount_at(&point, true)?;
             return Err(Failure::failed(format!(
                 "{shown} is unmounted; the process that served it was gone: {}",
-                millpond_fuse::AFTER_KILL
+                kind.after_kill()
             )));
         }
     };
-    let writes = format!("what was written at {shown} is on its way to the disk; still waiting");
+    let writes = match kind {
+        MountKind::Directory => {
+            format!("what was written at {shown} is on its way to the disk; still waiting")
+        }
+        MountKind::Store => format!("what was written at {shown} is on its way to the store; still waiting"),
+        MountKind::StoreReader => format!("the process that serves {shown} has not ended; still waiting"),
+    };
     let unwritten = match sync(&point, &server, &processes, args.force, &writes)? {
-        Synced::Still => return unanswered(&point, &processes, args.force),
+        Synced::Still => return unanswered(&point, &processes, args.force, Some(server)),
         Synced::All => None,
         Synced::Not(why) => Some(why),
     };
@@ -120,21 +139,65 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<ExitCode, Failure> {
         false => error.into(),
     })?;
     if args.lazy {
-        return report_detached(&point, unwritten);
+        return report_detached(&point, kind, unwritten);
     }
     let elsewhere = server.elsewhere()?;
     if !elsewhere.is_empty() {
-        return report_elsewhere(&point, &elsewhere, unwritten);
+        return report_elsewhere(&point, kind, &elsewhere, unwritten);
     }
     let waits = move || server.wait();
     match with_notice(&writes, || {
         silence::answer_of(&processes, writes_within(&processes), waits)
     }) {
-        Some(report) => report_ended(&point, report?),
+        Some(report) => report_ended(&point, kind, report?),
         None => Err(Failure::failed(format!(
-            "{shown} is unmounted, and not everything written there is on the disk: {}",
+            "{shown} is unmounted, and not everything written there is {}: {}",
+            kind.place(),
             silence::describe(&processes)
         ))),
+    }
+}
+
+/// Whether a process whose mount is gone goes on serving programs that use it. One that does not closes its connection to the
+/// kernel soon after the mount is gone.
+fn still_serves(process: u32) -> bool {
+    let began = Instant::now();
+    while millpond_fuse::serves(process as i32) {
+        if began.elapsed() >= ANSWERS_WITHIN {
+            return true;
+        }
+        thread::sleep(BUSY_RETRY_EVERY);
+    }
+    false
+}
+
+/// The mount is gone, and its process has a store to write into: waits until it has, or ends it.
+fn wait_for_last_commit(point: &Path, process: u32, force: bool) -> Result<ExitCode, Failure> {
+    let shown = shown_path(point);
+    let server = ServerProcess::without_mount(point, process as i32);
+    let Some(pid) = Pid::from_raw(process as i32) else {
+        return Err(Failure::failed(format!("{shown} is not mounted")));
+    };
+    if force {
+        // The first signal after its mount is gone tells it to give up.
+        kill_process(pid, Signal::TERM).map_err(io::Error::from)?;
+    }
+    let waits = move || server.wait();
+    let notice = format!(
+        "{shown} was unmounted before, and process {process} still writes into the store; still waiting (--force ends it)"
+    );
+    let report = match force {
+        false => Some(with_notice(&notice, waits)),
+        true => silence::answer_while(|| (), GIVES_UP_WITHIN, waits),
+    };
+    match report {
+        Some(report) => report_ended(point, MountKind::Store, report?),
+        None => {
+            kill_process(pid, Signal::KILL).map_err(io::Error::from)?;
+            Err(Failure::failed(format!(
+                "process {process}, which served {shown}, was killed: what it had not committed is lost"
+            )))
+        }
     }
 }
 
@@ -161,7 +224,13 @@ fn busy(point: &Path) -> Failure {
 }
 
 /// The mount's process does not answer, or makes no progress in writing.
-fn unanswered(point: &Path, processes: &[u32], force: bool) -> Result<ExitCode, Failure> {
+fn unanswered(
+    point: &Path,
+    processes: &[u32],
+    force: bool,
+    server: Option<ServerProcess>,
+) -> Result<ExitCode, Failure> {
+    let kind = millpond_fuse::kind(point);
     let (shown, silent) = (shown_path(point), silence::describe(processes));
     if !millpond_fuse::is_mounted(point) {
         return Err(Failure::failed(format!(
@@ -174,10 +243,22 @@ fn unanswered(point: &Path, processes: &[u32], force: bool) -> Result<ExitCode, 
              it get errors, and unwritten data stays with the process"
         )));
     }
-    Mount::abort_at(point)?;
+    if let Some(server) = server.filter(|_| kind == MountKind::Store) {
+        // It answers, and its store does not. It gives up when a commit has failed.
+        let asked = point.to_owned();
+        silence::answer_of(&[], ANSWERS_WITHIN, move || ServerProcess::give_up_at(&asked));
+        Mount::abort_at(point)?;
+        let waits = move || server.wait();
+        if let Some(report) = silence::answer_while(|| (), GIVES_UP_WITHIN, waits) {
+            return report_ended(point, kind, report?);
+        }
+    } else {
+        Mount::abort_at(point)?;
+    }
     Err(Failure::failed(format!(
-        "{shown} is unmounted by force, and not all of it may be on the disk: {silent}. If it goes on, it writes its remaining data \
-         and ends"
+        "{shown} is unmounted by force, and not all of it may be {}: {silent}. If it goes on, it writes its remaining data \
+         and ends",
+        kind.place()
     )))
 }
 
@@ -326,12 +407,20 @@ fn sync(
             let mut why = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             if let Some(unwritten) = server.unwritten() {
                 let unwritten = crate::failure::shown(&unwritten);
-                why = match unwritten.contains(&why) {
+                let is_said = unwritten.contains(&why) || millpond_fuse::kind(point) != MountKind::Directory;
+                why = match is_said {
                     true => unwritten,
                     false => format!("{unwritten}: {why}"),
                 };
             }
             let message = format!("not everything at {} can be written: {why}", shown_path(point));
+            if !force && output.status.code() == Some(EXIT_TAKEN_OVER.into()) {
+                let shown = shown_path(point);
+                return Err(Failure::failed(format!(
+                    "{message}. Nothing can be changed there any more: copy what you need from {shown}, then `millpond umount \
+                     --force {shown}`"
+                )));
+            }
             if !force {
                 return Err(Failure::failed(format!(
                     "{message}; it stays mounted until that is mended; --force unmounts it and loses what can't be written"
@@ -355,47 +444,75 @@ fn only_sync(point: &Path) -> Result<ExitCode, Failure> {
         Ok(false) => Ok(ExitCode::from(EXIT_STORES_LOST)),
         Err(error) => {
             writeln!(io::stdout(), "{error}")?;
+            let is_stale = error.raw_os_error() == Some(Errno::STALE.raw_os_error());
+            if is_stale && millpond_fuse::kind(point) == MountKind::Store {
+                return Ok(ExitCode::from(EXIT_TAKEN_OVER));
+            }
             Ok(ExitCode::FAILURE)
         }
     }
 }
 
 /// It is detached, and goes on for the programs that use it.
-fn report_detached(point: &Path, unwritten: Option<String>) -> Result<ExitCode, Failure> {
+fn report_detached(point: &Path, kind: MountKind, unwritten: Option<String>) -> Result<ExitCode, Failure> {
     let message = format!(
         "{} is detached and ends when no program uses it",
         shown_path(point)
     );
     match unwritten {
         None => {
-            say!("millpond umount: what was written so far is on the disk; {message}");
+            let so_far = written_so_far(kind);
+            say!("millpond umount: {so_far}; {message}");
             Ok(ExitCode::SUCCESS)
         }
         Some(error) => Err(Failure::failed(format!(
-            "{message}; not everything is on the disk: {error}"
+            "{message}; not everything is {}: {error}",
+            kind.place()
         ))),
+    }
+}
+
+/// What can be said of a mount that goes on, after a sync.
+fn written_so_far(kind: MountKind) -> String {
+    match kind {
+        MountKind::StoreReader => String::from("it was mounted for reading, and has nothing to write"),
+        kind => format!("what was written so far is {}", kind.place()),
     }
 }
 
 /// It is mounted elsewhere as well, and goes on.
 fn report_elsewhere(
     point: &Path,
-    others: &[PathBuf],
+    kind: MountKind,
+    elsewhere: &Elsewhere,
     unwritten: Option<String>,
 ) -> Result<ExitCode, Failure> {
-    let others: Vec<_> = others.iter().map(|other| shown_path(other)).collect();
+    let points: Vec<_> = elsewhere.points.iter().map(|other| shown_path(other)).collect();
+    let mut others = Vec::new();
+    if !points.is_empty() {
+        others.push(format!("at {}", points.join(", ")));
+    }
+    if !elsewhere.processes.is_empty() {
+        let processes: Vec<_> = elsewhere.processes.iter().map(u32::to_string).collect();
+        others.push(format!(
+            "in the mount namespaces of these processes: {}",
+            processes.join(", ")
+        ));
+    }
     let message = format!(
-        "{} is unmounted, and the same mount is still at {}",
+        "{} is unmounted, and the same mount is still {}",
         shown_path(point),
-        others.join(", ")
+        others.join(", and ")
     );
     match unwritten {
         None => {
-            say!("millpond umount: {message}; what was written so far is on the disk");
+            let so_far = written_so_far(kind);
+            say!("millpond umount: {message}; {so_far}");
             Ok(ExitCode::SUCCESS)
         }
         Some(error) => Err(Failure::failed(format!(
-            "{message}; not everything is on the disk: {error}"
+            "{message}; not everything is {}: {error}",
+            kind.place()
         ))),
     }
 }
@@ -451,24 +568,34 @@ fn with_notice<T>(notice: &str, does: impl FnOnce() -> T) -> T {
 }
 
 /// The process has ended.
-fn report_ended(point: &Path, report: ExitReport) -> Result<ExitCode, Failure> {
+fn report_ended(point: &Path, kind: MountKind, report: ExitReport) -> Result<ExitCode, Failure> {
     let shown = shown_path(point);
     let message = match report {
         ExitReport::Saved => {
-            say!("millpond umount: {shown} is unmounted, everything is on the disk");
+            match kind {
+                MountKind::StoreReader => {
+                    say!("millpond umount: {shown} is unmounted, there was nothing to write")
+                }
+                kind => say!(
+                    "millpond umount: {shown} is unmounted, everything is {}",
+                    kind.place()
+                ),
+            }
             return Ok(ExitCode::SUCCESS);
         }
         ExitReport::Lost(lost) => format!(
-            "{shown} is unmounted, and not everything is on the disk; what could not be written is lost: {}",
+            "{shown} is unmounted, and not everything is {}; what could not be written is lost: {}",
+            kind.place(),
             lost.join("; ")
         ),
         ExitReport::Missing => format!(
             "{shown} is unmounted, and the process that served it has ended without a report, perhaps killed: {}",
-            millpond_fuse::AFTER_KILL
+            kind.after_kill()
         ),
         ExitReport::Unreadable(why) => format!(
-            "{shown} is unmounted; what was written before is on the disk; its process reports on the rest, \
-             on its terminal or in its --log: it can't be watched from here ({why})"
+            "{shown} is unmounted; what was written before is {}; its process reports on the rest, on its terminal or in \
+             its --log: it can't be watched from here ({why})",
+            kind.place()
         ),
     };
     Err(Failure::failed(message))

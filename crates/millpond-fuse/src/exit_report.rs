@@ -15,13 +15,16 @@ use crate::host::{self, mountinfo};
 use crate::own_attributes::{
     GIVE_UP_ATTRIBUTE, PROCESS_ATTRIBUTE, STORES_LOST, SYNC_ATTRIBUTE, UNWRITTEN_ATTRIBUTE,
 };
-use millpond::internal::mounts_in;
+use millpond::internal::{MountEntry, mounts_in};
 use procfs::process::Process;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::File;
+use std::collections::HashSet;
+use std::fs::{self, DirEntry, File};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -119,8 +122,24 @@ pub struct ServerProcess {
     process: i32,
     /// The number of its file system, the same wherever that is mounted.
     device: Option<String>,
-    /// The pipe in which it will leave its report, or why that can't be opened.
-    report: std::result::Result<File, String>,
+    /// The pipe in which it will leave its report, or why that can't be opened; several if it is not known which.
+    reports: std::result::Result<Vec<File>, String>,
+}
+
+/// Where else a mount is.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Elsewhere {
+    /// Here, or where its process is.
+    pub points: Vec<PathBuf>,
+    /// A process of each other mount namespace that has it, as far as these are to be seen.
+    pub processes: Vec<u32>,
+}
+
+impl Elsewhere {
+    /// Whether it is nowhere else.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty() && self.processes.is_empty()
+    }
 }
 
 /// What serves a mount.
@@ -172,16 +191,41 @@ impl ServerProcess {
         let process = words.next().and_then(|process| process.parse().ok());
         let process = process.ok_or_else(|| no_mount(point, Errno::NODATA))?;
         let pipe = words.next().zip(words.next());
-        let report = match pipe {
-            Some((pipe, inode)) => open(process, pipe, inode).map_err(|error| error.to_string()),
+        let reports = match pipe {
+            Some((pipe, inode)) => {
+                let pipe = open(process, pipe, Some(inode)).map_err(|error| error.to_string());
+                pipe.map(|pipe| vec![pipe])
+            }
             None => Err("it is of an older version".into()),
         };
         Ok(ServerProcess {
             point: point.to_owned(),
             process,
             device: mountinfo::mount_at(point)?.map(|mount| mount.device),
-            report,
+            reports,
         })
+    }
+
+    /// A process that has served a mount that is gone. Which pipe its report is in can't be asked any more.
+    pub fn without_mount(point: &Path, process: i32) -> ServerProcess {
+        let numbers = fs::read_dir(format!("/proc/{process}/fd"));
+        let numbers = numbers.map_err(|error| error.to_string()).map(|entries| {
+            // It reads from no other pipe but its log's, which ends with it, and what it was started with.
+            let is_read_only = |entry: &DirEntry| {
+                let mode = fs::symlink_metadata(entry.path()).map(|link| link.permissions().mode());
+                mode.is_ok_and(|mode| mode & 0o200 == 0) && entry.file_name() != "0"
+            };
+            let entries = entries.flatten().filter(is_read_only);
+            entries
+                .filter_map(|entry| open(process, entry.file_name().to_str()?, None).ok())
+                .collect()
+        });
+        ServerProcess {
+            point: point.to_owned(),
+            process,
+            device: None,
+            reports: numbers,
+        }
     }
 
     /// Makes it sync everything that was written so far. This is done by reading an attribute, which is allowed at a mount
@@ -206,8 +250,13 @@ impl ServerProcess {
     /// What can't be written may be lost when the mount ends: its process does not try again then. One of an older version
     /// never does.
     pub fn give_up(&self) {
+        ServerProcess::give_up_at(&self.point);
+    }
+
+    /// The same of what is mounted there.
+    pub fn give_up_at(point: &Path) {
         let mut answer = [0; 1];
-        let _ = rustix::fs::getxattr(&self.point, GIVE_UP_ATTRIBUTE, &mut answer);
+        let _ = rustix::fs::getxattr(point, GIVE_UP_ATTRIBUTE, &mut answer);
     }
 
     /// What it has not written, with the names of files, as text; `None` if there is nothing, or it does not say.
@@ -223,21 +272,40 @@ impl ServerProcess {
         answer.split(' ').nth(3)
     }
 
-    /// Where else it is mounted, here or where its process is: then it does not end.
+    /// Where else it is mounted: then it does not end.
     ///
     /// # Errors
     /// If /proc can't be read.
-    pub fn elsewhere(&self) -> Result<Vec<PathBuf>> {
+    pub fn elsewhere(&self) -> Result<Elsewhere> {
         let theirs = mounts_in(Path::new(&format!("/proc/{}", self.process)));
         let mut mounts = mountinfo::mounts()?;
         mounts.extend(theirs.into_iter().flatten());
-        let same = mounts
+        let is_same = |mount: &MountEntry| {
+            mount.fs_type == host::FS_TYPE && Some(&mount.device) == self.device.as_ref()
+        };
+        let mut points: Vec<_> = mounts
             .into_iter()
-            .filter(|mount| mount.fs_type == host::FS_TYPE && Some(&mount.device) == self.device.as_ref());
-        let mut points: Vec<_> = same.map(|mount| mount.point).collect();
+            .filter(&is_same)
+            .map(|mount| mount.point)
+            .collect();
         points.sort();
         points.dedup();
-        Ok(points)
+        let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+        let own = [namespace("self"), namespace(&self.process.to_string())];
+        let mut seen: HashSet<_> = own.into_iter().flatten().collect();
+        let mut processes = Vec::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Ok(process) = name.parse::<u32>() else {
+                continue;
+            };
+            if namespace(&name).is_some_and(|space| seen.insert(space))
+                && mounts_in(&entry.path()).is_ok_and(|mounts| mounts.iter().any(&is_same))
+            {
+                processes.push(process);
+            }
+        }
+        Ok(Elsewhere { points, processes })
     }
 
     /// Waits until it has ended. Its report.
@@ -245,25 +313,57 @@ impl ServerProcess {
     /// # Errors
     /// If that can't be read.
     pub fn wait(self) -> Result<ExitReport> {
-        let mut pipe = match self.report {
-            Ok(pipe) => pipe,
+        let pipes = match self.reports {
+            Ok(pipes) => pipes,
             Err(why) => return Ok(ExitReport::Unreadable(why)),
         };
-        let mut report = Vec::new();
-        pipe.read_to_end(&mut report)
-            .map_err(system("can't read the report of the mount's process"))?;
+        let unread = system("can't read the report of the mount's process");
+        for pipe in &pipes {
+            // Until nobody can write to it any more, neither that process nor one that has taken over.
+            while !has_ended(pipe).map_err(&unread)? {}
+        }
         // By then it has given back its lock on the source, and its descriptors.
         while is_running(self.process) {
             thread::sleep(POLL_EVERY);
         }
-        let report = String::from_utf8_lossy(&report);
-        let mut lines = report.lines();
-        Ok(match lines.next() {
-            Some(SAVED) => ExitReport::Saved,
-            Some(LOST) => ExitReport::Lost(lines.map(str::to_owned).collect()),
-            _ => ExitReport::Missing,
-        })
+        for pipe in &pipes {
+            let report = copy_of(pipe).map_err(&unread)?;
+            let report = String::from_utf8_lossy(&report);
+            let mut lines = report.lines();
+            match lines.next() {
+                Some(SAVED) => return Ok(ExitReport::Saved),
+                Some(LOST) => return Ok(ExitReport::Lost(lines.map(str::to_owned).collect())),
+                _ => {}
+            }
+        }
+        Ok(ExitReport::Missing)
     }
+}
+
+/// Waits until nobody can write to a pipe any more. What was written stays in it.
+fn has_ended(pipe: &File) -> io::Result<bool> {
+    let mut polled = [PollFd::new(pipe, PollFlags::empty())];
+    match poll(&mut polled, None) {
+        Ok(_) => Ok(polled[0].revents().contains(PollFlags::HUP)),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is in a pipe that nobody writes to any more. It is put back, for others that wait for the report: one after the other,
+/// by a lock.
+fn copy_of(mut pipe: &File) -> io::Result<Vec<u8>> {
+    rustix::fs::flock(pipe, FlockOperation::LockExclusive)?;
+    let mut copy = Vec::new();
+    pipe.read_to_end(&mut copy)?;
+    // Without the right to that, this one has the report, and others have none.
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    if let Ok(writer) = rustix::fs::open(path, flags, Mode::empty()) {
+        let _ = File::from(writer).write_all(&copy);
+    }
+    rustix::fs::flock(pipe, FlockOperation::Unlock)?;
+    Ok(copy)
 }
 
 fn no_mount(point: &Path, error: Errno) -> MountError {
@@ -278,15 +378,16 @@ fn no_mount(point: &Path, error: Errno) -> MountError {
     }
 }
 
-/// Opens a pipe of another process by its descriptor there, if it has that inode number: in another PID name space the number
+/// Opens a pipe of another process by its descriptor there, if it has that inode number, where one is given: in another PID name space the number
 /// of a process is another's.
-fn open(process: i32, pipe: &str, inode: &str) -> io::Result<File> {
+fn open(process: i32, pipe: &str, inode: Option<&str>) -> io::Result<File> {
     let number: u32 = pipe.parse().map_err(io::Error::other)?;
     // Not for reading before it is known what it is: what a process says is not to be trusted, and opening has effects.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let named = rustix::fs::open(format!("/proc/{process}/fd/{number}"), flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&named)?;
-    if !FileType::from_raw_mode(stat.st_mode).is_fifo() || stat.st_ino.to_string() != inode {
+    let is_it = inode.is_none_or(|inode| stat.st_ino.to_string() == inode);
+    if !FileType::from_raw_mode(stat.st_mode).is_fifo() || !is_it {
         return Err(io::Error::other(
             "its process has another number here, as in another PID name space",
         ));
@@ -316,13 +417,15 @@ mod tests {
             let mut words = address.split(' ');
             let process: i32 = words.next().unwrap().parse().unwrap();
             let (pipe, inode) = (words.next().unwrap(), words.next().unwrap());
-            assert!(open(process, pipe, "1").is_err());
-            let mut pipe = open(process, pipe, inode).unwrap();
+            assert!(open(process, pipe, Some("1")).is_err());
+            let pipe = open(process, pipe, Some(inode)).unwrap();
             pipe_end.report(lost);
             drop(pipe_end);
-            let mut report = String::new();
-            pipe.read_to_string(&mut report).unwrap();
-            report
+            assert!(has_ended(&pipe).unwrap());
+            // Whoever else waits for it finds it there.
+            let report = copy_of(&pipe).unwrap();
+            assert_eq!(copy_of(&pipe).unwrap(), report);
+            String::from_utf8(report).unwrap()
         };
         assert_eq!(read(&[]), "saved");
         assert_eq!(read(&["one".into(), "two".into()]), "lost\none\ntwo");

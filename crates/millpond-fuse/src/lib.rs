@@ -49,9 +49,10 @@ mod state;
 
 pub use error::MountError;
 pub use events::Events;
-pub use exit_report::{ExitReport, MountServer, ReportPipe, ServerProcess};
+pub use exit_report::{Elsewhere, ExitReport, MountServer, ReportPipe, ServerProcess};
+pub use host::mountinfo::{MountKind, kind};
 pub use host::servers::{DeadMount, dead_mounts, is_mounted, processes_serving, served_by};
-pub use host::{AFTER_KILL, memory_notice, raise_descriptors};
+pub use host::{memory_notice, raise_descriptors, serves};
 pub use mount::connect::Connection;
 pub use mount::hand_over::Successor;
 pub use mount::other::OtherMount;
@@ -59,4 +60,4 @@ pub use mount::unsaved::Unsaved;
 pub use mount::{Ended, Mount, Unmounted};
 pub use operations::shut_down::Unwritten;
 pub use options::{Options, TakeOverStep};
-pub use own_attributes::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
+pub use own_attributes::{GIVE_UP_ATTRIBUTE, PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE, UNWRITTEN_ATTRIBUTE};

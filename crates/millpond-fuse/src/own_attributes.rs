@@ -11,10 +11,10 @@ pub const SYNC_ATTRIBUTE: &str = "millpond.sync";
 
 /// The extended attribute of the mount's root by which root, or the user that has mounted it, gives up what can't be written:
 /// when it is read, the process that serves does not try again at its end, and that is lost.
-pub(crate) const GIVE_UP_ATTRIBUTE: &str = "millpond.give_up";
+pub const GIVE_UP_ATTRIBUTE: &str = "millpond.give_up";
 
 /// The extended attribute of the mount's root that names what is not written, for the same users; empty if there is nothing.
-pub(crate) const UNWRITTEN_ATTRIBUTE: &str = "millpond.unwritten";
+pub const UNWRITTEN_ATTRIBUTE: &str = "millpond.unwritten";
 
 /// The extended attribute of the mount's root by which the same users have the mount handed over, when it is read: to the process
 /// that listens at the name behind this.

@@ -1,12 +1,13 @@
 //! Which caches there are, and which one a command means.
 
-use super::trouble::{is_without_name, troubles};
+use super::trouble::{is_without_name, mount_of, troubles};
 use super::{Cache, Which, ago, count, shown, shown_path, text};
 use crate::failure::{Failure, gone};
 use crate::silence;
 use millpond::control::{Client, sockets};
 use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
+use millpond_fuse::MountKind;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -154,11 +155,12 @@ pub(crate) fn running() -> Vec<(PathBuf, Value)> {
 }
 
 /// The process that served a mount here, and goes on although nothing is mounted.
-pub(crate) fn serves_without_name(point: &Path) -> Option<u32> {
-    let point = point.display().to_string();
+pub(crate) fn serves_without_name(point: &Path) -> Option<(u32, MountKind)> {
     let mut running = running().into_iter().map(|(_, about)| about);
-    let about = running.find(|about| about["name"] == *point && is_without_name(about))?;
-    u32::try_from(count(&about, "pid")).ok()
+    let is_of = |about: &Value| mount_of(about).is_some_and(|(of, _)| of == point);
+    let about = running.find(|about| is_of(about) && is_without_name(about))?;
+    let (_, kind) = mount_of(&about)?;
+    Some((u32::try_from(count(&about, "pid")).ok()?, kind))
 }
 
 /// All caches, including those that don't answer.
@@ -311,13 +313,25 @@ fn named(given: &str, found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result
     let shown_as = whole.display().to_string();
     let is_it = |about: &Value| {
         let name = about["name"].as_str();
-        name.is_some_and(|name| name == given || name == shown_as)
+        let is_store = |name: &str| {
+            name.strip_prefix(given)
+                .is_some_and(|rest| rest.starts_with(" at /"))
+        };
+        let is_there = || mount_of(about).is_some_and(|(point, _)| point == whole);
+        name.is_some_and(|name| name == given || name == shown_as || is_store(name)) || is_there()
     };
     let is_silent = |silent: &&Silent| silent.socket == whole || silent.points.contains(&whole);
     if let Some(silent) = silent.iter().find(is_silent) {
         return Err(silent.failure());
     }
-    let (found, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, about)| is_it(about));
+    let mut found = found;
+    found.retain(|(_, about)| is_it(about));
+    if found.len() > 1 {
+        return Err(Failure::bad_usage(format!(
+            "several caches have that name: say which one with --cache PID or --cache MNT\n{}",
+            table(&found)
+        )));
+    }
     if let [one @ (_, about)] = &found[..] {
         let is_mount = about["name"].as_str().is_some_and(|name| name.starts_with('/'));
         let is_socket = || std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_socket());
@@ -332,11 +346,6 @@ fn named(given: &str, found: Vec<(PathBuf, Value)>, silent: &[Silent]) -> Result
             return Err(Failure::failed(gone(&mount)));
         }
         let processes = millpond_fuse::processes_serving(&whole);
-        // The cache of a store's mount has the store's name.
-        let serves = |about: &Value| processes.iter().any(|&pid| u64::from(pid) == count(about, "pid"));
-        if let Some(of_store) = others.iter().find(|(_, about)| serves(about)) {
-            return connect(of_store);
-        }
         let served = match &processes[..] {
             [] => "a process that can't be seen from here".to_owned(),
             [process, ..] => format!("process {process}"),

@@ -4,6 +4,7 @@
 use super::{count, shown, text};
 use millpond::internal::quantity::size;
 use millpond_core::units::Bytes;
+use millpond_fuse::MountKind;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -36,9 +37,24 @@ pub(super) fn troubles(about: &Value) -> Vec<String> {
     troubles
 }
 
+/// Where the mount is that has this cache, and what it shows. The cache of a directory's mount has the name of its mount point;
+/// that of a store's is `s3://bucket/prefix at /mnt/pond (rw)`.
+pub(super) fn mount_of(about: &Value) -> Option<(PathBuf, MountKind)> {
+    let name = about["name"].as_str()?;
+    if name.starts_with('/') {
+        return Some((PathBuf::from(name), MountKind::Directory));
+    }
+    let (place, kind) = match name.strip_suffix(" (rw)") {
+        Some(place) => (place, MountKind::Store),
+        None => (name.strip_suffix(" (ro)")?, MountKind::StoreReader),
+    };
+    let at = place.find(" at /")?;
+    Some((PathBuf::from(&place[at + " at ".len()..]), kind))
+}
+
 /// Whether it is a mount's cache and nothing is mounted. From another mount namespace this can't be seen.
 pub(super) fn is_without_name(about: &Value) -> bool {
-    let Some(name) = about["name"].as_str().filter(|name| name.starts_with('/')) else {
+    let Some((point, _)) = mount_of(about) else {
         return false;
     };
     let Ok(process) = u32::try_from(count(about, "pid")) else {
@@ -47,8 +63,8 @@ pub(super) fn is_without_name(about: &Value) -> bool {
     let space = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let is_ours = space("self").is_some() && space("self") == space(&process.to_string());
     is_ours
-        && text(about, "program") == "millpond"
-        && !millpond_fuse::served_by(process).contains(&PathBuf::from(name))
+        && text(about, "program").starts_with("millpond")
+        && !millpond_fuse::served_by(process).contains(&point)
 }
 
 #[cfg(test)]

@@ -40,10 +40,6 @@ const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// How often it is looked at meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What became of the data of a mount whose process was killed.
-pub const AFTER_KILL: &str = "what was synced is on the disk, and what was older than --expire too, unless the disk was \
-    behind or refused it; the rest is lost";
-
 /// What Linux gives unless told otherwise.
 const DESCRIPTORS_USUAL: u64 = 1024;
 
@@ -103,10 +99,12 @@ pub(crate) fn check_mount_point(
                 dead.display()
             )));
         }
+        let kind = mountinfo::kind(&dead);
         unmount(&dead, true).map_err(|e| bad(format!("cannot unmount what a killed process left: {e}")))?;
         cleared = Some(format!(
-            "cleared away what a killed mount had left at {}: {AFTER_KILL}",
-            dead.display()
+            "cleared away what a killed mount had left at {}: {}",
+            dead.display(),
+            kind.after_kill()
         ));
         point = fs::canonicalize(given);
     }
@@ -176,7 +174,7 @@ pub(crate) fn locked_by(stat: &Stat) -> Option<i32> {
 }
 
 /// Whether a process serves a FUSE mount, as far as may be seen.
-pub(crate) fn serves(process: i32) -> bool {
+pub fn serves(process: i32) -> bool {
     let open = fs::read_dir(format!("/proc/{process}/fd"));
     let mut links = open
         .into_iter()

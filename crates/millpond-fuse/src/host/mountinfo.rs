@@ -5,6 +5,58 @@ use crate::error::{Result, system};
 use millpond::internal::MountEntry;
 use std::path::{Path, PathBuf};
 
+/// What a mount of this program shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MountKind {
+    /// A directory.
+    Directory,
+    /// A store, to be changed.
+    Store,
+    /// A store, to be read.
+    StoreReader,
+}
+
+impl MountKind {
+    /// Of a file system with this source and these options. The source of a store is its URL.
+    fn of(mount: &MountEntry) -> MountKind {
+        let is_store = mount.source.to_string_lossy().contains("://");
+        match (is_store, mount.options.iter().any(|option| option == "ro")) {
+            (false, _) => MountKind::Directory,
+            (true, false) => MountKind::Store,
+            (true, true) => MountKind::StoreReader,
+        }
+    }
+
+    /// Where what was written is when it is durable.
+    pub fn place(self) -> &'static str {
+        match self {
+            MountKind::Directory => "on the disk",
+            MountKind::Store | MountKind::StoreReader => "in the store",
+        }
+    }
+
+    /// What became of the data when the process that served it was killed.
+    pub fn after_kill(self) -> &'static str {
+        match self {
+            MountKind::Directory => {
+                "what was synced is on the disk, and what was older than --expire too, unless the disk was behind or refused \
+                 it; the rest is lost"
+            }
+            MountKind::Store => {
+                "what was synced is in the store, and what was older than --expire too, unless the store was behind or refused \
+                 it; the rest is lost"
+            }
+            MountKind::StoreReader => "it was mounted for reading, and had nothing to write",
+        }
+    }
+}
+
+/// What the mount of this program shows that is there; a directory also if none is.
+pub fn kind(point: &Path) -> MountKind {
+    let mount = mount_at(point).ok().flatten();
+    mount.map_or(MountKind::Directory, |mount| MountKind::of(&mount))
+}
+
 /// Whether a mount of this program is there, whether its process lives or not.
 ///
 /// # Errors

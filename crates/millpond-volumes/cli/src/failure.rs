@@ -77,6 +77,14 @@ impl Failure {
         }
     }
 
+    /// The same, with other words.
+    pub(crate) fn said_as(self, words: impl FnOnce(String) -> String) -> Failure {
+        Failure {
+            message: self.message.map(words),
+            ..self
+        }
+    }
+
     /// Ended by a signal: as a shell says it.
     pub(crate) fn signalled(signal: u8) -> Failure {
         Failure {

@@ -6,7 +6,7 @@
 //! ```text
 //!   3  show  copy  change  verify  mount   commands
 //!   2  access                           a store, for reading and for writing
-//!   1  place  progress  stopping  daemon
+//!   1  place  progress  stopping  daemon  syslog
 //!   0  failure
 //! ```
 #![forbid(unsafe_code)]
@@ -31,6 +31,8 @@ mod place;
 mod progress;
 mod show;
 mod stopping;
+#[path = "../../../millpond-cli/src/syslog.rs"]
+mod syslog;
 mod verify;
 
 use clap::{Parser, Subcommand};

@@ -5,6 +5,7 @@ use crate::daemon::{self, LogFile, PidFile, leave_terminal, nowhere};
 use crate::failure::{Failure, shown};
 use crate::place::Place;
 use crate::stopping::Stopping;
+use crate::syslog::Syslog;
 use millpond::internal::Surface;
 use millpond::internal::quantity::parse_size;
 use millpond::settings::{self, Value};
@@ -12,18 +13,22 @@ use millpond::units::Bytes;
 use millpond_fuse::{MountError, Unmounted};
 use millpond_store_mount::{Access as For, Error, How, StoreMount};
 use millpond_volumes::StoreOptions;
+use millpond_volumes::layout::OpenError;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How soon it is said again that the last commit is refused.
 const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether the store of a reader answers.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// No FUSE, or not allowed to mount: as of `millpond mount`.
 const EXIT_UNAVAILABLE: u8 = 3;
@@ -81,7 +86,7 @@ pub(crate) struct MountArgs {
     /// Serve in the background.
     #[arg(long)]
     daemon: bool,
-    /// In the background, append messages to this file. Default: nowhere.
+    /// In the background, append messages to this file. Default: the journal or syslog.
     #[arg(long, value_name = "FILE", requires = "daemon")]
     log: Option<PathBuf>,
     /// Write the serving process's id into this file; it is removed at the end.
@@ -126,9 +131,22 @@ fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn failure(url: &str, error: Error) -> Failure {
+fn failure(url: &str, point: &Path, error: Error) -> Failure {
     match error {
         Error::Store(millpond_volumes::Error::DiskTier(why)) => Failure::bad_usage(format!("--disk: {why}")),
+        Error::Store(millpond_volumes::Error::Open(error @ OpenError::Held { .. })) => {
+            let held = Failure::of(url, &error.into());
+            let is_named = |message: String| {
+                message.replace(
+                    &format!("`millpond store take-over {url}`"),
+                    &format!(
+                        "`millpond store mount --take-over {url} {}`",
+                        shown(&point.display().to_string())
+                    ),
+                )
+            };
+            held.said_as(is_named)
+        }
         Error::Store(error) => Failure::of(url, &error),
         Error::Cache(
             error @ (millpond::Error::BudgetTooSmall { .. }
@@ -151,22 +169,44 @@ pub(crate) fn mount(args: &MountArgs) -> Result<(), Failure> {
         return start_in_background(args);
     }
     args.pid_file.as_deref().map(PidFile::check).transpose()?;
-    let log = match (&args.log, args.in_background) {
-        (_, false) => None,
-        (Some(log), true) => Some(LogFile::at(log)?.open()?),
-        (None, true) => Some(nowhere()?),
+    let (log, syslog) = match (&args.log, args.in_background) {
+        (_, false) => (None, None),
+        (Some(log), true) => (Some(LogFile::at(log)?.open()?), None),
+        (None, true) => match Syslog::open()? {
+            Some((log, syslog)) => (Some(log), Some(syslog)),
+            None => {
+                say!(
+                    "millpond: there is no system log here (/dev/log), so a later failure is reported nowhere: give --log FILE"
+                );
+                (Some(nowhere()?), None)
+            }
+        },
     };
     if args.in_background {
         // A hangup of the terminal must not end it. This fails if we already lead a session.
         let _ = rustix::process::setsid();
     }
-    serve(args, &url, log)
+    let mut ended = serve(args, &url, log);
+    if let Some(syslog) = syslog {
+        if let Err(failure) = &mut ended
+            && let Some(message) = failure.message.take()
+        {
+            say!("millpond: error: {message}");
+        }
+        // Nothing is said from here on; what was said before is handed on.
+        leave_terminal(&nowhere()?)?;
+        syslog.end();
+    }
+    ended
 }
 
 fn serve(args: &MountArgs, url: &str, log: Option<File>) -> Result<(), Failure> {
     let named = shown(url);
     let say = move |why: &str| say!("millpond: error: {named}: {}", shown(why));
-    let mounted = args.how(url).mount(say).map_err(|error| failure(url, error))?;
+    let mounted = args
+        .how(url)
+        .mount(say)
+        .map_err(|error| failure(url, &args.point, error))?;
     for notice in mounted.notices() {
         say!("millpond: {notice}");
     }
@@ -188,24 +228,25 @@ fn serve(args: &MountArgs, url: &str, log: Option<File>) -> Result<(), Failure> 
             say!("millpond: {about}; Ctrl-C or `millpond umount` ends it");
         }
     }
-    wait(&mounted, &stopping, &point).map_err(|error| failure(url, error))?;
+    let by_signal = wait(&mounted, &stopping, url).map_err(|error| failure(url, &args.point, error))?;
     let mut said: Option<Instant> = None;
     let tries_again = |why: &str| {
         if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
             said = Some(Instant::now());
             say!(
-                "millpond: error: {}: {}. It is kept in memory and tried again every second; a second signal (`kill {}`) ends the process, \
-                 and it is lost",
+                "millpond: error: {}: {}. It is kept in memory and tried again every second; `millpond umount --force` or {} (`kill {}`) \
+                 ends the process, and it is lost",
                 shown(url),
                 shown(why),
+                if by_signal { "a second signal" } else { "a signal" },
                 std::process::id()
             );
         }
-        true
+        by_signal || stopping.check().is_ok()
     };
     let ended = mounted.wait(tries_again);
     drop(pid_file);
-    ended.map_err(|error| failure(url, error))?;
+    ended.map_err(|error| failure(url, &args.point, error))?;
     match args.read_only {
         true => say!("millpond: {} has ended", shown(&point)),
         false => say!(
@@ -216,27 +257,42 @@ fn serve(args: &MountArgs, url: &str, log: Option<File>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Until it is unmounted, by whatever means.
-fn wait(mounted: &StoreMount, stopping: &Stopping, point: &str) -> Result<(), Error> {
-    let (mut is_unmounted, mut is_said) = (false, false);
+/// Until it is unmounted, by whatever means; whether a signal has done it.
+fn wait(mounted: &StoreMount, stopping: &Stopping, url: &str) -> Result<bool, Error> {
+    let (mut is_unmounted, mut is_said, mut is_out) = (false, false, false);
+    let mut looked = Instant::now();
     while !mounted.is_ended() {
         thread::sleep(Duration::from_millis(100));
         if let Some(why) = mounted.tier().and_then(|tier| tier.given_up).filter(|_| !is_said) {
             is_said = true;
             say!("millpond: warning: {}", shown(&why));
         }
-        if !is_unmounted && stopping.check().is_err() {
+        if looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            match mounted.outage() {
+                Some(why) if !is_out => {
+                    is_out = true;
+                    say!("millpond: error: {}: {}", shown(url), shown(&why));
+                }
+                None if is_out => {
+                    is_out = false;
+                    say!("millpond: {} answers again", shown(url));
+                }
+                _ => {}
+            }
+        }
+        if !is_unmounted && !mounted.is_ended() && stopping.check().is_err() {
             is_unmounted = true;
             if mounted.unmount()? == Unmounted::Detached {
                 say!(
                     "millpond: {} is in use: it is detached, and ends when its last user has closed it; a second signal ends it at \
                      once",
-                    shown(point)
+                    shown(&mounted.point().display().to_string())
                 );
             }
         }
     }
-    Ok(())
+    Ok(is_unmounted)
 }
 
 /// What is served, by which process, where, and how.
@@ -304,6 +360,7 @@ impl MountArgs {
                 (None, false) => For::Write(self.expire),
             },
             options: options.take_over(self.take_over),
+            poll: self.poll,
             point: self.point.clone(),
             memory,
             memory_auto,

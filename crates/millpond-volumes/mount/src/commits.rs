@@ -11,7 +11,13 @@
 use crate::handles::lock;
 use crate::inodes::Inodes;
 use fuser::Errno;
+use millpond::contents::Order;
+use millpond::internal::quantity::size;
+use millpond::units::Bytes;
+use millpond_volumes::layout::SyncError;
+use millpond_volumes::tree::{Ino, Listed, ROOT};
 use millpond_volumes::{CacheStore, Error};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -63,7 +69,12 @@ pub(crate) struct Commits {
     gate: RwLock<()>,
     progress: Mutex<Progress>,
     moved: Condvar,
+    is_given_up: AtomicBool,
 }
+
+/// How many files are named of those that are in no commit, and in how many directories they are looked for.
+const NAMED_MAX: usize = 3;
+const DIRECTORIES_MAX: usize = 1000;
 
 fn refused(error: &Error) -> Refused {
     let is_fenced = error.is_fenced();
@@ -73,7 +84,12 @@ fn refused(error: &Error) -> Refused {
             Error::TimedOut(..) => rustix::io::Errno::TIMEDOUT.raw_os_error(),
             _ => rustix::io::Errno::IO.raw_os_error(),
         },
-        why: error.to_string(),
+        why: match error {
+            // What becomes of the data is not for the store to say: it is retried, or the mount ends.
+            Error::Sync(SyncError::Store(why)) => format!("the store can't be written: {why}"),
+            Error::Sync(SyncError::NoRoom(why)) => format!("the store has no room: {why}"),
+            error => error.to_string(),
+        },
         is_fenced,
     }
 }
@@ -88,6 +104,7 @@ impl Commits {
             gate: RwLock::default(),
             progress: Mutex::default(),
             moved: Condvar::new(),
+            is_given_up: AtomicBool::new(false),
         }
     }
 
@@ -161,17 +178,96 @@ impl Commits {
         let _ = millpond::internal::write_out_all(self.files.cache());
         let _alone = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let written = millpond::internal::write_out_all(self.files.cache());
-        written.map_err(|error| Refused {
-            errno: error.errno(),
-            why: error.to_string(),
-            is_fenced: self.files.store().fence().is_some(),
-        })?;
+        written.map_err(|error| self.unwritten_pages(&error))?;
         self.files.store().sync().map_err(|error| refused(&error))?;
         self.inodes.committed();
         self.files.forget_closed();
         let mut progress = lock(&self.progress);
         (progress.changed, progress.has_many) = (None, false);
         Ok(())
+    }
+
+    /// The cache knows the number of an error only. The store knows why.
+    fn unwritten_pages(&self, error: &millpond::Error) -> Refused {
+        let store = self.files.store();
+        let why = match store.fence() {
+            Some(fence) => Some(fence.to_string()),
+            None => store.trouble(),
+        };
+        Refused {
+            errno: error.errno(),
+            why: why.unwrap_or_else(|| error.to_string()),
+            is_fenced: store.fence().is_some(),
+        }
+    }
+
+    /// What can't be committed is lost when the mount ends.
+    pub(crate) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
+    }
+
+    /// Why the last commit failed, if it did.
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        let progress = lock(&self.progress);
+        let has_failed = progress.succeeded < progress.done;
+        progress.refused.clone().filter(|_| has_failed)
+    }
+
+    /// What is in no commit, in words; `None` if all is.
+    pub(crate) fn unwritten(&self) -> Option<String> {
+        lock(&self.progress).changed?;
+        let files = self.inodes.dirty();
+        let contents = self.files.cache().contents(usize::MAX, Order::Dirty);
+        let pages = contents.of_files.unsaved() + contents.of_files.writing;
+        let bytes = pages.0 * self.files.cache().options().page_size.bytes();
+        let bytes = bytes + self.files.store().usage().layout.uncommitted_bytes;
+        let mut said = match files.len() {
+            0 => String::from("names or attributes"),
+            _ => size(Bytes(bytes)),
+        };
+        let named = self.paths(&files);
+        for (n, path) in named.iter().enumerate() {
+            said += if n == 0 { " of " } else { ", " };
+            said += path;
+        }
+        match (named.len(), files.len() - named.len()) {
+            (_, 0) => {}
+            (0, 1) => said += " of a file",
+            (0, others) => said += &format!(" of {others} files"),
+            (_, 1) => said += " and another file",
+            (_, others) => said += &format!(" and {others} other files"),
+        }
+        if let Some(refused) = self.refused() {
+            said += &format!(": {}", refused.why);
+        }
+        Some(said)
+    }
+
+    /// The paths of some of these files, as far as they are found soon.
+    fn paths(&self, files: &[Ino]) -> Vec<String> {
+        let store = self.files.store();
+        let (mut found, mut directories) = (Vec::new(), vec![(String::new(), ROOT)]);
+        for _ in 0..DIRECTORIES_MAX {
+            let Some((path, directory)) = directories.pop() else {
+                break;
+            };
+            for Listed { name, ino, kind } in store.tree(|tree| tree.list(directory)) {
+                let path = format!("{path}{}", String::from_utf8_lossy(&name));
+                if kind == rustix::fs::FileType::Directory {
+                    directories.push((path + "/", ino));
+                } else if files.binary_search(&ino).is_ok() {
+                    found.push(path);
+                    if found.len() == NAMED_MAX {
+                        return found;
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Commits what has waited for `expire`, until the mount ends. Tells what goes wrong, and when that is over.

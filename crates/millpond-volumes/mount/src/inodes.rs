@@ -146,6 +146,13 @@ impl Inodes {
         dirty.len()
     }
 
+    /// Those with bytes that are in no commit.
+    pub(crate) fn dirty(&self) -> Vec<Ino> {
+        let mut dirty: Vec<_> = lock(&self.dirty).iter().copied().collect();
+        dirty.sort_unstable();
+        dirty
+    }
+
     /// One less has it open.
     pub(crate) fn closed(&self, inode: &Arc<Inode>) {
         let mut bytes = lock(&inode.bytes);

@@ -10,6 +10,7 @@ use millpond_volumes::{CacheError, CacheReader, StoreOptions, StoreReader, TierU
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -21,6 +22,12 @@ const WRITER_PAGE_BYTES: u64 = 16 << 10;
 
 /// How soon a last commit that failed is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// How soon it is seen that what can't be committed is given up.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A reader whose store has not answered for this long, beside the time between two questions, has lost it.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
 
 /// A store can't be mounted, or a mount not be ended.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +80,8 @@ pub struct How {
     pub access: Access,
     /// How it is opened: its server, how often a newer commit is looked for.
     pub options: StoreOptions,
+    /// How often that is, as in `options`.
+    pub poll: Duration,
     /// Where.
     pub point: PathBuf,
     /// The cache's budget in bytes.
@@ -102,6 +111,8 @@ pub struct StoreMount {
     mount: OtherMount,
     point: PathBuf,
     served: Served,
+    /// How often a reader that follows its writer looks for a newer commit.
+    poll: Option<Duration>,
     notices: Vec<String>,
     /// The part of the cache's budget that requests of the kernel and answers to them take.
     _buffers: SetAside,
@@ -116,7 +127,7 @@ impl How {
         let (point, cleared) = OtherMount::check(&self.point, self.nonempty)?;
         let mut notices: Vec<String> = cleared.into_iter().collect();
         let volumes = Volumes::new(millpond::device::best())?;
-        let cache = self.cache(&volumes)?;
+        let cache = self.cache(&volumes, &point)?;
         let memory = cache.memory();
         let budget = memory.auto.map_or(memory.bytes, |range| range.min);
         let (request_bytes, buffers) = request_bytes(budget.0, self.threads);
@@ -169,12 +180,22 @@ impl How {
             mount,
             point,
             served,
+            poll: (self.access == Access::Live).then_some(self.poll),
             notices,
             _buffers: buffers,
         })
     }
 
-    fn cache(&self, volumes: &Arc<Volumes>) -> Result<PageCache, Error> {
+    /// Of its cache: `millpond umount` finds it by this.
+    fn name(&self, point: &Path) -> String {
+        let access = match self.access {
+            Access::Write(_) => "rw",
+            _ => "ro",
+        };
+        format!("{} at {} ({access})", self.url, point.display())
+    }
+
+    fn cache(&self, volumes: &Arc<Volumes>, point: &Path) -> Result<PageCache, Error> {
         let builder = PageCache::builder()
             .memory(self.memory)
             .page_size(match self.access {
@@ -182,7 +203,7 @@ impl How {
                 _ => READER_PAGE_BYTES,
             })
             .device(volumes.clone())
-            .name(self.url.clone())
+            .name(self.name(point))
             .control(true)
             .on_warning(|_| {});
         let builder = match self.memory_auto {
@@ -282,6 +303,25 @@ impl StoreMount {
         }
     }
 
+    /// Why the store does not answer a reader that follows it, once it has not for a while.
+    pub fn outage(&self) -> Option<String> {
+        let Served::Reader(files) = &self.served else {
+            return None;
+        };
+        let poll = self.poll?;
+        let reader = files.reader();
+        let age = reader.age();
+        let why = || reader.trouble().unwrap_or_else(|| String::from("no answer"));
+        (age > poll.saturating_add(SILENT_AFTER)).then(|| {
+            format!(
+                "{}; files are read as of commit {}, which was known to be the newest {} ago",
+                why(),
+                reader.commit(),
+                shown(age)
+            )
+        })
+    }
+
     /// Whether it is unmounted and no program uses it any more.
     pub fn is_ended(&self) -> bool {
         self.mount.is_ended()
@@ -296,7 +336,8 @@ impl StoreMount {
     }
 
     /// Waits until it is unmounted and no program uses it any more, commits what is left, and closes the store. While that is
-    /// refused, `tries_again` is told why, and it is lost if that returns false.
+    /// refused, `tries_again` is asked again and again, with the reason, and it is lost if that returns false. It is not asked
+    /// once `umount --force` has given that up, after a commit that has failed.
     ///
     /// # Errors
     /// If the connection to the kernel broke, or [`Error::Lost`].
@@ -305,17 +346,40 @@ impl StoreMount {
         let save = || match served {
             Served::Reader(_) => Vec::new(),
             Served::Writer { commits, flusher } => {
-                commits.end();
-                // It does not panic.
-                let _ = flusher.join();
+                let (tell, told) = mpsc::channel();
+                let last = commits.clone();
+                // A store that does not answer keeps a commit from ending, and not this from giving up.
+                let saves = thread::Builder::new()
+                    .name("millpond-last".into())
+                    .spawn(move || {
+                        last.end();
+                        // It does not panic.
+                        let _ = flusher.join();
+                        loop {
+                            let done = last.last();
+                            let is_over = done.as_ref().map_or_else(|refused| refused.is_fenced, |()| true);
+                            if tell.send(done).is_err() || is_over {
+                                return;
+                            }
+                            thread::sleep(AGAIN_AFTER);
+                        }
+                    });
+                if let Err(error) = saves {
+                    return vec![format!("the system has no thread for the last commit: {error}")];
+                }
                 loop {
-                    let Err(refused) = commits.last() else {
-                        return Vec::new();
+                    let refused = match told.recv_timeout(LOOK_EVERY) {
+                        Ok(Ok(())) => return Vec::new(),
+                        Ok(Err(refused)) => Some(refused),
+                        Err(RecvTimeoutError::Timeout) => commits.refused(),
+                        Err(RecvTimeoutError::Disconnected) => {
+                            return vec![String::from("the last commit has panicked")];
+                        }
                     };
-                    if refused.is_fenced || !tries_again(&refused.why) {
-                        return vec![refused.why];
+                    let Some(refused) = refused else { continue };
+                    if refused.is_fenced || commits.is_given_up() || !tries_again(&refused.why) {
+                        return vec![commits.unwritten().unwrap_or(refused.why)];
                     }
-                    thread::sleep(AGAIN_AFTER);
                 }
             }
         };

@@ -308,6 +308,12 @@ impl StoreReader {
         done.ok_or_else(|| Error::TimedOut(timeout, trouble()))
     }
 
+    /// Why a request for newer commits last failed, if one has since one succeeded.
+    pub fn trouble(&self) -> Option<String> {
+        let trouble = |side: &mut Side| side.reader.trouble().map(str::to_owned);
+        self.inner.driver.with(trouble)
+    }
+
     /// Why the reader has no pin to keep what it reads from being deleted, if it has none: [`StoreOptions::pinning`].
     pub fn unpinned(&self) -> Option<String> {
         self.inner

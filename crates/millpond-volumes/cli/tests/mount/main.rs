@@ -6,6 +6,7 @@
 mod conformance;
 #[path = "../../../tests/shared/draw.rs"]
 mod draw;
+mod ending;
 mod programs;
 mod reading;
 mod trees;

@@ -8,7 +8,7 @@ use fuser::{
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
     ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use millpond_fuse::{PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE};
+use millpond_fuse::{GIVE_UP_ATTRIBUTE, PROCESS_ATTRIBUTE, SYNC_ATTRIBUTE, UNWRITTEN_ATTRIBUTE};
 use millpond_volumes::tree::New;
 use rustix::fs::FileType as Kind;
 use std::ffi::OsStr;
@@ -379,7 +379,7 @@ impl Filesystem for Writing {
         empty(self.set_attribute(id.0, name, Some(value), flags), reply);
     }
 
-    fn getxattr(&self, _: &Request, id: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, request: &Request, id: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         if id == INodeNo::ROOT && name == PROCESS_ATTRIBUTE {
             return xattr(Some(self.report_pipe.address().as_bytes()), size, reply);
         }
@@ -388,6 +388,18 @@ impl Filesystem for Writing {
                 Ok(()) => xattr(Some(b"1"), size, reply),
                 Err(refused) => reply.error(refused.into()),
             };
+        }
+        if id == INodeNo::ROOT && (name == GIVE_UP_ATTRIBUTE || name == UNWRITTEN_ATTRIBUTE) {
+            let is_owner = request.uid() == 0 || request.uid() == rustix::process::geteuid().as_raw();
+            if !is_owner {
+                return reply.error(Errno::EPERM);
+            }
+            if name == GIVE_UP_ATTRIBUTE {
+                self.commits.give_up();
+                return xattr(Some(b"1"), size, reply);
+            }
+            let unwritten = self.commits.unwritten().unwrap_or_default();
+            return xattr(Some(unwritten.as_bytes()), size, reply);
         }
         let store = self.commits.files.store();
         let value = store.tree(|tree| tree.xattr(id.0, name.as_bytes()));
