@@ -96,8 +96,8 @@ struct RunArgs {
     /// target read latency, the writers' share). Default: their own choice.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS", add = complete::variants())]
     variant: Vec<String>,
-    /// How the kernel is set up (root), separated by commas: SCHEDULER[/WBT][/FILE-SYSTEM][/dirty=SIZE][/dontcache or
-    /// /flush=SIZE] such as mq-deadline, none/0, bfq//ext4, as-is/2000/dirty=32M; or all, or tuned. On a real device these are
+    /// How the kernel is set up (root), separated by commas: `SCHEDULER[/WBT][/FILE-SYSTEM][/dirty=SIZE][/dontcache or
+    /// /flush=SIZE]` such as mq-deadline, none/0, bfq//ext4, as-is/2000/dirty=32M; or all, or tuned. On a real device these are
     /// settings of the whole machine during each run, restored even if it is killed, and the kernel as it is runs
     /// for comparison. Default on a modelled disk: mq-deadline.
     #[arg(long, value_delimiter = ',', value_name = "VARIANTS")]

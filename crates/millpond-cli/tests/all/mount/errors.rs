@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// A small file system in memory, until it is dropped.
 pub(crate) struct Small {
@@ -169,9 +170,15 @@ fn a_sync_that_the_disk_has_failed_fails_again_with_each_close_until_the_file_is
         is_full(closed);
     }
     drop(file);
-    let again = open();
+    // The kernel says that a file is closed after close(2) has returned: what is opened before is not opened anew.
+    let (mut again, begun) = (open(), Instant::now());
     again.write_all_at(b"8", 0).unwrap();
-    again.sync_all().unwrap();
+    while let Err(error) = again.sync_all() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{error}");
+        drop(again);
+        std::thread::sleep(Duration::from_millis(10));
+        again = open();
+    }
     if let Some(closed) = close(again) {
         closed.unwrap();
     }
